@@ -10,20 +10,25 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-mount-short test-suites test-package evidence install package lint docs bench build clean
+.PHONY: demo test test-mount test-mount-short test-suites test-package evidence install package lint docs bench build build-whole clean
 
-# HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
+# HiNFS and ext4-dax beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
 	@mkdir -p $(DEMO)
-	XDG_DATA_HOME=$(DEMO) $(WEIR) reproduce hinfs/7 --quick -o $(DEMO)/report.html
+	XDG_DATA_HOME=$(DEMO) $(WEIR) reproduce hinfs/7 --quick --designs pmfs,hinfs,ext4-dax -o $(DEMO)/report.html
 	@echo "open $(DEMO)/report.html"
 
 build:
 	$(CARGO) build --release --locked -p weir
 
-# Every test, the browser's among them.
+# With the formats that need many packages.
+build-whole:
+	$(CARGO) build --release --locked -p weir --features pdf,parquet
+
+# Every test, the browser's among them; TEST_ARGS goes to the programs that run them.
 test: browser
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --lib --bins --tests --examples $(if $(TEST_ARGS),-- $(TEST_ARGS))
+	$(CARGO) test --workspace --locked --doc --quiet
 
 # Ordinary programs on a mounted design, half an hour of them. As root; what is missing is installed on Debian.
 test-mount: build
@@ -46,11 +51,11 @@ test-suites: build
 	tests/mount/suites.sh $(WEIR)
 
 # The Debian package in a bare Debian: installed, used, upgraded, removed, purged. As root.
-test-package: build
+test-package: build-whole
 	WEIR=$(WEIR) tests/package.sh
 
 # The Debian package, under target/debian; needs `cargo install cargo-deb`.
-package: build
+package: build-whole
 	packaging/stage.sh $(WEIR) $(TARGET)/package
 	$(CARGO) deb --no-build --no-strip -p weir
 
@@ -59,7 +64,7 @@ evidence: build
 	evidence/collect.sh $(WEIR)
 
 # The command, its man pages, its completions, and what makes mount(8), fstab and systemd know it.
-install: build
+install: build-whole
 	install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
 	@mkdir -p $(DESTDIR)$(SBIN) && [ -w $(DESTDIR)$(SBIN) ] \
 	  && ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/mount.fuse.weir \

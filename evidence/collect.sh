@@ -40,10 +40,10 @@ check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
 # Lines in which a test says that it did not try what it is there for.
 skipped() { grep -E '(^|: |\.\.\. )(skipped|SKIPPED)[:,]|^test .* \.\.\. ignored' "$1"; }
 
-# Runs tests of cargo's, which print all they say into $scratch/suite.
+# Runs the tests of these modules, which print all they say into $scratch/suite.
 run_tests() {
     local status=0
-    cargo test --workspace --locked "$@" -- --nocapture >"$scratch/suite" 2>&1 || status=$?
+    cargo test --workspace --locked --test it -- "$@" --nocapture >"$scratch/suite" 2>&1 || status=$?
     grep -E '^(test result|     Running)' "$scratch/suite" || true
     if [ -z "${ALLOW_SKIPPED:-}" ] && skipped "$scratch/suite" >&2; then
         echo "collect.sh: these tests did not run; install what they need, or set ALLOW_SKIPPED=1" >&2
@@ -80,15 +80,15 @@ step_recall() { check recall --fs "$designs"; }
 step_faults() { check faults --fs "$designs"; check faults --fs "$designs" --random 100000 --time 200s; }
 step_schedules() { check schedules --fs "$designs" --seconds 300; }
 step_fuzz() { check fuzz --fs "$designs" --seconds 300; }
-step_posix() { run_tests --test posix; }
-step_killed() { WEIR_KILL_ROUNDS=200 run_tests --test mount killed; }
-step_contents() { WEIR_EXERCISE_STEPS=100000 run_tests --test exercise; }
+step_posix() { run_tests posix::; }
+step_killed() { WEIR_KILL_ROUNDS=200 run_tests mount_server::a_server_that_was_killed; }
+step_contents() { WEIR_EXERCISE_STEPS=100000 run_tests exercise::; }
 step_suites() {
-    record_suite suite/format "designs and their format" --test smoke --test damage --test formats --test crash --test model --test hinfs \
-        --test nova --test ext4 --test faults
-    record_suite suite/medium "the recorder and its lints" --test region --test recorder --test lints
-    record_suite suite/calls "calls by path and descriptor" --test rules --test differential --test cache --test pool
-    record_suite suite/mount "mounts of each design" --test mount --test exercise
+    record_suite suite/format "designs and their format" smoke:: damage:: formats:: crash:: model:: hinfs:: nova:: ext4:: \
+        faults::
+    record_suite suite/medium "the recorder and its lints" region:: recorder:: lints::
+    record_suite suite/calls "calls by path and descriptor" rules:: differential:: cache:: pool::
+    record_suite suite/mount "mounts of each design" mount:: exercise::
 }
 step_mounts() {
     local script

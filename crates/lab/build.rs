@@ -23,6 +23,9 @@ fn main() {
         }
         writeln!(code, "];").unwrap();
     }
+    let validation = root.join("validation");
+    println!("cargo:rerun-if-changed={}", validation.display());
+    code += &files_of(&validation);
     let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("presets.rs");
     fs::write(out, code).expect("cargo made the folder");
     println!("cargo:rustc-env=WEIR_COMPILER={}", compiler());
@@ -44,6 +47,21 @@ fn commit() -> Option<String> {
     };
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
     Some(git(&["rev-parse", "--short=12", "HEAD"])? + if changed.is_empty() { "" } else { "+" })
+}
+
+/// The table of all files in `presets/validation`: rows, and the scripts and machines that their commands name.
+fn files_of(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e != "md")).collect();
+    files.sort();
+    let mut code = "/// The files in `presets/validation`, by their whole names.\n".to_owned();
+    code += "pub static VALIDATION: &[Preset] = &[\n";
+    for file in files {
+        let name = file.file_name().expect("it was listed").display().to_string();
+        let path = file.canonicalize().expect("it was just listed");
+        writeln!(code, "    Preset {{ name: {name:?}, text: include_str!({path:?}) }},").unwrap();
+    }
+    code + "];\n"
 }
 
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {

@@ -23,14 +23,12 @@ pub enum Error {
         /// What is legal.
         range: String,
     },
-    /// A preset that is no preset.
-    #[error("presets/archsim/{preset}.toml: {message}")]
-    Preset {
-        /// Its name.
-        preset: String,
-        /// What is wrong.
-        message: String,
-    },
+    /// A preset that does not follow the format.
+    #[error(transparent)]
+    Preset(#[from] document::Problem),
+    /// A file that cannot be read: its name, and what the operating system said.
+    #[error("cannot read the machine {0}: {1}")]
+    Unreadable(String, String),
     /// A trace that cannot be replayed.
     #[error("trace: {0}")]
     Trace(String),
@@ -41,25 +39,6 @@ pub enum Error {
 
 /// An unknown name, with the nearest known one.
 pub(crate) fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
-    let known: Vec<&str> = known.collect();
-    let near = known.iter().map(|other| (strsim::damerau_levenshtein(name, other), *other)).min();
-    let advice = match near {
-        Some((distance, other)) if distance <= 1 + name.chars().count() / 3 => {
-            format!("did you mean \"{other}\"?")
-        }
-        _ => format!("there are: {}", known.join(", ")),
-    };
+    let advice = document::nearest(name, known);
     Error::Unknown { what, name: name.to_owned(), advice }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unknown;
-
-    #[test]
-    fn a_near_name_is_offered_and_a_far_one_lists_all() {
-        let told = |name| unknown("scheme", name, ["fwb", "hwl"].into_iter()).to_string();
-        assert!(told("fwd").contains("did you mean \"fwb\"?"), "{}", told("fwd"));
-        assert!(told("nothing").contains("there are: fwb, hwl"));
-    }
 }

@@ -4,7 +4,12 @@
 //! with its value and its source. Unknown keys and impossible values are errors that name the key and the legal range. All
 //! values are whole numbers in the unit that [`KEYS`] names, so that a machine has one canonical text and one hash.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use document::{Problem, Problems, Table};
 
 use crate::error::{Error, unknown};
 
@@ -58,6 +63,10 @@ macro_rules! machine {
         pub struct Machine {
             /// Name of its preset.
             pub name: String,
+            /// What it is, in one line.
+            pub summary: String,
+            /// Who says so, for each key that a preset sets.
+            pub sources: BTreeMap<String, String>,
             $(#[doc = $summary] pub $name: u64,)*
         }
 
@@ -161,52 +170,74 @@ const PRESETS: &[(&str, &str)] = &[
 
 /// A machine's name and its one-line summary.
 pub fn list() -> Vec<(&'static str, String)> {
-    let summary = |text: &str| text.parse::<toml::Table>().ok()?.get("summary")?.as_str().map(str::to_owned);
-    PRESETS.iter().map(|(name, text)| (*name, summary(text).unwrap_or_default())).collect()
+    let summary = |name: &str| Machine::load(name).map(|machine| machine.summary);
+    PRESETS.iter().map(|(name, _)| (*name, summary(name).unwrap_or_default())).collect()
 }
 
 impl Machine {
-    /// The preset called `name`.
+    /// The preset called `name`, or that in the file of this name (`.toml`).
     ///
     /// # Errors
-    /// [`Error::Unknown`] names the nearest preset.
+    /// [`Error::Unknown`] names the nearest preset; [`Error::Preset`] says what is wrong in a file, and where.
     pub fn load(name: &str) -> Result<Self, Error> {
+        if Path::new(name).extension().is_some_and(|end| end == "toml") {
+            let text = fs::read_to_string(name);
+            let unreadable = |error: io::Error| Error::Unreadable(name.to_owned(), error.to_string());
+            return Self::parse(name, &text.map_err(unreadable)?);
+        }
         let preset = PRESETS.iter().find(|(known, _)| *known == name);
         let known = PRESETS.iter().map(|(name, _)| *name);
-        let (_, text) = preset.ok_or_else(|| unknown("machine", name, known))?;
-        Self::parse(name, text)
+        let (preset, text) = preset.ok_or_else(|| unknown("simulated processor", name, known))?;
+        Self::parse(&format!("presets/archsim/{preset}.toml"), text)
     }
 
-    /// A machine from the text of a preset; `name` stands for it in messages.
+    /// A machine from the text of a preset; `origin` is its file, which gives it its name.
     ///
     /// # Errors
-    /// [`Error::Preset`] for what is no preset, [`Error::Unknown`] for a key, [`Error::Value`] for a value.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let wrong = |message: String| Error::Preset { preset: name.to_owned(), message };
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-        let legal = ["summary", "base", "parameters"];
-        if let Some(key) = table.keys().find(|key| !legal.contains(&key.as_str())) {
-            return Err(unknown("key of a preset", key, legal.into_iter()));
+    /// [`Error::Preset`] with all that is wrong, each at its line and column.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, Error> {
+        let machine = document::read(origin, text, |root| {
+            let mut all = Problems::default();
+            let summary =
+                all.take(root.need("summary", "what it is, in one line").and_then(|item| item.text()));
+            let base = root.get("base");
+            let machine = base.as_ref().map(|item| {
+                item.text()
+                    .and_then(|base| Self::load(&base).map_err(|error| item.problem(error.to_string())))
+            });
+            let mut machine =
+                machine.map(|machine| all.take(machine)).unwrap_or_default().unwrap_or_default();
+            machine.name = Path::new(origin).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            machine.summary = summary.unwrap_or_default();
+            all.take(machine.read_parameters(root, base.is_none()));
+            all.take(root.finish());
+            all.finish()?;
+            machine.check().map_err(|error| root.problem(error.to_string()))?;
+            Ok(machine)
+        });
+        Ok(machine?)
+    }
+
+    /// Sets the keys of a preset's table of parameters; without a base each key must be there.
+    fn read_parameters(&mut self, root: &Table<'_>, whole: bool) -> Result<(), Problem> {
+        let parameters = root.get("parameters").map(|item| item.table()).transpose()?;
+        let parameters = parameters.map(|table| table.take_rest()).unwrap_or_default();
+        let mut all = Problems::default();
+        for (key, item) in &parameters {
+            let set = item.read(|setting| {
+                let source = setting.need("source", "where the value comes from")?.text()?;
+                let value = setting.need("value", "with its unit")?.text()?;
+                self.set(key, &value).map_err(|error| item.problem(error.to_string()))?;
+                self.sources.insert(key.clone(), source);
+                Ok(())
+            });
+            all.take(set);
         }
-        let base = table.get("base").and_then(toml::Value::as_str);
-        let mut machine = base.map_or_else(|| Ok(Self::default()), Self::load)?;
-        name.clone_into(&mut machine.name);
-        let none = toml::Table::new();
-        let parameters = table.get("parameters").and_then(toml::Value::as_table).unwrap_or(&none);
-        for (key, entry) in parameters {
-            let field = |field: &str| entry.get(field).and_then(toml::Value::as_str);
-            let (Some(value), Some(_)) = (field("value"), field("source")) else {
-                return Err(wrong(format!("{key} needs a value and a source, both texts")));
-            };
-            machine.set(key, value)?;
+        let missing = KEYS.iter().find(|key| whole && !parameters.iter().any(|(set, _)| set == key.name));
+        if let Some(key) = missing {
+            all.take(Err::<(), _>(root.problem(format!("{} is missing: {}", key.name, key.summary))));
         }
-        if base.is_none()
-            && let Some(key) = KEYS.iter().find(|key| !parameters.contains_key(key.name))
-        {
-            return Err(wrong(format!("{} is missing: {}", key.name, key.summary)));
-        }
-        machine.check()?;
-        Ok(machine)
+        all.finish()
     }
 
     /// Sets one key from its text.

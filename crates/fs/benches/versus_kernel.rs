@@ -193,14 +193,14 @@ fn compare(all: &[(&str, &dyn Syscalls)], kinds: &[Kind]) {
                 let ratio = median(ratios.collect());
                 let _ = write!(line, " ({ratio:.2})");
                 if side + 1 == all.len() && all.len() > 2 && *counts {
-                    logs.push(ratio.ln());
+                    logs.push(sim::math::ln(ratio));
                 }
             }
         }
         println!("{line}");
     }
     if !logs.is_empty() {
-        let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let mean = sim::math::exp(logs.iter().sum::<f64>() / logs.len() as f64);
         println!("geometric mean beside the kernel's ext4, without stat and open: {mean:.2}");
     }
 }

@@ -24,6 +24,12 @@ pub trait FsType: Sync {
     /// Its options for mkfs and mount.
     fn options(&self) -> &'static [OptionSpec];
 
+    /// What a word after `-o` asks for that is none of its options: of a design with a driver in the kernel, the options of that
+    /// driver.
+    fn mount_word(&self, _key: &str, _value: Option<&str>) -> MountWord {
+        MountWord::Unknown
+    }
+
     /// What it is made on with these options.
     fn needs(&self, _options: &Options) -> Needs {
         Needs::Memory
@@ -83,6 +89,12 @@ pub trait FsType: Sync {
     /// private mapping when the image itself must not change.
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError>;
 
+    /// The part of the recovery that repairs nothing: what a check does before it looks, so that it reports what is wrong with the
+    /// image itself.
+    fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        self.recover(storage)
+    }
+
     /// Checks every invariant of the format without changing anything. An image that was not unmounted must have been
     /// recovered; one that was not is reported as such, and not checked further.
     fn fsck(&self, storage: &Storage) -> FsckReport;
@@ -93,20 +105,16 @@ pub trait FsType: Sync {
 
     /// Grows an unmounted file system to the size of its storage, which was made larger; returns the size before. Nothing changes
     /// where it has that size already. A crash leaves it with one size or the other. Call it in a run, as a mount.
-    fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
-        Err(FsError::NoGrowth { design: self.name(), advice: "copy its files to a larger pool" })
-    }
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError>;
 
     /// Whether it asks for the host's space before it stores to a block ([`Region::back`]), so that its pool may have holes.
-    fn may_have_holes(&self) -> bool {
-        false
-    }
+    fn may_have_holes(&self) -> bool;
 
-    /// The bytes of an image that only serve to undo or redo other stores after a crash. None where it has no such place, or does
-    /// not tell.
-    fn journal(&self, _: &Storage) -> Vec<Range<u64>> {
-        Vec::new()
-    }
+    /// The bytes of an image that only serve to undo or redo other stores after a crash.
+    ///
+    /// # Errors
+    /// [`FsError::NoJournal`] where no such bytes can be told apart.
+    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError>;
 
     /// What it counts in results, beside what its medium counts.
     fn counts(&self) -> &'static [&'static Count] {
@@ -217,6 +225,19 @@ impl fmt::Debug for dyn FsType {
     }
 }
 
+/// What a word after `-o` asks for ([`FsType::mount_word`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountWord {
+    /// An option of the design with this value.
+    Own(&'static str, String),
+    /// What is so anyway, or has no effect.
+    Ignored,
+    /// What the design does not do, and what to do instead.
+    Refused(&'static str),
+    /// No word of the kernel's driver.
+    Unknown,
+}
+
 /// Why a file system could not be made, mounted or dumped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -261,6 +282,12 @@ pub enum FsError {
         /// What was found instead, and what to do.
         found: String,
     },
+    /// The image is sound, and uses something that the design does not have.
+    #[error("{what}")]
+    Unsupported {
+        /// What the image uses, and what to do.
+        what: String,
+    },
     /// The design cannot make a file system larger.
     #[error("{design} cannot be resized: {advice}")]
     NoGrowth {
@@ -268,6 +295,14 @@ pub enum FsError {
         design: &'static str,
         /// What to do instead.
         advice: &'static str,
+    },
+    /// The design has no bytes that only serve to undo or redo stores.
+    #[error("{design} has no journal that could be left out: {why}")]
+    NoJournal {
+        /// The design.
+        design: &'static str,
+        /// Why not.
+        why: &'static str,
     },
     /// The image is damaged beyond what mounting may repair.
     #[error("{design} image is damaged: {what}; look with `weir fsck`")]

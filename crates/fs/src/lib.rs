@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+pub mod crest;
 mod dax;
 pub mod error;
 mod ext4;
@@ -21,7 +22,7 @@ mod rcache;
 mod redo;
 
 pub use ext4::journal_uuid;
-pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
+pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, MountWord, Needs, Violation};
 pub use mutant::Mutant;
 pub use options::{OptionError, OptionKind, OptionSpec, Options};
 

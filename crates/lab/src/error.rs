@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sim::{Bytes, MIB};
 
-use crate::document::Problem;
+use document::Problem;
 
 /// Why an experiment could not be set up, run or judged.
 #[derive(Debug, thiserror::Error)]
@@ -87,34 +87,6 @@ impl Error {
     }
 }
 
-/// `did you mean "x"?`, or the list of names when none is near.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
-    match nearest_of(name, known.iter().copied()) {
-        Some(other) => format!("did you mean \"{other}\"?"),
-        None if known.is_empty() => "there are none".to_owned(),
-        None => format!("there are: {}", known.join(", ")),
-    }
-}
-
-/// The same where a name may be that of a file, too, which ends in `.toml`.
-pub fn nearest_or_toml<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    match Path::new(name).is_file() {
-        true => "the name of a file must end in .toml".to_owned(),
-        false => nearest(name, known),
-    }
-}
-
-/// The name that `name` is likely to be meant as, in whichever case.
-pub fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |other: &str| {
-        let folded = strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
-        folded.min(strsim::damerau_levenshtein(name, other))
-    };
-    let (distance, other) = known.map(|other| (distance(other), other)).min()?;
-    (distance <= 1 + name.chars().count() / 3).then_some(other)
-}
-
 /// A file's text. `what` and `advice` are for a file that is not there.
 pub fn read_to_string(path: &Path, what: &'static str, advice: &str) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| match source.kind() {
@@ -128,15 +100,4 @@ pub fn read_to_string(path: &Path, what: &'static str, advice: &str) -> Result<S
 /// A size that is at least `needed`, as one writes it on a command line: `5MiB`.
 pub fn rounded_up(needed: Bytes) -> String {
     format!("{}MiB", needed.0.div_ceil(MIB))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_near_name_is_offered_and_a_far_one_lists_all() {
-        assert_eq!(nearest("thread", ["fs", "threads"].into_iter()), "did you mean \"threads\"?");
-        assert_eq!(nearest("colour", ["fs", "threads"].into_iter()), "there are: fs, threads");
-    }
 }

@@ -11,6 +11,8 @@
 //! | [`contention`] | the locks and cache lines that results name, and that can be free in a run |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
+//! | [`medium`] | a medium by itself: loops of loads and stores |
+//! | [`validation`] | the model beside published measurements: rows, errors, limits, controls |
 //! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
 //! | [`environment`] | facts about the host |
 //! | [`watch`] | what the host does while a cell runs under the real clock |
@@ -25,16 +27,17 @@ pub mod calibrate;
 pub mod cell;
 pub mod claims;
 pub mod contention;
-pub mod document;
 pub mod environment;
 pub mod error;
 pub mod flash;
 pub mod machine;
+pub mod medium;
 pub mod named;
 pub mod plan;
 pub mod presets;
 pub mod readings;
 pub mod runner;
+pub mod validation;
 pub mod watch;
 
 pub use error::Error;

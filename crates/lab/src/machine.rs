@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use sim::{Activity, Bytes, Caches, Machine, Nanos, Scheduling, Work};
 use vfs::Linux;
 
-use crate::document::{self, Item, Problem, Table};
-use crate::error::{Error, nearest, nearest_or_toml, read_to_string};
+use crate::error::{Error, read_to_string};
 use crate::presets::{self, MACHINES};
+use document::{Item, Problem, Table};
+use document::{nearest, nearest_or_toml};
 
 /// The keys of tables that may be left out.
 const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit"];
@@ -120,6 +121,9 @@ impl MachinePreset {
         }
         if let Some(preset) = MACHINES.iter().find(|preset| preset.name == name) {
             return Ok(Self::parse(&format!("presets/machines/{name}.toml"), preset.text)?);
+        }
+        if let Some(file) = presets::of_validation(name) {
+            return Ok(Self::parse(&format!("presets/{name}"), file.text)?);
         }
         if name == THIS_HOST {
             return Self::read(&this_host_path()?, "run `weir calibrate` once to measure this host");

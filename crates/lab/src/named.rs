@@ -7,13 +7,14 @@ use sim::{Clock, Nanos};
 use workload::suite::{self, LoadError, Settings};
 use workload::{SUITES, Suite, Workload};
 
-use crate::error::{Error, nearest_of, read_to_string};
+use crate::error::{Error, read_to_string};
+use crate::presets;
+use document::nearest_of;
 
 /// The workload called `name` with `settings` in place of its own values.
 pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error> {
     let loaded = if let Some(suite) = suite_of_file(name) {
-        let advice = "`weir list workloads` prints those that are built in";
-        let text = read_to_string(Path::new(name), "workload file", advice)?;
+        let text = text(name)?;
         check_switches(suite, settings)?;
         suite.read(name, &text, settings)
     } else {
@@ -25,6 +26,15 @@ pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error>
         LoadError::Unknown(name) => unknown(&name),
         wrong => Error::Setting(wrong.to_string()),
     })
+}
+
+/// The text of a workload's file: one of those that rows of `presets/validation` name, or one of the user's.
+pub fn text(name: &str) -> Result<String, Error> {
+    let advice = "`weir list workloads` prints those that are built in";
+    match presets::of_validation(name) {
+        Some(file) => Ok(file.text.to_owned()),
+        None => read_to_string(Path::new(name), "workload file", advice),
+    }
 }
 
 /// The suite whose files end as `name` does.
@@ -56,7 +66,7 @@ fn check_switches(suite: &dyn Suite, settings: &Settings) -> Result<(), Error> {
         Some(name) => Err(Error::Unknown {
             what: "switch",
             name: name.clone(),
-            advice: crate::error::nearest(name, known()),
+            advice: document::nearest(name, known()),
         }),
     }
 }

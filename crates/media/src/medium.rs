@@ -17,7 +17,7 @@ use sim::{Bytes, Nanos, Rate};
 
 use crate::cost::CostModel;
 use crate::nvmm::{bucket, flat, hinfs, null, optane};
-use crate::preset::{self, Preset};
+use crate::preset;
 
 /// Every kind of memory medium.
 pub static MEDIA: &[&dyn MediumType] =
@@ -153,26 +153,24 @@ impl ParamKind {
 #[non_exhaustive]
 pub enum MediumError {
     /// No such medium.
-    #[error("there is no medium \"{name}\"{suggestion}; there are: {known}")]
+    #[error("there is no {what} \"{name}\"; {advice}")]
     Unknown {
+        /// What was looked for: "medium", "model of a medium".
+        what: &'static str,
         /// What was asked for.
         name: String,
-        /// ", did you mean …?" or nothing.
-        suggestion: String,
-        /// All names.
-        known: String,
+        /// The nearest names, or all.
+        advice: String,
     },
     /// No such parameter.
-    #[error("medium {medium} has no parameter \"{name}\"{suggestion}; it has: {known}")]
+    #[error("medium {medium} has no parameter \"{name}\"; {advice}")]
     UnknownParameter {
         /// The medium.
         medium: String,
         /// What was given.
         name: String,
-        /// ", did you mean …?" or nothing.
-        suggestion: String,
-        /// All names.
-        known: String,
+        /// The nearest names, or all.
+        advice: String,
     },
     /// A value that the parameter does not take.
     #[error("medium {medium}: {name} = \"{value}\" is not {expected}")]
@@ -203,13 +201,8 @@ pub enum MediumError {
         what: String,
     },
     /// A preset file that does not follow the format.
-    #[error("medium preset {preset}: {what}")]
-    BadPreset {
-        /// The preset.
-        preset: String,
-        /// What is wrong, with the line.
-        what: String,
-    },
+    #[error(transparent)]
+    Preset(#[from] document::Problem),
 }
 
 /// One parameter with its value and where that comes from.
@@ -251,8 +244,7 @@ impl Params {
             return Err(MediumError::UnknownParameter {
                 medium: owner.to_owned(),
                 name: name.to_owned(),
-                suggestion: suggestion(name, specs.iter().map(|spec| spec.name)),
-                known: specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
+                advice: document::nearest(name, specs.iter().map(|spec| spec.name)),
             });
         };
         let parsed = specs[index].kind.parse(value).ok_or_else(|| MediumError::BadValue {
@@ -329,41 +321,28 @@ impl Medium {
 
     /// The preset, the one in a file (`.toml`), or else the type, of this name.
     pub fn named(name: &str) -> Result<Self, MediumError> {
-        if let Some(stem) = file_stem(name) {
-            return Self::from_preset(&stem, &read_file(name)?);
+        if file_stem(name).is_some() {
+            return Self::from_preset(name, &read_file(name)?);
         }
-        if let Some((_, text)) = preset::PRESETS.iter().find(|(preset, _)| *preset == name) {
-            return Self::from_preset(name, text);
+        if let Some((preset, text)) = preset::PRESETS.iter().find(|(preset, _)| *preset == name) {
+            return Self::from_preset(&format!("presets/media/{preset}.toml"), text);
         }
-        let Some(kind) = kind_named(name) else {
-            let known = names();
-            return Err(MediumError::Unknown {
-                name: name.to_owned(),
-                suggestion: suggestion(name, known.iter().copied()),
-                known: known.join(", "),
-            });
-        };
+        let kind = kind_named(name).ok_or_else(|| unknown("medium", name, names()))?;
         Ok(Self::of_type(kind.name(), kind.summary(), kind))
     }
 
-    /// A preset's text, for people's own files.
-    pub fn from_preset(name: &str, text: &str) -> Result<Self, MediumError> {
-        let preset = Preset::read(name, text)?;
-        let kind = kind_named(&preset.model).ok_or_else(|| MediumError::BadPreset {
-            preset: name.to_owned(),
-            what: format!(
-                "there is no model \"{}\"{}; there are: {}",
-                preset.model,
-                suggestion(&preset.model, MEDIA.iter().map(|kind| kind.name())),
-                MEDIA.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
-            ),
-        })?;
-        let mut medium = Self::of_type(name, &preset.summary, kind);
-        (medium.date, medium.fitted_on) = (preset.date, preset.fitted_on);
-        for (param, setting) in &preset.parameters {
-            medium.set(param, &setting.value, &setting.source)?;
-        }
-        Ok(medium)
+    /// The medium of a preset's text; `origin` is its file, which gives it its name.
+    ///
+    /// # Errors
+    /// [`MediumError::Preset`] with all that is wrong, each at its line and column.
+    pub fn from_preset(origin: &str, text: &str) -> Result<Self, MediumError> {
+        let begin = |head: preset::Head, model: &str| {
+            let known = MEDIA.iter().map(|kind| kind.name());
+            let kind = kind_named(model).ok_or_else(|| unknown("model of a medium", model, known))?;
+            let medium = Self::of_type(&head.name, &head.summary, kind);
+            Ok(Self { date: head.date, fitted_on: head.fitted_on, ..medium })
+        };
+        preset::read(origin, text, begin, Self::set)
     }
 
     /// The medium as a preset file, with the source of each value.
@@ -461,10 +440,11 @@ pub(crate) fn read_file(name: &str) -> Result<String, MediumError> {
         .map_err(|error| MediumError::Unreadable { path: name.to_owned(), what: error.to_string() })
 }
 
-/// `, did you mean "…"?` for the known name nearest to `name`, if one is near.
-pub(crate) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let scored =
-        known.map(|known| (strsim::jaro_winkler(name, known), known)).filter(|(score, _)| *score > 0.75);
-    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.map_or(String::new(), |(_, known)| format!(", did you mean \"{known}\"?"))
+/// No medium, or model of one, of this name.
+pub(crate) fn unknown<'a>(
+    what: &'static str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> MediumError {
+    MediumError::Unknown { what, name: name.to_owned(), advice: document::nearest(name, known) }
 }

@@ -12,11 +12,9 @@
 //!
 //! A value without a source is refused, and so is a key that the format or the type does not know.
 
-use std::collections::BTreeMap;
+use document::{Item, Problem, Problems, Table};
 
-use serde::Deserialize;
-
-use crate::medium::{MediumError, suggestion};
+use crate::medium::{MediumError, file_stem};
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
@@ -40,44 +38,81 @@ pub(crate) static PRESETS: &[(&str, &str)] = presets![
     "cxl.fpga",
 ];
 
-/// A preset file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Preset {
-    pub(crate) model: String,
+/// What a preset says of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) name: String,
     pub(crate) summary: String,
     pub(crate) date: String,
-    #[serde(default)]
     pub(crate) fitted_on: Vec<String>,
-    #[serde(default)]
-    pub(crate) parameters: BTreeMap<String, Setting>,
+}
+
+/// Reads a preset. `begin` makes the medium of a model with default values, `set` gives a parameter (name, value, source) its
+/// value; what they refuse is told at its place, and all that is wrong at once.
+///
+/// `origin` is the file's name, which stands in messages and, without folder and ending, is the preset's name.
+pub(crate) fn read<T>(
+    origin: &str,
+    text: &str,
+    begin: impl FnOnce(Head, &str) -> Result<T, MediumError>,
+    set: impl Fn(&mut T, &str, &str, &str) -> Result<(), MediumError>,
+) -> Result<T, MediumError> {
+    let read = document::read(origin, text, |root| {
+        let mut all = Problems::default();
+        let head = all.take(head(origin, root)).unwrap_or_default();
+        let model = all.take(root.need("model", "the type of medium that it sets"));
+        let begun = model.map(|item| item.text().and_then(|model| begin(head, &model).map_err(at(&item))));
+        let mut medium = begun.and_then(|begun| all.take(begun));
+        for (key, item) in parameters(root)? {
+            let setting = all.take(item.read(setting));
+            let (Some((value, source)), Some(medium)) = (setting, &mut medium) else { continue };
+            all.take(set(medium, &key, &value, &source).map_err(at(&item)));
+        }
+        all.take(root.finish());
+        all.finish()?;
+        Ok(medium.expect("what is missing is a problem"))
+    });
+    Ok(read?)
+}
+
+/// The model that a preset names, whatever else may be wrong with it.
+pub(crate) fn model_of(origin: &str, text: &str) -> Option<String> {
+    let model = document::read(origin, text, |root| {
+        let model = root.need("model", "the type of medium that it sets")?.text()?;
+        root.take_rest();
+        Ok(model)
+    });
+    model.ok()
+}
+
+/// Places an error of the medium at an item.
+fn at(item: &Item<'_>) -> impl Fn(MediumError) -> Problem {
+    |error| item.problem(error.to_string())
+}
+
+fn head(origin: &str, root: &Table<'_>) -> Result<Head, Problem> {
+    let fitted_on = root.get("fitted_on").map(|item| item.words()).transpose()?;
+    Ok(Head {
+        name: file_stem(origin).unwrap_or_else(|| origin.to_owned()),
+        summary: root.need("summary", "what it is, in one line")?.text()?,
+        date: root.need("date", "when the values were current")?.text()?,
+        fitted_on: fitted_on.unwrap_or_default(),
+    })
+}
+
+fn parameters<'d>(root: &Table<'d>) -> Result<Vec<(String, Item<'d>)>, Problem> {
+    let table = root.get("parameters").map(|item| item.table()).transpose()?;
+    Ok(table.map(|table| table.take_rest()).unwrap_or_default())
 }
 
 /// A value and who says so.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Setting {
-    pub(crate) value: String,
-    pub(crate) source: String,
-}
-
-const KEYS: [&str; 5] = ["model", "summary", "date", "fitted_on", "parameters"];
-
-impl Preset {
-    pub(crate) fn read(name: &str, text: &str) -> Result<Self, MediumError> {
-        let bad = |what: String| MediumError::BadPreset { preset: name.to_owned(), what };
-        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| bad(e.to_string()))?;
-        if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let near = suggestion(key, KEYS.into_iter());
-            return Err(bad(format!("unknown key \"{key}\"{near}; there are: {}", KEYS.join(", "))));
+fn setting(table: &Table<'_>) -> Result<(String, String), Problem> {
+    let value = table.need("value", "with its unit")?.text()?;
+    let source = table.need("source", "where the value comes from")?;
+    match source.text()? {
+        text if text.trim().is_empty() => {
+            Err(source.problem("has no source: say where its value comes from"))
         }
-        let preset: Self = toml::from_str(text).map_err(|e| bad(e.to_string()))?;
-        let mute = preset.parameters.iter().find(|(_, setting)| setting.source.trim().is_empty());
-        match mute {
-            Some((param, _)) => {
-                Err(bad(format!("parameter {param} has no source: say where its value comes from")))
-            }
-            None => Ok(preset),
-        }
+        text => Ok((value, text)),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p weir-report --example sample_page -- FILE.html [FORMAT]`
 
-#[path = "../tests/sample/mod.rs"]
+#[path = "../tests/it/sample/mod.rs"]
 mod sample;
 
 use report::{Report, by_name};

@@ -8,9 +8,15 @@
 //!     lock wait    ██████▏                         21 %   1.75 µs   (inode 80 %, journal 20 %)
 //!     parts                                       100 %   8.31 µs   (the total)
 //!     cache lines                                  12 %   1.00 µs   (vfs.references 90 %, inode 10 %)
+//!     units of work in a call, and the price of one:
+//!     lock                                          2 %    168 ns   12 × 14 ns
+//!     named parts, each with the parts inside of it:
+//!     pmfs.new_trans                                5 %    415 ns   1 × 415 ns
 //! ```
 //!
-//! The last line is no further part: waits for cache lines are in the CPU work above, mostly in `software`.
+//! What follows the parts is none: waits for cache lines and units of work are in the CPU work above, mostly in `software`, and
+//! named
+//! parts overlap with everything. A part's units cost what they cost on a core of their own.
 
 use crate::axis;
 use crate::cell::{self, Cell};
@@ -19,11 +25,13 @@ use crate::scaling;
 use crate::summary;
 use crate::table::Table;
 use crate::units::{Unit, percent};
-use results::{OperationRecord, ResultFile};
+use results::{OperationRecord, PartRecord, ResultFile, WorkRecord};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const BAR_CELLS: usize = 30;
+/// A name of 14 characters and its bar; what has no bar may have a longer name.
+const HEAD_CELLS: usize = 15 + BAR_CELLS;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Where the time of each kind of operation went, in each cell that agrees with `only` on every axis there. Several results
@@ -96,14 +104,52 @@ fn explain_operation(operation: &OperationRecord, all_ns: u64) -> String {
     if lines > 0 {
         part(&mut text, "cache lines", lines, operation, false, &shares(&operation.line_wait_ns));
     }
+    work(&mut text, operation);
+    named_parts(&mut text, operation);
     text
+}
+
+/// Of what the CPU work is the price: units of each kind of work in a call, and the price of one, the most time first.
+fn work(text: &mut String, operation: &OperationRecord) {
+    if operation.work.is_empty() {
+        return;
+    }
+    *text += "    units of work in a call, and the price of one:\n";
+    let mut all: Vec<(&String, &WorkRecord)> = operation.work.iter().collect();
+    all.sort_by_key(|(name, work)| (std::cmp::Reverse(work.ns), *name));
+    for (name, work) in all {
+        let units = Unit::Count.human(work.units as f64 / operation.count.max(1) as f64);
+        let note = match work.ns {
+            0 => units,
+            ns => format!("{units} × {}", Unit::Nanos.human(ns as f64 / work.units.max(1) as f64)),
+        };
+        part(text, &name.replace('_', " "), work.ns, operation, false, &note);
+    }
+}
+
+/// Named parts of the calls, the longest first.
+fn named_parts(text: &mut String, operation: &OperationRecord) {
+    if operation.parts.is_empty() {
+        return;
+    }
+    *text += "    named parts, each with the parts inside of it:\n";
+    let mut all: Vec<(&String, &PartRecord)> = operation.parts.iter().collect();
+    all.sort_by_key(|(name, part)| (std::cmp::Reverse(part.ns), *name));
+    for (name, one) in all {
+        let times = Unit::Count.human(one.count as f64 / operation.count.max(1) as f64);
+        let note = format!("{times} × {}", Unit::Nanos.human(one.ns as f64 / one.count.max(1) as f64));
+        part(text, name, one.ns, operation, false, &note);
+    }
 }
 
 fn part(text: &mut String, name: &str, ns: u64, operation: &OperationRecord, bar: bool, note: &str) {
     let share = ns as f64 / operation.total_ns.max(1) as f64;
-    let bar = if bar { bar_of(share) } else { String::new() };
-    let (share, mean) = (percent(share), mean(ns, operation));
-    let line = format!("    {name:<14} {bar:<BAR_CELLS$} {share:>6}  {mean:>8}   {note}");
+    let head = if bar { format!("{name:<14} {}", bar_of(share)) } else { name.to_owned() };
+    let (share, mean) = match ns {
+        0 => (String::new(), String::new()), // it has no single price
+        _ => (percent(share), mean(ns, operation)),
+    };
+    let line = format!("    {head:<HEAD_CELLS$} {share:>6}  {mean:>8}   {note}");
     writeln!(text, "{}", line.trim_end()).expect("a string takes every byte");
 }
 

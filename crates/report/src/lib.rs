@@ -10,6 +10,7 @@
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
 //! | [`readings`] | claims under the readings of their paper |
 //! | [`export`] | figures as files for papers |
+//! | [`validation`] | tables of `weir validate` |
 //! | `spread` | latencies, rates over time and samples of every cell |
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `dies` | which page of a file lies on which die |
@@ -35,12 +36,18 @@ pub mod export;
 pub mod figure;
 pub mod format;
 pub mod jobs;
+#[cfg(feature = "pdf")]
+mod pdf;
+#[cfg(not(feature = "pdf"))]
+#[path = "pdf_left_out.rs"]
+mod pdf;
 pub mod readings;
 mod scaling;
 mod spread;
 pub mod summary;
 pub mod table;
 pub mod units;
+pub mod validation;
 
 pub use compare::{Compared, ComparedResults, Gate, compare, compare_all, compare_by};
 pub use explain::explain;

@@ -113,7 +113,7 @@ fn significant(value: f64) -> String {
         return "not a number".to_owned();
     }
     // What rounds up to the next power of ten needs a decimal less.
-    let decimals = (2.0 - (value.abs() * 1.0005).log10().floor()).clamp(0.0, 6.0) as usize;
+    let decimals = (2.0 - sim::math::log10(value.abs() * 1.0005).floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.decimals$}")
 }
 

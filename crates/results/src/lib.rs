@@ -8,6 +8,7 @@
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, bootstrap intervals, verdicts |
+//! | [`validation`] | [`validation::ValidationFile`]: the model beside published measurements |
 //! | [`file`](mod@file) | reading with clear errors, writing whole or not at all |
 //!
 //! Every key carries its unit last in its name (`elapsed_ns`, `written_bytes`). A counter that was never
@@ -25,6 +26,7 @@ pub mod histogram;
 pub mod record;
 pub mod scaling;
 pub mod statistics;
+pub mod validation;
 
 pub use claim::{ClaimOutcome, ClaimsFile, Class, ReadingOutcome};
 pub use environment::Environment;
@@ -32,6 +34,6 @@ pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
     Clock, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, OperationRecord,
-    PlacementRecord, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord,
-    WorkerRecord,
+    PartRecord, PlacementRecord, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord,
+    StepRecord, WorkRecord, WorkerRecord,
 };

@@ -329,6 +329,31 @@ pub struct OperationRecord {
     /// How much of each part of `time_ns` is in `lock_wait_ns` or `line_wait_ns`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub named_ns: BTreeMap<String, u64>,
+    /// Of what the CPU work is the price, by kind of work as in a machine's preset; with `copied_bytes` and `socket_lines`, which
+    /// have prices by level and not one. Under the virtual clock.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub work: BTreeMap<String, WorkRecord>,
+    /// Named parts of the operations, as functions of a design; a part has the time of those inside of it. Under the virtual clock.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, PartRecord>,
+}
+
+/// Units of a kind of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkRecord {
+    /// How many.
+    pub units: u64,
+    /// Their price on a core of their own; 0 where they have no single price.
+    pub ns: u64,
+}
+
+/// A named part of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRecord {
+    /// How often it ran.
+    pub count: u64,
+    /// How long, in all.
+    pub ns: u64,
 }
 
 /// One step of a workload in one sample: a line of its script, or a part of its loop.
@@ -523,9 +548,19 @@ impl OperationRecord {
         add_all(&mut self.lock_wait_ns, &other.lock_wait_ns);
         add_all(&mut self.line_wait_ns, &other.line_wait_ns);
         add_all(&mut self.named_ns, &other.named_ns);
+        for (name, work) in &other.work {
+            let sum = self.work.entry(name.clone()).or_default();
+            (sum.units, sum.ns) = (sum.units + work.units, sum.ns + work.ns);
+        }
+        for (name, part) in &other.parts {
+            let sum = self.parts.entry(name.clone()).or_default();
+            (sum.count, sum.ns) = (sum.count + part.count, sum.ns + part.ns);
+        }
     }
 
-    /// What has come since `earlier`, a state of this record; without latencies, which are no sums.
+    /// What has come since `earlier`, a state of this record; without latencies, which are no sums, and without what only the
+    /// virtual
+    /// clock counts.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         debug_assert_eq!(self.kind, earlier.kind);
@@ -540,6 +575,8 @@ impl OperationRecord {
             lock_wait_ns: difference(&self.lock_wait_ns, &earlier.lock_wait_ns),
             line_wait_ns: difference(&self.line_wait_ns, &earlier.line_wait_ns),
             named_ns: difference(&self.named_ns, &earlier.named_ns),
+            work: BTreeMap::new(),
+            parts: BTreeMap::new(),
         }
     }
 

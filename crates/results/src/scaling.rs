@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn no_coefficient_is_negative_and_a_superlinear_curve_is_fitted_by_a_straight_line() {
-        let points: Vec<_> = COUNTS.iter().map(|n| (*n, n.powf(1.1))).collect();
+        let points: Vec<_> = COUNTS.iter().map(|n| (*n, sim::math::powf(*n, 1.1))).collect();
         let fit = Usl::fit(&points).unwrap();
         assert!(fit.sigma == 0.0 && fit.kappa == 0.0 && fit.peak().is_none(), "{fit:?}");
     }

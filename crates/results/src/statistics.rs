@@ -127,7 +127,7 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     if !values.iter().all(|&value| value > 0.0) {
         return None;
     }
-    mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).map(f64::exp)
+    mean(&values.iter().map(|value| sim::math::ln(*value)).collect::<Vec<_>>()).map(sim::math::exp)
 }
 
 /// The sample standard deviation by the mean; `None` for fewer than two values or a mean of 0.

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
 use crate::clock;
 use crate::context::{Context, RunShared};
-use crate::ledger::Activity;
+use crate::ledger::{Activity, SOCKET_LINES};
 use crate::machine::{Caches, Machine, Work};
 use crate::units::{LINE_BYTES, Nanos};
 
@@ -158,6 +158,7 @@ impl Recency {
             Level::Private => {}
             Level::Socket => {
                 if let Some(caches) = &cx.run.machine.caches {
+                    cx.ledger.add_units(cx.op.get(), SOCKET_LINES, lines);
                     let span = Nanos((caches.socket_hit_ps * lines + 500) / 1_000);
                     clock::compute(cx, cx.software(Activity::SOFTWARE), span);
                 }

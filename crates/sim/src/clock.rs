@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::{Level, Recency};
 use crate::context::{self, Context};
-use crate::ledger::Activity;
+use crate::ledger::{Activity, COPIED_BYTES};
 use crate::machine::Work;
 use crate::units::Nanos;
 
@@ -67,6 +67,7 @@ pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
         let named = work.activity();
         let activity = if named == Activity::SOFTWARE { cx.software(named) } else { named };
+        cx.count_units(work, n);
         compute(cx, activity, cx.run.machine.cost(work, n));
     }
 }
@@ -151,11 +152,13 @@ fn copy_cached(object: &Recency, bytes: u64, moved: Moved) -> bool {
             return true;
         }
     };
+    cx.ledger.add_units(cx.op.get(), COPIED_BYTES, bytes);
     compute(cx, cx.software(Activity::COPY), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
     false
 }
 
 fn copy_memory(cx: &Context, bytes: u64, moved: Moved) {
+    cx.ledger.add_units(cx.op.get(), COPIED_BYTES, bytes);
     let machine = &cx.run.machine;
     let part = |ps_per_byte: u64, lines: u64| bytes * ps_per_byte * lines / BOTH_SIDES.fetched;
     let alone = Nanos(part(machine.copy_ps_per_byte, moved.fetched).div_ceil(1_000));

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::cache::Inflow;
 use crate::clock::{Clock, Tsc};
 use crate::ledger::{Activity, Ledger, Ledgers, Op};
-use crate::machine::Machine;
+use crate::machine::{Machine, Work};
 use crate::rng::Seed;
 use crate::sync::Server;
 use crate::task::{RunError, Setup};
@@ -189,6 +189,12 @@ impl Context {
     #[inline]
     pub(crate) fn book(&self, activity: Activity, ns: u64) {
         self.ledger.add(self.op.get(), activity, ns);
+    }
+
+    /// Counts `n` units of `work`, whose price is booked as time.
+    #[inline]
+    pub(crate) fn count_units(&self, work: Work, n: u64) {
+        self.ledger.add_units(self.op.get(), work.index(), n);
     }
 
     /// Books time that has passed on the real clock on `activity`.

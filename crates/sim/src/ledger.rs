@@ -17,6 +17,16 @@
 //! | waiting for locks, conditions | [`Activity::LOCK_WAIT`], in a scope that collects waits, that; and the lock's name |
 //! | waiting for a cache line | as CPU work; and the name of the line, or of the lock whose word it is |
 //! | sleeping | [`Activity::SLEEP`], in a scope that collects waits, that |
+//!
+//! Besides time, the ledger of the virtual clock counts for each operation kind what the time is the price of: units of each kind
+//! of
+//! [`Work`], copied bytes, lines that a socket's cache served ([`Snapshot::units`]); and the time of named parts ([`part`]), which
+//! are
+//! no further division of the total but overlap with everything.
+
+mod guards;
+
+pub use guards::{OpGuard, PartGuard, Scope, calls, count, current_scope, op, part, scope};
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -24,8 +34,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Re
 
 use parking_lot::Mutex;
 
-use crate::clock::{self, Clock};
+use crate::clock;
 use crate::context;
+use crate::machine::Work;
 use crate::units::Nanos;
 
 /// What a task was doing while time passed: a small number with a name in results. The crate whose time it is declares an
@@ -294,6 +305,56 @@ fn number_of(name: &'static str, names: &Mutex<Vec<&'static str>>) -> usize {
     })
 }
 
+/// Columns of the units of work: every kind of [`Work`], and what follows.
+const UNITS: usize = Work::MAX + 2;
+/// Bytes that were copied.
+pub(crate) const COPIED_BYTES: usize = Work::MAX;
+/// Lines that the cache of a socket served.
+pub(crate) const SOCKET_LINES: usize = Work::MAX + 1;
+
+/// A named part of operations, as a function of a design: the ledger keeps how often it ran and how long it took, parts inside of
+/// it
+/// included.
+///
+/// Declare one as a `static` where the part is, with its name in results (`design.part`).
+#[derive(Debug)]
+pub struct Part {
+    name: &'static str,
+    number: Number,
+}
+
+/// The parts that have been run, in the order of their numbers.
+static PARTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+impl Part {
+    /// Limit of parts in one process; parts beyond it share the last number.
+    const MAX: usize = 32;
+
+    /// A part called `name`: `design.part`.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, number: Number::new() }
+    }
+
+    fn number(&self) -> usize {
+        self.number.of(|| number_of(self.name, &PARTS).min(Self::MAX - 1))
+    }
+}
+
+/// What parts of operations of one kind came to.
+struct Parts {
+    count: [AtomicU64; Part::MAX],
+    ns: [AtomicU64; Part::MAX],
+}
+
+impl Parts {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            count: [const { AtomicU64::new(0) }; Part::MAX],
+            ns: [const { AtomicU64::new(0) }; Part::MAX],
+        })
+    }
+}
+
 /// Rows of a ledger: a row for each kind, and one for an operation that is not decided yet.
 const ROWS: usize = Op::MAX + 1;
 
@@ -310,6 +371,10 @@ pub(crate) struct Ledger {
     /// An operation that is not decided yet has waited for a lock or a line.
     undecided_waited: AtomicBool,
     counts: [[AtomicU64; Count::MAX]; Activity::MAX],
+    /// Virtual clock: of what the time of an operation kind is the price.
+    units: [[AtomicU64; UNITS]; ROWS],
+    /// A row is made at the first part of an operation of its kind.
+    parts: [OnceLock<Box<Parts>>; ROWS],
 }
 
 /// What operations of one kind have waited for by name.
@@ -352,7 +417,21 @@ impl Ledger {
             waits: [const { OnceLock::new() }; ROWS],
             undecided_waited: AtomicBool::new(false),
             counts: [const { [const { AtomicU64::new(0) }; Count::MAX] }; Activity::MAX],
+            units: [const { [const { AtomicU64::new(0) }; UNITS] }; ROWS],
+            parts: [const { OnceLock::new() }; ROWS],
         }
+    }
+
+    /// Adds `n` units to a column of [`UNITS`].
+    #[inline]
+    pub(crate) fn add_units(&self, op: u8, unit: usize, n: u64) {
+        bump(&self.units[op as usize][unit], n);
+    }
+
+    fn add_part(&self, op: u8, part: &Part, ns: u64) {
+        let parts = self.parts[op as usize].get_or_init(Parts::new);
+        bump(&parts.count[part.number()], 1);
+        bump(&parts.ns[part.number()], ns);
     }
 
     /// The task is in an operation of this kind from now on.
@@ -398,6 +477,12 @@ impl Ledger {
         {
             waits.move_to(self.waits(op.index()));
         }
+        if let Some(parts) = self.parts[Op::UNDECIDED.index()].get() {
+            let to = self.parts[op.index()].get_or_init(Parts::new);
+            move_row(&parts.count, &to.count);
+            move_row(&parts.ns, &to.ns);
+        }
+        move_row(&self.units[Op::UNDECIDED.index()], &self.units[op.index()]);
         move_row(row, &self.time[op.index()]);
     }
 
@@ -415,6 +500,11 @@ impl Ledger {
             sum.total[op] += self.total(op);
             sum.calls[op] += self.calls[op].load(Relaxed);
             add_row(&mut sum.time[op], &self.time[op]);
+            add_row(&mut sum.units[op], &self.units[op]);
+            if let Some(parts) = self.parts[op].get() {
+                add_row(&mut sum.parts[op].count, &parts.count);
+                add_row(&mut sum.parts[op].ns, &parts.ns);
+            }
             if let Some(waits) = self.waits[op].get() {
                 add_row(&mut sum.lock_wait[op], &waits.lock);
                 add_row(&mut sum.line_wait[op], &waits.line);
@@ -476,6 +566,15 @@ pub struct Snapshot {
     line_wait: Box<[[u64; LOCK_CLASSES]]>,
     named: Box<[[u64; Activity::MAX]; Op::MAX]>,
     counts: [[u64; Count::MAX]; Activity::MAX],
+    units: Box<[[u64; UNITS]; Op::MAX]>,
+    parts: Box<[PartSums]>,
+}
+
+/// What parts of operations of one kind came to, in a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PartSums {
+    count: [u64; Part::MAX],
+    ns: [u64; Part::MAX],
 }
 
 impl Default for Snapshot {
@@ -488,6 +587,8 @@ impl Default for Snapshot {
             line_wait: vec![[0; LOCK_CLASSES]; Op::MAX].into_boxed_slice(),
             named: Box::new([[0; Activity::MAX]; Op::MAX]),
             counts: [[0; Count::MAX]; Activity::MAX],
+            units: Box::new([[0; UNITS]; Op::MAX]),
+            parts: vec![PartSums { count: [0; Part::MAX], ns: [0; Part::MAX] }; Op::MAX].into_boxed_slice(),
         }
     }
 }
@@ -568,6 +669,34 @@ impl Snapshot {
         Nanos(self.named[op.index()][activity.index()])
     }
 
+    /// Units of `work` that operations of kind `op` were charged. Taking a lock or updating a line is one [`Work::LOCK`]; the way
+    /// of
+    /// a line between cores is in [`Snapshot::line_waits`].
+    pub fn units(&self, op: Op, work: Work) -> u64 {
+        self.units[op.index()][work.index()]
+    }
+
+    /// Bytes that operations of kind `op` copied, from and to whichever cache or memory.
+    pub fn copied_bytes(&self, op: Op) -> u64 {
+        self.units[op.index()][COPIED_BYTES]
+    }
+
+    /// Lines of objects that the cache of a socket served to operations of kind `op`.
+    pub fn socket_lines(&self, op: Op) -> u64 {
+        self.units[op.index()][SOCKET_LINES]
+    }
+
+    /// The named parts of operations of kind `op`: how often each ran and how long it took, in the order of names.
+    pub fn parts(&self, op: Op) -> Vec<(&'static str, u64, Nanos)> {
+        let sums = &self.parts[op.index()];
+        let names = PARTS.lock().clone();
+        let all = names.into_iter().zip(sums.count.iter().zip(&sums.ns));
+        let mut parts: Vec<_> = all.map(|(name, (count, ns))| (name, *count, Nanos(*ns))).collect();
+        parts.retain(|(_, count, _)| *count > 0);
+        parts.sort_unstable();
+        parts
+    }
+
     /// What was counted in the scope of `activity`.
     pub fn count(&self, count: &Count, activity: Activity) -> u64 {
         self.counts[activity.index()][count.number()]
@@ -598,6 +727,9 @@ impl Snapshot {
             diff.total[op] = diff.total[op].saturating_sub(earlier.total[op]);
             diff.calls[op] -= earlier.calls[op];
             subtract(&mut diff.time[op], &earlier.time[op]);
+            subtract(&mut diff.units[op], &earlier.units[op]);
+            subtract(&mut diff.parts[op].count, &earlier.parts[op].count);
+            subtract(&mut diff.parts[op].ns, &earlier.parts[op].ns);
             subtract(&mut diff.lock_wait[op], &earlier.lock_wait[op]);
             subtract(&mut diff.line_wait[op], &earlier.line_wait[op]);
             subtract(&mut diff.named[op], &earlier.named[op]);
@@ -621,107 +753,5 @@ fn by_name(row: &[u64; LOCK_CLASSES]) -> Vec<(&'static str, Nanos)> {
 fn subtract(row: &mut [u64], earlier: &[u64]) {
     for (now, before) in row.iter_mut().zip(earlier) {
         *now -= before;
-    }
-}
-
-/// Adds `n` to a count in the scope of the current activity.
-#[inline]
-pub fn count(count: &Count, n: u64) {
-    if let Some(cx) = context::current() {
-        bump(&cx.ledger.counts[cx.activity.get().index()][count.number()], n);
-    }
-}
-
-/// Sets the activity of medium time until the guard is dropped: data (the default), metadata, journal, or any
-/// other. What else is booked on it in its scope, the activity says: [`Activity::with_work`], [`Activity::with_waits`].
-#[inline]
-pub fn scope(activity: Activity) -> Scope {
-    let before = context::current().map_or(Activity::DATA, |cx| cx.activity.replace(activity));
-    Scope { before }
-}
-
-/// Restores the activity that was current before [`scope`].
-#[derive(Debug)]
-#[must_use = "the scope ends when the guard is dropped"]
-pub struct Scope {
-    before: Activity,
-}
-
-impl Drop for Scope {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(cx) = context::current() {
-            cx.activity.set(self.before);
-        }
-    }
-}
-
-/// The activity whose scope the current task is in.
-pub fn current_scope() -> Activity {
-    context::current().map_or(Activity::DATA, |cx| cx.activity.get())
-}
-
-/// Begins an operation of kind `op`, which ends when the guard is dropped. An operation inside another
-/// belongs to the outer.
-///
-/// Operations without end at one instant of virtual time are an endless loop that charges nothing: the task
-/// panics.
-#[inline]
-pub fn op(op: Op) -> OpGuard {
-    let Some(cx) = context::current() else { return OpGuard { outer: true } };
-    if cx.op.get() != Op::NONE.index {
-        return OpGuard { outer: false };
-    }
-    cx.set_op(op);
-    cx.op_charged.set(0);
-    let now = cx.now().0;
-    if cx.op_start.replace(now) == now
-        && let Some(scheduler) = cx.scheduler()
-    {
-        scheduler.watch_instant(cx);
-    }
-    OpGuard { outer: true }
-}
-
-/// How many operations of kind `op` the current task has ended.
-pub fn calls(op: Op) -> u64 {
-    context::current().map_or(0, |cx| cx.ledger.calls[op.index()].load(Relaxed))
-}
-
-/// Ends the operation begun by [`op`].
-#[derive(Debug)]
-#[must_use = "the operation ends when the guard is dropped"]
-pub struct OpGuard {
-    outer: bool,
-}
-
-impl OpGuard {
-    /// Decides the kind of an operation begun as [`Op::UNDECIDED`]: all of it, so far and from now on, is booked as `op`.
-    /// Inside another operation nothing is booked, so nothing changes.
-    pub fn set_op(&self, op: Op) {
-        let undecided = |cx: &&context::Context| self.outer && cx.op.get() == Op::UNDECIDED.index;
-        if let Some(cx) = context::current().filter(undecided) {
-            cx.ledger.decide(op);
-            cx.set_op(op);
-        }
-    }
-}
-
-impl Drop for OpGuard {
-    #[inline]
-    fn drop(&mut self) {
-        let Some(cx) = context::current().filter(|_| self.outer) else { return };
-        let op = cx.op.get();
-        if op == Op::UNDECIDED.index {
-            cx.set_op(Op::NONE);
-            return cx.ledger.decide(Op::NONE); // the end of the run has cut it off
-        }
-        let total = cx.now().0.saturating_sub(cx.op_start.get());
-        bump(&cx.ledger.total[op as usize], total);
-        bump(&cx.ledger.calls[op as usize], 1);
-        if cx.clock() == Clock::Real {
-            cx.ledger.add(op, Activity::SOFTWARE, total.saturating_sub(cx.op_charged.get()));
-        }
-        cx.set_op(Op::NONE);
     }
 }

@@ -52,6 +52,7 @@ mod context;
 pub mod host_memory;
 pub mod ledger;
 pub mod machine;
+pub mod math;
 pub mod rng;
 pub mod schedule;
 pub mod sync;
@@ -64,7 +65,7 @@ pub use clock::{
     Clock, clock, copy, copy_cost, copy_from, copy_past, copy_to, cost_of, cpu_time, interact, medium,
     medium_until, now, sleep, sleep_until, work,
 };
-pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
+pub use ledger::{Activity, Count, LockClass, Op, Part, count, op, part, scope};
 pub use machine::{Caches, Machine, Scheduling, Work};
 pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};

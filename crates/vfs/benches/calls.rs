@@ -5,7 +5,8 @@
 //! thread is counted, so that a busy machine disturbs all alike. The first table is what counts; criterion's
 //! figures after it are wall time.
 
-#[path = "../tests/memfs/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
+#[path = "../tests/it/memfs/mod.rs"]
 mod memfs;
 
 use std::path::Path;

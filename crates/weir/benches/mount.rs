@@ -186,6 +186,7 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
                 lists: false,
                 result_so_far: Arc::new(Vec::new),
                 backing: Arc::new(Memory(region)),
+                recorder: None,
             };
             let server = Server::new(Arc::clone(&mounted), &mount_on, &options).expect("it mounts");
             ready.send(()).expect("somebody waits");

@@ -56,8 +56,14 @@ pub(crate) enum Command {
     Show(c::show::Show),
     /// Explain where a result's time went, what a file's extents cost, a term or an error
     Explain(c::explain::Explain),
-    /// Run the SSD simulator or the logging simulator by itself
+    /// Hold the model against published measurements: errors, orders of designs, limits
+    Validate(c::validate::Validate),
+    /// Run a simulator by itself: a medium, an SSD, logging hardware
     Sim(c::sim::Sim),
+    /// Run a program and record its calls of files
+    Record(c::record::Record),
+    /// Show, import, anonymize, cut and compile recorded traces
+    Trace(c::trace::Trace),
     /// Serve a modelled device to other programs
     Serve(c::serve::Serve),
     /// Measure what CPU work costs on this host
@@ -106,7 +112,10 @@ impl Command {
             Self::List(command) => command.run(output),
             Self::Show(command) => command.run(output),
             Self::Explain(command) => command.run(output),
+            Self::Validate(command) => command.run(output),
             Self::Sim(command) => command.run(output),
+            Self::Record(command) => command.run(output),
+            Self::Trace(command) => command.run(output),
             Self::Serve(command) => command.run(output),
             Self::Calibrate(command) => command.run(output),
             Self::Doctor(command) => command.run(output),

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::error::nearest;
+use document::nearest;
 use lab::plan::free::{self, NOTHING};
 use lab::readings::kept::Kept;
 use lab::{Plan, Runner, Settings, environment};

@@ -66,8 +66,8 @@ impl From<lab::Error> for Failure {
     }
 }
 
-impl From<lab::document::Problem> for Failure {
-    fn from(problem: lab::document::Problem) -> Self {
+impl From<document::Problem> for Failure {
+    fn from(problem: document::Problem) -> Self {
         Self::usage(problem.to_string())
     }
 }
@@ -108,6 +108,17 @@ impl From<fs::FsError> for Failure {
         let exit = match &error {
             fs::FsError::Damaged { .. } => Exit::Corrupt,
             fs::FsError::Media(_) | fs::FsError::Output(_) => Exit::Run,
+            _ => Exit::Usage,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<trace::Error> for Failure {
+    fn from(error: trace::Error) -> Self {
+        let exit = match &error {
+            trace::Error::Io { .. } => Exit::Run,
+            trace::Error::Damaged { .. } | trace::Error::Lossy { .. } => Exit::Corrupt,
             _ => Exit::Usage,
         };
         Self::new(exit, error.to_string())

@@ -67,7 +67,7 @@ fn text(kind: InputKind, name: &str) -> Option<String> {
         InputKind::Medium => Medium::parse(name).ok().map(|medium| medium.to_toml()),
         InputKind::Workload => match suite::find(name) {
             Some((suite, entry)) => suite.extension().and_then(|_| suite.describe(entry.name)),
-            None => std::fs::read_to_string(name).ok(),
+            None => lab::named::text(name).ok(),
         },
     }
 }

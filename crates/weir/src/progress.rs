@@ -13,6 +13,9 @@ use results::Sample;
 
 use crate::output::{Output, several};
 
+/// More plans than these are counted, not named.
+const MOST_NAMED: usize = 20;
+
 /// So often it is said what is running, where there is no terminal.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
@@ -85,11 +88,12 @@ impl Progress for Bar {
         let mut names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
         let mut seen = BTreeSet::new();
         names.retain(|name| seen.insert(*name));
-        self.drawn.set_prefix(names.join(" "));
+        let title = if names.len() > MOST_NAMED { several(names.len(), "plan") } else { names.join(" ") };
+        self.drawn.set_prefix(title.clone());
         self.drawn.enable_steady_tick(Duration::from_millis(500));
         self.change(|state| (state.finished, state.all) = (0, runs));
         if self.lines {
-            anstream::eprintln!("{}: {}", names.join(" "), several(runs, "run"));
+            anstream::eprintln!("{title}: {}", several(runs, "run"));
         }
     }
 

@@ -212,11 +212,14 @@ pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is =
         |format: &&dyn Format| name.strip_suffix(format.extension()).is_some_and(|rest| rest.ends_with('.'));
-    let format = report::FORMATS.iter().copied().find(is);
-    format.ok_or_else(|| {
+    let format = report::FORMATS.iter().copied().find(is).ok_or_else(|| {
         let known: Vec<_> = report::FORMATS.iter().map(|format| format!(".{}", format.extension())).collect();
         Failure::usage(format!("{}: the name must end in one of {}", path.display(), known.join(" ")))
-    })
+    })?;
+    match format.left_out() {
+        Some(why) => Err(Failure::usage(format!("{}: {why}", path.display()))),
+        None => Ok(format),
+    }
 }
 
 /// Writes a report in the format that the file's name ends in.

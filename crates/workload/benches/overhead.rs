@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p weir-workload --bench overhead`
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;

@@ -316,9 +316,25 @@ pub const PROGRAMS: &[(&str, u64)] = &[
 /// # Errors
 /// [`Error`] for a configuration that does not fit.
 pub fn campaign(base: &Config, mutant: Option<Mutant>, points: u64) -> Result<Verdict, Error> {
+    campaign_of(base, PROGRAMS, mutant, points)
+}
+
+/// The same with programs of the caller's: workloads, and how many threads each has.
+///
+/// # Errors
+/// [`Error`] for a configuration that does not fit.
+pub fn campaign_of(
+    base: &Config,
+    programs: &[(&str, u64)],
+    mutant: Option<Mutant>,
+    points: u64,
+) -> Result<Verdict, Error> {
     let mut verdict = Verdict::default();
+    if programs.is_empty() {
+        return Ok(verdict);
+    }
     for round in 0.. {
-        for (workload, threads) in PROGRAMS {
+        for (workload, threads) in programs {
             let config = Config {
                 workload: (*workload).to_owned(),
                 threads: *threads,

@@ -18,11 +18,8 @@
 //! A log that is full while its head cannot move, because the oldest open transaction alone fills it, grows: from its tail on it
 //! lies in a further area, twice as large. The superblock that says so is durable before any record in that area.
 
-use crc::{CRC_32_ISCSI, Crc, Table};
-
 use crate::machine::LINE;
 
-const CRC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 /// First word of a superblock.
 pub const MAGIC: u64 = 0x5745_4952_4c4f_4731;
 /// Longest record, in words.
@@ -299,11 +296,7 @@ impl Format {
 }
 
 fn checksum(words: &[u64]) -> u32 {
-    let mut digest = CRC.digest();
-    for word in words {
-        digest.update(&word.to_le_bytes());
-    }
-    digest.finalize()
+    words.iter().fold(0, |sum, word| crc32c::crc32c_append(sum, &word.to_le_bytes()))
 }
 
 #[cfg(test)]

@@ -367,8 +367,8 @@ impl Matrix {
         let names = names(how);
         let holds = |workload: &&&str| {
             let mean = |scheme| {
-                let logs = ENDS.map(|threads| self.at(workload, threads, scheme).throughput().ln());
-                (logs.iter().sum::<f64>() / ENDS.len() as f64).exp()
+                let logs = ENDS.map(|threads| sim::math::ln(self.at(workload, threads, scheme).throughput()));
+                sim::math::exp(logs.iter().sum::<f64>() / ENDS.len() as f64)
             };
             let unsafe_base = mean("unsafe-undo").max(mean("unsafe-redo"));
             let at_most = |low: f64, high: f64| low <= high * (1.0 + TOLERANCE);
@@ -397,7 +397,7 @@ fn average(how: Average, pairs: &[(f64, f64)]) -> f64 {
     let ratios = pairs.iter().map(|(top, bottom)| top / bottom);
     let count = pairs.len() as f64;
     match how {
-        Average::Geometric => (ratios.map(f64::ln).sum::<f64>() / count).exp(),
+        Average::Geometric => sim::math::exp(ratios.map(sim::math::ln).sum::<f64>() / count),
         Average::Arithmetic => ratios.sum::<f64>() / count,
         Average::Sums => {
             let sum = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>();

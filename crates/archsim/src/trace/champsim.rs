@@ -8,6 +8,9 @@
 //!
 //! An access has no size in the format: it counts as a word. A load that reads a register which the last load wrote waits for it,
 //! unless an instruction that only computes has written the register since. Like lackey's, these traces know no transactions.
+//!
+//! The format has no magic number. A file is refused as one of other records (those of CloudSuite have 96 bytes), if a branch byte
+//! is neither 0 nor 1, or if some instructions have an address and others have none; and an archive of traces as what it is.
 
 use std::io::{Cursor, Read};
 
@@ -41,15 +44,55 @@ pub fn import(bytes: &[u8], stores: u64, most: u64) -> Result<Trace, Error> {
     } else {
         Box::new(bytes)
     };
+    let mut head = Vec::new();
+    let read = reader.by_ref().take(TAR_BLOCK).read_to_end(&mut head);
+    read.map_err(|error| Error::Trace(format!("the file is cut off or damaged: {error}")))?;
+    refuse_tar(&head)?;
+    let mut reader = head.chain(reader);
     let mut import = Import { to: Unmarked::new(stores), loaded: [0; 2] };
+    let mut first = None;
     for number in 0..most {
         let mut record = [0; RECORD];
-        if !fill(&mut *reader, &mut record, number)? {
+        if !fill(&mut reader, &mut record, number)? {
             break;
         }
+        let no_address = record[..8] == [0; 8];
+        check(&record, number, no_address != *first.get_or_insert(no_address))?;
         import.take(&record);
     }
     import.to.finish()
+}
+
+/// Bytes of the header of a tar archive, and where its magic number is.
+const TAR_BLOCK: u64 = 512;
+const TAR_MAGIC: usize = 257;
+
+/// Refuses an archive, of which `head` is the beginning.
+fn refuse_tar(head: &[u8]) -> Result<(), Error> {
+    if head.get(TAR_MAGIC..TAR_MAGIC + 5) != Some(b"ustar") {
+        return Ok(());
+    }
+    let name: Vec<u8> = head[..100].iter().copied().take_while(|byte| *byte != 0).collect();
+    let name = String::from_utf8_lossy(&name).escape_debug().to_string();
+    Err(Error::Trace(format!(
+        "the file is a tar archive whose first member is {name}: unpack it (tar xf), and give the member"
+    )))
+}
+
+/// Refuses what cannot be a record; `differs`: one instruction has an address, and another has none.
+fn check(record: &[u8; RECORD], number: u64, differs: bool) -> Result<(), Error> {
+    let other = "the file is no trace of ChampSim, or has records of another size than its 64 bytes (CloudSuite's have 96)";
+    if let Some(byte) = record[8..10].iter().find(|byte| **byte > 1) {
+        return Err(Error::Trace(format!(
+            "instruction {number}: a branch byte is {byte}, and must be 0 or 1: {other}"
+        )));
+    }
+    if differs {
+        return Err(Error::Trace(format!(
+            "instruction {number}: some instructions have an address and others have none: {other}"
+        )));
+    }
+    Ok(())
 }
 
 /// Reads the next record; false at the end.
@@ -151,6 +194,34 @@ mod tests {
         (config.machine.warmup, config.trace) = (0, Some(trace));
         let outcome = crate::run(&config).unwrap();
         assert_eq!((outcome.executed.stores, outcome.executed.transactions), (2, 2));
+    }
+
+    /// A record of 64 bytes, at an address.
+    fn at(ip: u64, loads: [u64; 4]) -> Vec<u8> {
+        let mut record = instruction([1, 0, 2, 0, 0, 0], [0; 2], loads);
+        record[..8].copy_from_slice(&ip.to_le_bytes());
+        record
+    }
+
+    #[test]
+    fn archives_and_records_of_another_size_are_refused() {
+        let records: Vec<_> = (0..64).map(|n| at(0x40_0000 + 4 * n, [0x7000 + 8 * n, 0, 0, 0])).collect();
+        assert!(import(&records.concat(), 0, u64::MAX).is_ok());
+        // Each record is followed by half of one: zeros, and what a process number would be.
+        for tail in [[0; 32], [7; 32]] {
+            let wide: Vec<u8> =
+                records.iter().flat_map(|record| record.iter().chain(&tail).copied()).collect();
+            for most in [u64::MAX, 16] {
+                let told = import(&wide, 0, most).unwrap_err().to_string();
+                assert!(told.contains("records of another size"), "{told}");
+            }
+        }
+        let mut header = vec![0; 512];
+        header[..10].copy_from_slice(b"c.champsim");
+        header[257..262].copy_from_slice(b"ustar");
+        let tar = [header, records.concat()].concat();
+        let told = import(&tar, 0, u64::MAX).unwrap_err().to_string();
+        assert!(told.contains("a tar archive whose first member is c.champsim"), "{told}");
     }
 
     #[test]

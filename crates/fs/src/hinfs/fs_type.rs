@@ -1,6 +1,7 @@
 //! HiNFS and its variants in the table of designs.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::Storage;
@@ -264,6 +265,10 @@ impl FsType for HinfsType {
 
     fn may_have_holes(&self) -> bool {
         true
+    }
+
+    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError> {
+        pmfs::fs_type::journal(storage.memory()?).map_err(|error| error.of(self.name))
     }
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

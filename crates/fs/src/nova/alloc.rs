@@ -16,6 +16,7 @@ use sim::sync::{AtomicBool, AtomicI64, Ordering};
 use sim::{LockClass, Mutex, Work};
 
 use super::layout::{BLOCK, Geometry};
+use super::parts;
 use crate::error::{Error, Result};
 use crate::persist::backed::{Wanted, take_given};
 use crate::persist::free_map::FreeMap;
@@ -126,6 +127,7 @@ impl Blocks {
 
     /// Takes neighbouring blocks, at most `most`: as many as there are at the lowest free place. None: there is no space.
     pub(crate) fn take(&self, most: u64, need: Need) -> Result<Extent> {
+        let _part = sim::part(&parts::ALLOC_BLOCKS);
         if !self.region.grants_space() {
             return Err(Error::NoSpace);
         }

@@ -22,6 +22,7 @@ use super::inode::{Changing, Loaded};
 use super::layout::{BLOCK, LinksEntry, NO_TIME, NameEntry, SetEntry, WriteEntry, ino, kind, set};
 use super::log::{Append, Entry, Log, PageUse, Reader};
 use super::mutant;
+use super::parts;
 use crate::error::{Error, Result};
 
 /// The longest run of entries that one call may append: a page's worth is looked at beforehand.
@@ -47,6 +48,7 @@ impl Volume {
     }
 
     fn clean_log(&self, inode: &mut Changing<'_>) -> Result<()> {
+        let _part = sim::part(&parts::CLEAN_LOG);
         self.check_sound()?;
         let _scope = sim::scope(media::charges::METADATA);
         self.clean_fast(inode)?;

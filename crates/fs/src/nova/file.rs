@@ -18,6 +18,7 @@ use super::inode::{Changing, Inode, Loaded, apply_set, apply_write};
 use super::layout::{BLOCK, FILE_BLOCKS_MAX, SetEntry, WriteEntry, ino, kind, pack, set};
 use super::log::Append;
 use super::mutant;
+use super::parts;
 use super::{PageCache, Volume};
 use crate::error::{Error, Result};
 
@@ -139,6 +140,7 @@ impl Volume {
     }
 
     fn write_span(&self, file: &mut Changing<'_>, span: Span, data: &[u8]) -> Result<usize> {
+        let _part = sim::part(&parts::COW_WRITE);
         let mut draft = self.begin_draft(file, Need::Growth);
         let (first, stop) = span.pages();
         let mut page = first;

@@ -154,6 +154,17 @@ pub(crate) fn mend(storage: &Storage) -> Result<Vec<String>, FsError> {
     repair::repair(storage.memory()?)
 }
 
+/// The journal of each shard, with the line that says how far it is valid.
+pub(crate) fn journal(region: &Arc<Region>) -> Result<Vec<Range<u64>>, FsError> {
+    let (superblock, _) = superblock::load(region)?;
+    let geometry = Geometry::of(&superblock);
+    let of = |shard| {
+        let (line, block) = (Geometry::shard_at(shard), geometry.journal_at(shard));
+        [line..line + LINE_BYTES as u64, block..block + BLOCK]
+    };
+    Ok((0..geometry.shards).flat_map(of).collect())
+}
+
 /// Two shards, and log pages in which few entries fit: logs grow and are cleaned in short programs.
 pub(crate) const SMALL: Given = &[("shards", "2"), ("log_page", "512")];
 
@@ -235,17 +246,8 @@ impl FsType for NovaType {
         mend(storage)
     }
 
-    fn journal(&self, storage: &Storage) -> Vec<Range<u64>> {
-        let Some((superblock, _)) = storage.memory().ok().and_then(|region| superblock::load(region).ok())
-        else {
-            return Vec::new();
-        };
-        let geometry = Geometry::of(&superblock);
-        let of = |shard| {
-            let (line, block) = (Geometry::shard_at(shard), geometry.journal_at(shard));
-            [line..line + LINE_BYTES as u64, block..block + BLOCK]
-        };
-        (0..geometry.shards).flat_map(of).collect()
+    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError> {
+        journal(storage.memory()?)
     }
 
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

@@ -28,6 +28,7 @@ use super::layout::{
 };
 use super::log::{Entry, Log, Reader};
 use super::names::Names;
+use super::parts;
 use super::seen::Seen;
 use super::{CachedFile, Volume};
 use crate::error::{Error, Result};
@@ -569,6 +570,7 @@ impl Volume {
         (head, tail): (u64, u64),
         now: u64,
     ) -> Result<(Facts, u64)> {
+        let _part = sim::part(&parts::NEW_INODE);
         let old = self.region.load_u64(inode.offset)?;
         let generation = ((old >> 32) as u32).wrapping_add(1);
         let raw = write_raw(

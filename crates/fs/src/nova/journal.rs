@@ -35,6 +35,7 @@ use super::Volume;
 use super::alloc::home;
 use super::layout::{BLOCK, Geometry, checksum};
 use super::mutant;
+use super::parts;
 use crate::error::{Error, Result};
 use crate::mutant::Mutant;
 
@@ -197,6 +198,7 @@ impl Volume {
     /// Changes all words or, when it fails, none; durable on return. What they make reachable was written and flushed before,
     /// and is `needs`.
     pub(crate) fn transact(&self, words: &Words, needs: &[(u64, u64)]) -> Result<()> {
+        let _part = sim::part(&parts::TRANSACTION);
         let words = &words.0;
         if words.len() > WORDS_MAX {
             return Err(Error::Invalid("a transaction of too many words"));

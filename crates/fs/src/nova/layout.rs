@@ -28,7 +28,6 @@
 //!
 //! Times are 34 bits of seconds in two's complement and 30 of nanoseconds in a word: from 1697 to 2242.
 
-use crc::{CRC_32_ISCSI, Crc, Table};
 use vfs::Timestamp;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -247,15 +246,9 @@ const _: () = {
     assert!(NAME_HEADER == 24 && size_of::<SavedHeader>() == 32);
 };
 
-static CHECKSUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
-
 /// CRC-32C.
 pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
-    let mut digest = CHECKSUM.digest();
-    for part in parts {
-        digest.update(part);
-    }
-    digest.finalize()
+    parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part))
 }
 
 /// Where the checksum of an entry lies.

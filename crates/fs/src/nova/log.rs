@@ -24,6 +24,7 @@ use super::layout::{
     BLOCK, ENTRY_CHECKSUM, ENTRY_MIN, Geometry, LinksEntry, NAME_HEADER, NameEntry, SetEntry, WriteEntry,
     entry_checksum, ino, kind, name_entry_bytes,
 };
+use super::parts;
 use crate::error::{Error, Result};
 
 /// Longest name.
@@ -346,6 +347,7 @@ impl Volume {
     }
 
     fn append_bytes(&self, append: &mut Append<'_>, entry: &mut [u8]) -> Result<u64> {
+        let _part = sim::part(&parts::APPEND);
         let len = entry.len() as u64;
         let sum = entry_checksum(entry);
         entry[ENTRY_CHECKSUM].copy_from_slice(&sum.to_le_bytes());
@@ -391,6 +393,7 @@ impl Volume {
 
     /// Makes the entries of one log count: a fence, one word, a fence. Nothing has changed when it fails.
     pub(crate) fn commit_append(&self, inode_at: u64, log: &mut Log, append: Append<'_>) -> Result<()> {
+        let _part = sim::part(&parts::UPDATE_TAIL);
         self.region.fence();
         // Tail, then head: the two share a line, and a log without a head is none.
         for (at, new) in append.words(inode_at, log) {

@@ -53,6 +53,7 @@ mod mapped;
 mod mutant;
 mod namei;
 mod names;
+mod parts;
 mod recovery;
 mod rename;
 mod repair;

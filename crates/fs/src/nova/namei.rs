@@ -31,6 +31,7 @@ use super::layout::{
 use super::log::{Append, Log};
 use super::mutant;
 use super::names::Known;
+use super::parts;
 use crate::error::{Error, Result};
 
 /// What a new inode is to be.
@@ -122,6 +123,7 @@ impl Volume {
 
     /// The inode that `name` leads to.
     pub(crate) fn lookup_name(&self, parent: u64, name: &[u8]) -> Result<u64> {
+        let _part = sim::part(&parts::LOOKUP);
         let dir = self.reading(self.inodes.get(parent)?)?;
         match () {
             () if !dir.facts.is_dir() => Err(Error::NotDirectory),
@@ -136,6 +138,7 @@ impl Volume {
         (links, now): (u32, u64),
         (name, number): (&[u8], u64),
     ) -> Result<Written> {
+        let _part = sim::part(&parts::ADD_DENTRY);
         let header = NameEntry {
             kind: kind::NAME,
             name_len: name.len() as u8,
@@ -333,6 +336,7 @@ impl Volume {
         victim: &mut Changing<'_>,
         links: u32,
     ) -> Result<()> {
+        let _part = sim::part(&parts::REMOVE_DENTRY);
         self.make_log_room(dir);
         let mut plan = Self::plan();
         let mut from = self.begin_append(&dir.log, Need::Removal);

@@ -16,6 +16,7 @@ use sim::{LockClass, Mutex, Work};
 
 use super::Volume;
 use super::layout::{BLOCK, BLOCK_SHIFT};
+use super::parts;
 use super::tree::Freed;
 use crate::error::{Error, Result};
 use crate::persist::backed::{Wanted, take_given};
@@ -57,6 +58,7 @@ impl BlockMap {
 
     /// Takes as many blocks of `1 << shift` bytes as `places` has room for; returns how many there were.
     pub(crate) fn take_many(&self, shift: u32, places: &mut [u64]) -> usize {
+        let _part = sim::part(&parts::ALLOC_BLOCKS);
         let units = 1 << (shift - BLOCK_SHIFT);
         let mut map = self.map.lock();
         sim::work(Work::STEP, map.depth() * places.len() as u64);

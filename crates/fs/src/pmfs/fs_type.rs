@@ -192,6 +192,12 @@ pub(crate) fn check(storage: &Storage) -> FsckReport {
     }
 }
 
+/// The descriptor of the journal and its entries.
+pub(crate) fn journal(region: &Region) -> Result<Vec<Range<u64>>, FsError> {
+    let entries = u64::from(region.read::<JournalDescriptor>(JOURNAL_DESCRIPTOR)?.size);
+    Ok(vec![JOURNAL_START..JOURNAL_START + entries, JOURNAL_DESCRIPTOR..TABLE_INODE])
+}
+
 impl FsType for PmfsType {
     fn name(&self) -> &'static str {
         "pmfs"
@@ -255,11 +261,8 @@ impl FsType for PmfsType {
         repair::repair(storage.memory()?)
     }
 
-    fn journal(&self, storage: &Storage) -> Vec<Range<u64>> {
-        let size_of = |region: &Arc<Region>| region.read::<JournalDescriptor>(JOURNAL_DESCRIPTOR).ok();
-        let descriptor = storage.memory().ok().and_then(size_of);
-        let entries = descriptor.map(|found| JOURNAL_START..JOURNAL_START + u64::from(found.size));
-        entries.into_iter().chain(std::iter::once(JOURNAL_DESCRIPTOR..TABLE_INODE)).collect()
+    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError> {
+        journal(storage.memory()?)
     }
 
     fn mutants(&self) -> &'static [Mutant] {

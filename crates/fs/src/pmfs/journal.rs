@@ -41,6 +41,7 @@ use sim::sync::{AtomicBool, AtomicU32, Ordering};
 use sim::{Condvar, LockClass, Mutex, Nanos};
 
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
+use super::parts;
 use crate::error::{Error, Result};
 
 pub(super) static JOURNAL: LockClass = LockClass::new("pmfs.journal");
@@ -154,6 +155,7 @@ impl Journal {
 
     /// Starts a transaction that logs at most `entries` entries. Waits while the journal is full of open transactions.
     pub(crate) fn begin(&self, entries: u32) -> Result<Transaction> {
+        let _part = sim::part(&parts::NEW_TRANSACTION);
         let need = entries + 1;
         if need >= self.entries / 2 {
             return Err(Error::Corrupt(format!(
@@ -336,6 +338,7 @@ impl Journal {
     /// Writes the next entry of a transaction and flushes it; the word with the generation goes last. The line is written
     /// as a whole, so that one that had become unreadable is readable again.
     fn append(&self, tx: &mut Transaction, kind: u8, target: u64, old: &[u8]) -> Result<()> {
+        let _part = sim::part(&parts::LOG_ENTRY);
         if tx.used == tx.reserved {
             return Err(Error::Corrupt(format!(
                 "transaction {} logs more than its {} entries",
@@ -365,6 +368,7 @@ impl Journal {
 
     /// Makes the changes of a transaction durable, then the transaction itself. When that fails, so does the journal.
     pub(crate) fn commit(&self, mut tx: Transaction) -> Result<()> {
+        let _part = sim::part(&parts::COMMIT);
         let done = self.flush_targets(&mut tx).and_then(|()| self.close(&mut tx, entry::COMMIT));
         if done.is_err() {
             // Programs see the old state again, if the medium permits it; recovery restores it from the entries.

@@ -37,6 +37,7 @@ pub(crate) mod layout;
 mod mapped;
 pub(crate) mod mutant;
 pub(crate) mod namei;
+mod parts;
 pub(crate) mod recovery;
 pub(crate) mod repair;
 pub(crate) mod superblock;

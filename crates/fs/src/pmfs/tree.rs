@@ -19,6 +19,7 @@ use sim::Work;
 use super::Volume;
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, ENTRY_PAYLOAD, FANOUT, FANOUT_SHIFT, MAX_HEIGHT, RawInode};
+use super::parts;
 use crate::error::{Error, Result};
 
 /// Most blocks that one [`Tree::fill`] may be asked for: its transaction stays small.
@@ -77,6 +78,7 @@ impl Tree {
     /// Where `block` lies, or none for a hole.
     #[inline]
     pub(crate) fn lookup(&self, region: &Region, block: u64) -> Result<Option<u64>> {
+        let _part = sim::part(&parts::FIND_BLOCK);
         if self.root == 0 || block >= Self::capacity(self.height) {
             return Ok(None);
         }

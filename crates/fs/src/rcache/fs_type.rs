@@ -1,6 +1,7 @@
 //! RCache in the table of designs: NOVA's format, and options of its own for what the paper leaves open.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::Storage;
@@ -200,6 +201,10 @@ impl FsType for RcacheType {
 
     fn fsck(&self, storage: &Storage) -> FsckReport {
         nova::check(storage)
+    }
+
+    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError> {
+        nova::journal(storage.memory()?)
     }
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

@@ -1,6 +1,7 @@
 //! Redo in the table of designs.
 
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ::vfs::{FileSystem, Promises};
@@ -103,6 +104,18 @@ impl FsType for RedoType {
             Ok(region) => fsck::check(region),
             Err(error) => FsckReport::unchecked(error.to_string()),
         }
+    }
+
+    fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
+        Err(FsError::NoGrowth { design: NAME, advice: "copy its files to a larger pool" })
+    }
+
+    fn may_have_holes(&self) -> bool {
+        false
+    }
+
+    fn journal(&self, _: &Storage) -> Result<Vec<Range<u64>>, FsError> {
+        Err(FsError::NoJournal { design: NAME, why: "its log is where its data is" })
     }
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use crc::{CRC_32_ISCSI, CRC_64_XZ, Crc};
+use crc::{CRC_64_XZ, Crc};
 use media::event::Mark;
 use media::nvmm::Region;
 
@@ -23,7 +23,6 @@ use super::state::{BLOCK, Change, State, Time, now};
 use crate::error::{Error, Result};
 use crate::mutant::Mutant;
 
-const RECORD_SUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 const CHECKPOINT_SUM: Crc<u64> = Crc::<u64>::new(&CRC_64_XZ);
 
 /// The state with its log: everything that the lock protects.
@@ -158,7 +157,7 @@ fn read_record(region: &Region, start: u64, (at, tail): (u64, u64)) -> Result<(R
     }
     let mut payload = vec![0; len as usize];
     region.load(start + at + RECORD_HEAD, &mut payload)?;
-    if RECORD_SUM.checksum(&payload) != sum {
+    if crc32c::crc32c(&payload) != sum {
         return Err(corrupt("its checksum is wrong"));
     }
     let record = postcard::from_bytes(&payload).map_err(|error| corrupt(&error.to_string()))?;
@@ -259,7 +258,7 @@ impl Volume {
             self.checkpoint(None)?;
         }
         let at = half_start(self.region.len(), self.active) + self.tail;
-        let head = payload.len() as u64 | u64::from(RECORD_SUM.checksum(payload)) << 32;
+        let head = payload.len() as u64 | u64::from(crc32c::crc32c(payload)) << 32;
         let mut record = head.to_le_bytes().to_vec();
         record.extend_from_slice(payload);
         record.resize(len as usize, 0);

@@ -5,14 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use results::{Clock, OperationRecord, ResultFile, Sample};
+use results::{Clock, OperationRecord, PartRecord, ResultFile, Sample, WorkRecord};
 use sim::ledger::{Counted, Snapshot};
 use sim::{LINE_BYTES, Nanos, Op};
 use vfs::ops;
 
 use super::timed::Tally;
 use crate::contention;
-use crate::machine::activities;
+use crate::machine::{activities, works};
 
 /// What the current run, which is on the real clock, has done until now, as a result with one sample. There are no latencies: a
 /// ledger has sums.
@@ -92,6 +92,18 @@ fn by_name(waits: impl IntoIterator<Item = (&'static str, Nanos)>) -> BTreeMap<S
     waits.into_iter().map(|(name, wait)| (name.to_owned(), wait.0)).collect()
 }
 
+/// Units of each kind of work, at the prices of the machine of this run.
+fn work(op: Op, window: &Snapshot) -> BTreeMap<String, WorkRecord> {
+    let priced = works().map(|work| {
+        let units = window.units(op, work);
+        (work.key(), WorkRecord { units, ns: sim::cost_of(work, units).0 })
+    });
+    let unpriced = [("copied_bytes", window.copied_bytes(op)), ("socket_lines", window.socket_lines(op))];
+    let unpriced = unpriced.map(|(name, units)| (name, WorkRecord { units, ns: 0 }));
+    let all = priced.chain(unpriced).filter(|(_, record)| record.units > 0);
+    all.map(|(name, record)| (name.to_owned(), record)).collect()
+}
+
 /// One kind of operation; none when it did not happen.
 fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationRecord> {
     let background = ops::BACKGROUND.contains(&op);
@@ -110,6 +122,9 @@ fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationR
     record.line_wait_ns = by_name(window.line_waits(op));
     let named = activities().map(|activity| (activity.name(), window.named(op, activity)));
     record.named_ns = by_name(named.filter(|(_, wait)| *wait > Nanos::ZERO));
+    record.work = work(op, window);
+    let parts = window.parts(op).into_iter();
+    record.parts = parts.map(|(name, count, ns)| (name.to_owned(), PartRecord { count, ns: ns.0 })).collect();
     if let Some(tally) = tally {
         record.latency_ns = tally.latency.clone();
         (record.bytes, record.errors) = (tally.bytes, tally.errors);

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use results::statistics::{mean, median};
 use results::{ResultFile, Sample};
 
-use crate::document::{Item, Problem, Table};
+use document::{Item, Problem, Table};
 
 /// How a number is made of cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +110,7 @@ impl Fold {
             Self::Min => by(|value| -value),
             Self::Max => by(|value| value),
             Self::Mean => mean(values),
-            Self::Furthest => by(|value| value.ln().abs()),
+            Self::Furthest => by(|value| sim::math::ln(value).abs()),
         };
         folded.ok_or_else(|| "nothing was measured".to_owned())
     }
@@ -302,7 +302,6 @@ fn over(table: &Table<'_>) -> Result<BTreeMap<String, Values>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document;
     use results::Clock;
 
     /// hinfs 20, 24, 12 and pmfs 10, 20, 10 operations a second at 1, 2 and 8 threads.

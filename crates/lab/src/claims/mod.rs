@@ -22,7 +22,6 @@ use media::block::BlockModel;
 use results::claim::Claim;
 use results::{ClaimOutcome, Clock, ResultFile};
 
-use crate::document::{self, Problem, Table};
 use crate::error::Error;
 use crate::flash::fragmentation::{self, Answer};
 use crate::flash::host::HostCost;
@@ -30,6 +29,7 @@ use crate::machine::MachinePreset;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use crate::readings::Readings;
+use document::{Problem, Table};
 use measure::{Measure, Measures};
 
 /// The machine around a device that is measured by itself.

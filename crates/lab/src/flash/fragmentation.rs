@@ -239,7 +239,7 @@ pub fn experiment(name: &str, model: &SsdModel, host: HostCost) -> Result<Experi
         _ => Err(Error::Unknown {
             what: "experiment",
             name: name.to_owned(),
-            advice: crate::error::nearest(name, EXPERIMENTS.iter().map(|(name, _)| *name)),
+            advice: document::nearest(name, EXPERIMENTS.iter().map(|(name, _)| *name)),
         }),
     }
 }

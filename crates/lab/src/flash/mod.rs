@@ -35,14 +35,15 @@ pub fn command(request: &Request) -> Command {
 
 /// A request as commands that the device takes: no longer than its largest transfer. Parts of a hinted write follow each
 /// other in the file.
-pub fn commands(request: &Request, ssd: &Ssd) -> impl Iterator<Item = Command> + use<> {
+pub fn commands(request: &Request, ssd: &Ssd) -> impl ExactSizeIterator<Item = Command> + use<> {
     let most = match request.op {
         Op::Read | Op::Write => ssd.config().max_transfer,
         Op::Flush | Op::Discard => u64::MAX,
     };
     let request = *request;
-    let parts = request.bytes.div_ceil(most).max(1);
+    let parts = request.bytes.div_ceil(most).max(1) as u32;
     (0..parts).map(move |part| {
+        let part = u64::from(part);
         let offset = request.offset + part * most;
         let bytes = most.min(request.offset + request.bytes - offset);
         let hint = match request.hint {

@@ -1,19 +1,20 @@
 //! A block trace on an SSD.
 //!
-//! The trace is read twice: first to check every line and to learn which pages it touches, so that nothing is reported of a
-//! trace that cannot be replayed as a whole; then to replay it. Requests are issued at their times (open loop), or with a fixed
-//! number outstanding (closed loop), where the trace has no times or the user says so. A request that is longer than the device
-//! takes at once becomes several commands and is done when the last is.
+//! The trace is read first to check every line and to learn which pages it touches, so that nothing is reported of a trace that
+//! cannot be replayed as a whole; then it is replayed, from memory if it has at most [`KEPT`] requests, else from a second
+//! reading. With [`Devices::Merge`] it is also read before that, to learn how far each device reaches. Requests are issued at
+//! their times (open loop), or with a fixed number outstanding (closed loop), where the trace has no times or the user says so. A
+//! request that is longer than the device takes at once becomes several commands and is done when the last is.
 
-use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use media::flash::queues::{QUEUE_ENTRIES, Queues};
 use media::flash::{Command, Counters, Op as FlashOp, Outcome, PAGE, Ssd};
 use results::Histogram;
 use sim::Nanos;
-use workload::block::trace::{Format, Reader, TraceError};
+use workload::block::trace::{Devices, FORMATS, Format, Reader, TraceError};
 use workload::block::{Op, Request};
 
 use super::commands;
@@ -44,8 +45,12 @@ pub enum Fill {
 pub struct Settings {
     /// Its format; without one, by its first line.
     pub format: Option<Format>,
+    /// The columns of its lines, instead of a format.
+    pub columns: Option<String>,
     /// Only requests of this device.
     pub only: Option<String>,
+    /// What is done with requests of several devices.
+    pub devices: Devices,
     /// Lines that are none of the format, or whose clock runs backwards.
     pub bad: Bad,
     /// Requests beyond the end of the device.
@@ -64,7 +69,9 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             format: None,
+            columns: None,
             only: None,
+            devices: Devices::Refuse,
             bad: Bad::Refuse,
             beyond: Bad::Refuse,
             clamp: false,
@@ -90,9 +97,32 @@ pub struct Survey {
     pub timed: bool,
     /// The time of its last request.
     pub span: Nanos,
-    /// The pages that it touches, as ranges.
-    touched: BTreeMap<u64, u64>,
+    /// Commands of blktrace that were passed through to the device, and are left out.
+    pub passed_through: u64,
+    /// Whether a trace of blktrace has no issued requests, so that the queued ones are replayed.
+    pub queued: bool,
+    /// Where the devices of the trace begin ([`Devices::Merge`]).
+    pub bases: Vec<u64>,
+    /// A bit for each page of the device that is touched.
+    touched: Vec<u64>,
+    /// The requests, unless they are too many.
+    kept: Option<Vec<Kept>>,
 }
+
+/// A request in memory.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    at_ns: u64,
+    offset: u64,
+    bytes: u64,
+    op: Op,
+}
+
+/// Requests that are kept in memory (64 MiB); a longer trace is read again.
+const KEPT: usize = 2 << 20;
+
+/// What the space of a device in a merged trace is a multiple of, so that its blocks keep their alignment.
+const ALIGNMENT: u64 = 1 << 20;
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -129,20 +159,85 @@ pub fn survey<R: BufRead>(
     settings: &Settings,
     size: u64,
 ) -> Result<Survey, Error> {
-    let format = match settings.format {
-        Some(format) => format,
-        None => detect(open()?)?,
+    let format = match (&settings.columns, &settings.format) {
+        (None, Some(format)) => format.clone(),
+        (columns, _) => detect(open()?, columns.as_deref())?,
     };
+    let bases = if settings.devices == Devices::Merge {
+        bases(reader(open()?, settings, &format, Vec::new(), false), settings, size)?
+    } else {
+        Vec::new()
+    };
+    let mut survey = pass(reader(open()?, settings, &format, bases.clone(), false), settings, size)?;
+    if survey.requests == 0 && survey.queued {
+        survey = pass(reader(open()?, settings, &format, bases, true), settings, size)?;
+        survey.queued = true;
+    } else {
+        survey.queued = false;
+    }
+    if survey.requests == 0 {
+        let what = "the trace holds no request that can be replayed";
+        let why = match (survey.bad_lines, survey.beyond, survey.passed_through, &settings.only) {
+            (1.., ..) => ": every line was left out as bad (--format or --columns say what a line is)",
+            (_, 1.., ..) => ": all are beyond the end of the device",
+            (.., 1.., _) => ": it has only commands that were passed through to the device",
+            (.., Some(_)) => ": none is of the device that --only names",
+            _ => "",
+        };
+        return Err(Error::Setting(format!("{what}{why}")));
+    }
+    Ok(survey)
+}
+
+/// A reader of the trace.
+fn reader<R: BufRead>(
+    input: R,
+    settings: &Settings,
+    format: &Format,
+    bases: Vec<u64>,
+    queued: bool,
+) -> Reader<R> {
+    let reader = Reader::new(input, format.clone(), settings.only.clone()).clamping(settings.clamp);
+    reader.devices(settings.devices).placed(bases).queued(queued)
+}
+
+/// Where each device of a trace begins, if they lie one behind the other.
+fn bases<R: BufRead>(mut reader: Reader<R>, settings: &Settings, size: u64) -> Result<Vec<u64>, Error> {
+    let mut ends: Vec<u64> = Vec::new();
+    while let Some(request) = reader.next() {
+        let Some(request) = accept(request, settings, &mut 0)? else { continue };
+        let (device, end) = (reader.device(), request.offset + request.bytes);
+        if ends.len() <= device {
+            ends.resize(device + 1, 0);
+        }
+        if end <= size || settings.beyond == Bad::Refuse {
+            ends[device] = ends[device].max(end);
+        }
+    }
+    let mut next = 0_u64;
+    let place = |end: u64| {
+        let base = next;
+        next = next.saturating_add(end).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        base
+    };
+    Ok(ends.into_iter().map(place).collect())
+}
+
+/// Reads a trace from its beginning to its end.
+fn pass<R: BufRead>(mut reader: Reader<R>, settings: &Settings, size: u64) -> Result<Survey, Error> {
     let mut survey = Survey {
-        format,
+        format: Format::Fio,
         requests: 0,
         bad_lines: 0,
         beyond: 0,
         timed: true,
         span: Nanos::ZERO,
-        touched: BTreeMap::new(),
+        passed_through: 0,
+        queued: false,
+        bases: Vec::new(),
+        touched: Vec::new(),
+        kept: Some(Vec::new()),
     };
-    let mut reader = Reader::new(open()?, format, settings.only.clone()).clamping(settings.clamp);
     while let Some(request) = reader.next() {
         let Some(request) = accept(request, settings, &mut survey.bad_lines)? else { continue };
         if request.offset + request.bytes > size {
@@ -152,26 +247,43 @@ pub fn survey<R: BufRead>(
             }
             continue;
         }
-        survey.requests += 1;
-        survey.span = Nanos(request.at_ns);
-        if matches!(request.op, Op::Read | Op::Write) {
-            survey.touch(request.offset / PAGE, (request.offset + request.bytes).div_ceil(PAGE));
-        }
+        survey.take(&request);
     }
     survey.timed = reader.has_times();
-    if survey.requests == 0 {
-        return Err(Error::Setting("the trace holds no request that can be replayed".to_owned()));
-    }
+    (survey.passed_through, survey.queued) = (reader.passed_through(), reader.seen_queued() > 0);
+    (survey.format, survey.bases) = reader.into_parts();
     Ok(survey)
 }
 
-fn detect<R: BufRead>(input: R) -> Result<Format, Error> {
-    let line = input.lines().map_while(Result::ok).find(|line| !line.trim().is_empty()).unwrap_or_default();
-    Format::detect(&line).ok_or_else(|| {
-        let start: String = line.chars().take(60).collect();
-        Error::Setting(format!(
-            "the trace begins with \"{start}\", which no format has: give --format fio, blktrace, msr or mqsim"
-        ))
+/// The format of a trace, by its first line.
+fn detect<R: BufRead>(mut input: R, columns: Option<&str>) -> Result<Format, Error> {
+    let mut line = Vec::new();
+    let failed = |error: std::io::Error| Error::Setting(format!("cannot read the trace: {error}"));
+    while line.trim_ascii().is_empty() {
+        line.clear();
+        if input.by_ref().take(1 << 16).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            return Err(Error::Setting("the trace is empty".to_owned()));
+        }
+    }
+    let text = String::from_utf8_lossy(&line);
+    if let Some(columns) = columns {
+        return Format::described(columns, &text)
+            .map_err(|what| Error::Setting(format!("--columns: {what}")));
+    }
+    Format::detect(&text).ok_or_else(|| {
+        let start: String = text.trim_end().chars().take(60).collect();
+        let binary = line.iter().any(|byte| matches!(byte, 0..=8 | 14..=31 | 127..));
+        Error::Setting(if binary {
+            "line 1: the trace does not begin with a line of text: a trace is text, also packed with gzip, zstd or xz"
+                .to_owned()
+        } else {
+            format!(
+                "line 1: the trace begins with \"{}\", which no format has: give --format {}, or say with --columns what \
+                 the columns are",
+                start.escape_debug(),
+                FORMATS.join(", ")
+            )
+        })
     })
 }
 
@@ -203,43 +315,76 @@ fn accept(
 }
 
 impl Survey {
+    /// Counts a request that is replayed.
+    fn take(&mut self, request: &Request) {
+        self.requests += 1;
+        self.span = Nanos(request.at_ns);
+        let Request { at_ns, op, offset, bytes, .. } = *request;
+        if matches!(op, Op::Read | Op::Write) {
+            self.touch(offset / PAGE, (offset + bytes).div_ceil(PAGE));
+        }
+        match &mut self.kept {
+            Some(kept) if kept.len() < KEPT => kept.push(Kept { at_ns, offset, bytes, op }),
+            kept => *kept = None,
+        }
+    }
+
     /// Adds pages to the touched ones.
-    fn touch(&mut self, mut first: u64, mut end: u64) {
-        if let Some((before, last)) = self.touched.range(..=first).next_back().map(|(k, v)| (*k, *v))
-            && last >= first
-        {
-            if last >= end {
-                return;
-            }
-            first = before;
+    fn touch(&mut self, first: u64, end: u64) {
+        let words = end.div_ceil(64) as usize;
+        if self.touched.len() < words {
+            self.touched.resize(words, 0);
         }
-        while let Some((next, last)) = self.touched.range(first..=end).next().map(|(k, v)| (*k, *v)) {
-            end = end.max(last);
-            self.touched.remove(&next);
+        for page in first..end {
+            self.touched[(page / 64) as usize] |= 1 << (page % 64);
         }
-        self.touched.insert(first, end);
     }
 
     /// Pages that the trace touches.
     pub fn touched_pages(&self) -> u64 {
-        self.touched.iter().map(|(first, end)| end - first).sum()
+        self.touched.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// The touched pages as ranges, in order.
+    fn ranges(&self) -> BTreeMap<u64, u64> {
+        let (mut ranges, mut open) = (BTreeMap::new(), None);
+        for (at, word) in (0..).zip(&self.touched) {
+            match (word, open) {
+                (0, None) | (&u64::MAX, Some(_)) => continue,
+                _ => {}
+            }
+            for bit in 0..64 {
+                let page = at * 64 + bit;
+                match (word >> bit & 1, open) {
+                    (1, None) => open = Some(page),
+                    (0, Some(first)) => {
+                        ranges.insert(first, page);
+                        open = None;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if let Some(first) = open {
+            ranges.insert(first, self.touched.len() as u64 * 64);
+        }
+        ranges
     }
 }
 
 /// Writes what the settings ask for; returns when the device is idle again.
 pub fn fill(ssd: &mut Ssd, fill: Fill, survey: &Survey) -> Result<Nanos, Error> {
     let size = ssd.size(0)?.0 / PAGE;
-    let all = BTreeMap::from([(0, size)]);
     let ranges = match fill {
         Fill::Nothing => return Ok(Nanos::ZERO),
-        Fill::Touched => &survey.touched,
-        Fill::All => &all,
+        Fill::Touched => survey.ranges(),
+        Fill::All => BTreeMap::from([(0, size)]),
     };
     let step = ssd.config().max_transfer / PAGE;
     let mut now = Nanos::ZERO;
     for (first, end) in ranges {
-        for page in (*first..(*end).min(size)).step_by(step as usize) {
-            let pages = step.min(end.min(&size) - page);
+        for page in (first..end.min(size)).step_by(step as usize) {
+            let pages = step.min(end.min(size) - page);
             now = wait(ssd, &Command::new(FlashOp::Write, page * PAGE, pages * PAGE), now)?;
         }
     }
@@ -257,20 +402,23 @@ pub fn wait(ssd: &mut Ssd, command: &Command, mut now: Nanos) -> Result<Nanos, E
     }
 }
 
-/// Requests on their way, by number: kind, time in the trace, commands that are not done.
+/// Requests on their way.
 struct Flight {
     ssd: Ssd,
     queues: Queues,
-    open: BTreeMap<u64, (Op, Nanos, u64)>,
+    /// By number, from `first` on: kind, time in the trace, commands that are not done.
+    open: VecDeque<(Op, Nanos, u32)>,
+    first: u64,
     outstanding: u32,
     start: Nanos,
     last: Nanos,
     latency: [(Op, Histogram, u64); 4],
 }
 
-/// Replays a trace that was surveyed. `progress` hears of each request; `stop` ends it early.
+/// Replays a trace that was surveyed; `open` opens it again where it was not kept. `progress` hears of each request; `stop` ends
+/// it early.
 pub fn replay<R: BufRead>(
-    input: R,
+    open: impl FnOnce() -> Result<R, Error>,
     settings: &Settings,
     survey: &Survey,
     ssd: Ssd,
@@ -285,23 +433,32 @@ pub fn replay<R: BufRead>(
     let mut amplification = Vec::new();
     let mut sampled = before;
     let every = survey.requests.div_ceil(SAMPLES);
-    let reader = Reader::new(input, survey.format, settings.only.clone()).clamping(settings.clamp);
     let mut number = 0;
-    for request in reader {
-        let Some(request) = accept(request, settings, &mut 0)? else { continue };
-        if request.offset + request.bytes > size {
-            continue;
-        }
-        if stop.load(Relaxed) {
-            break;
-        }
-        flight.issue(number, &request, depth)?;
+    let mut issue = |request: &Request| {
+        flight.issue(number, request, depth)?;
         number += 1;
         progress();
         if number % every == 0 {
             let now = flight.ssd.statistics().counters;
             amplification.push(sample(flight.ssd.now().since(start), &before, &sampled, &now));
             sampled = now;
+        }
+        Ok::<_, Error>(!stop.load(Relaxed))
+    };
+    if let Some(kept) = &survey.kept {
+        for kept in kept {
+            let Kept { at_ns, offset, bytes, op } = *kept;
+            if !issue(&Request { at_ns, ..Request::new(op, offset, bytes) })? {
+                break;
+            }
+        }
+    } else {
+        let again = reader(open()?, settings, &survey.format, survey.bases.clone(), survey.queued);
+        for request in again {
+            let Some(request) = accept(request, settings, &mut 0)? else { continue };
+            if request.offset + request.bytes <= size && !issue(&request)? {
+                break;
+            }
         }
     }
     while flight.one_more()? {}
@@ -316,8 +473,8 @@ pub fn replay<R: BufRead>(
 impl Flight {
     fn new(ssd: Ssd, queues: u16, start: Nanos) -> Self {
         let latency = [Op::Read, Op::Write, Op::Flush, Op::Discard].map(|op| (op, Histogram::new(), 0));
-        let (queues, open) = (Queues::new(queues), BTreeMap::new());
-        Self { ssd, queues, open, outstanding: 0, start, last: start, latency }
+        let (queues, open) = (Queues::new(queues), VecDeque::new());
+        Self { ssd, queues, open, first: 0, outstanding: 0, start, last: start, latency }
     }
 
     /// Issues a request at its time, or when fewer than `depth` are outstanding.
@@ -328,8 +485,8 @@ impl Flight {
             at = self.last;
         }
         let queue = (number % u64::from(self.queues.count())) as u16;
-        let commands: Vec<Command> = commands(request, &self.ssd).collect();
-        self.open.insert(number, (request.op, at, commands.len() as u64));
+        let commands = commands(request, &self.ssd);
+        self.open.push_back((request.op, at, commands.len() as u32));
         self.account(request);
         self.outstanding += 1;
         while let Some(done) = self.queues.next_before(&mut self.ssd, at)? {
@@ -360,14 +517,17 @@ impl Flight {
 
     fn complete(&mut self, number: u64, at: Nanos) {
         self.last = self.last.max(at);
-        let Some((op, issued, left)) = self.open.get_mut(&number) else { return };
+        let Some((op, issued, left)) = self.open.get_mut((number - self.first) as usize) else { return };
         *left -= 1;
         if *left > 0 {
             return;
         }
         let (op, issued) = (*op, *issued);
-        self.open.remove(&number);
         self.outstanding -= 1;
+        while let Some((.., 0)) = self.open.front() {
+            self.open.pop_front();
+            self.first += 1;
+        }
         let kind = self.latency.iter_mut().find(|(kind, ..)| *kind == op);
         kind.expect("every kind has its place").1.record(at.since(issued).0);
     }

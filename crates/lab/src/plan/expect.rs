@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use super::matrix::DEFAULT_MEDIUM;
 use super::{CellSpec, Place, Plan};
-use crate::error::{Error, nearest};
+use crate::error::Error;
+use document::nearest;
 
 /// Seed of the bootstrap: the same results are judged the same.
 const BOOTSTRAP_SEED: u64 = 1;
@@ -122,7 +123,7 @@ impl Side {
 /// Says that `name` is none of the values.
 fn no_value<'v>(name: &str, values: impl Iterator<Item = &'v str>) -> String {
     let known: BTreeSet<&str> = values.filter_map(|value| value.rsplit('/').next()).collect();
-    format!("no axis has the value \"{name}\"; {}", nearest(name, known.into_iter()))
+    format!("no axis has the value \"{name}\"; {}", nearest(name, known))
 }
 
 impl Plan {

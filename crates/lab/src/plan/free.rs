@@ -4,9 +4,10 @@ use sim::{Clock, LockClass};
 
 use super::{Plan, Target, Workload};
 use crate::contention;
-use crate::error::{Error, nearest_of};
+use crate::error::Error;
 use crate::machine::MachinePreset;
 use crate::named;
+use document::nearest_of;
 
 /// What is free when nothing is.
 pub const NOTHING: &str = "nothing";

@@ -13,9 +13,10 @@ use workload::suite::Settings;
 
 use super::free::NOTHING;
 use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
-use crate::error::{Error, nearest, rounded_up};
+use crate::error::{Error, rounded_up};
 use crate::machine::MachinePreset;
 use crate::named;
+use document::nearest;
 
 /// One point of the matrix: everything that is needed to run it.
 #[derive(Clone, Debug)]

@@ -42,9 +42,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use sim::{Bytes, Clock, Nanos};
 
-use crate::document::Problem;
-use crate::error::{Error, nearest, nearest_or_toml, read_to_string};
+use crate::error::{Error, read_to_string};
 use crate::presets::PLANS;
+use document::Problem;
+use document::{nearest, nearest_or_toml};
 pub use expect::Hypothesis;
 pub use matrix::CellSpec;
 pub use scale::Scale;
@@ -205,12 +206,12 @@ impl PartialEq for Place {
 
 impl Place {
     /// The head of a table.
-    pub(crate) fn of(table: &crate::document::Table<'_>) -> Self {
+    pub(crate) fn of(table: &document::Table<'_>) -> Self {
         Self(Some(table.problem("")))
     }
 
     /// A value.
-    pub(crate) fn at(item: &crate::document::Item<'_>) -> Self {
+    pub(crate) fn at(item: &document::Item<'_>) -> Self {
         Self(Some(item.problem("")))
     }
 
@@ -296,7 +297,7 @@ impl Plan {
     /// axes as well.
     pub fn only(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let unknown = |known: Vec<&str>| {
-            let advice = nearest(value, known.into_iter());
+            let advice = nearest(value, known);
             Error::Setting(format!("--only {name}={value}: no cell of the plan has it; {advice}"))
         };
         if name == "workload" {

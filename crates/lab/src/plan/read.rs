@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sim::Clock;
 
 use super::{Axis, AxisValue, FigureText, Hypothesis, Order, Place, Plan, Target, Workload};
-use crate::document::{self, Item, Problem, Problems, Table};
 use crate::error::Error;
+use document::{Item, Problem, Problems, Table};
 
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];

@@ -20,10 +20,11 @@ use std::collections::BTreeMap;
 use sim::Bytes;
 
 use crate::claims::{Device, Paper};
-use crate::document::{Item, Problem, Table};
-use crate::error::{Error, nearest};
+use crate::error::Error;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::plan::{Axis, AxisValue, Place, Plan, Stop, Target, Workload, read};
+use document::nearest;
+use document::{Item, Problem, Table};
 
 /// The plan of claims that a device answers.
 const DEVICES: &str = "device";
@@ -106,7 +107,7 @@ impl Change {
         let known: Vec<&str> = paper.figures.iter().filter_map(|(_, plan)| plan.as_deref()).collect();
         let is_known = |name: &str| name == DEVICES || known.contains(&name);
         if let Some(name) = self.plans.iter().find(|name| !is_known(name)) {
-            let advice = nearest(name, known.into_iter());
+            let advice = nearest(name, known);
             return Err(self.at.problem(format!("the paper has no plan \"{name}\"; {advice}")));
         }
         let concerned: Vec<&Plan> = plans.iter().filter(|plan| self.concerns(plan)).collect();

@@ -39,10 +39,11 @@ pub mod run;
 use std::collections::BTreeMap;
 
 use crate::claims::{Paper, PaperClaim, measure::Measure};
-use crate::document::{Item, Problem, Table};
-use crate::error::{Error, nearest};
+use crate::error::Error;
 use crate::plan::{CellSpec, Place, Plan, Scale};
 use change::Change;
+use document::nearest;
+use document::{Item, Problem, Table};
 
 /// How the variation is called that chooses every default.
 pub const DEFAULT: &str = "default";

@@ -23,6 +23,8 @@ use crate::{CostModel, MediaError, Region};
 #[derive(Debug)]
 pub struct MemoryDevice {
     region: Arc<Region>,
+    /// Where it begins in the region.
+    start: u64,
     geometry: Geometry,
     port: Port,
     /// The region's taps hear of requests, and not of the stores that carry them out.
@@ -54,6 +56,18 @@ impl MemoryDevice {
         Self::over(region, geometry)
     }
 
+    /// A device over a region from byte `start` on, as a partition of a disk; `start` is a multiple of its logical block.
+    pub fn behind(region: Arc<Region>, start: u64) -> Result<Arc<Self>, MediaError> {
+        let size = region.len();
+        let whole = Geometry::memory(Bytes(size.saturating_sub(start)));
+        let geometry = whole.with_volatile_cache(region.needs_sync());
+        if geometry.bytes.0 == 0 || !start.is_multiple_of(u64::from(geometry.block_bytes)) {
+            return Err(MediaError::OutOfRange { offset: start, len: 1, size });
+        }
+        let port = Port::over(Arc::clone(&region));
+        Ok(Arc::new(Self { region, start, geometry, port, exposed: false }))
+    }
+
     /// A device over a region, which others may use as memory at the same time. The geometry may be smaller
     /// than the region.
     pub fn over(region: Arc<Region>, geometry: Geometry) -> Result<Arc<Self>, MediaError> {
@@ -63,7 +77,7 @@ impl MemoryDevice {
             len if len > size => Err(MediaError::OutOfRange { offset: 0, len, size }),
             _ => {
                 let port = Port::over(Arc::clone(&region));
-                Ok(Arc::new(Self { region, geometry, port, exposed: false }))
+                Ok(Arc::new(Self { region, start: 0, geometry, port, exposed: false }))
             }
         }
     }
@@ -79,7 +93,7 @@ impl MemoryDevice {
     pub fn exposed_start(region: Arc<Region>, bytes: Bytes) -> Arc<Self> {
         let geometry = Geometry::memory(Bytes(bytes.0.min(region.len()))).with_volatile_cache(true);
         let port = Port::of(Arc::clone(&region));
-        Arc::new(Self { region, geometry, port, exposed: true })
+        Arc::new(Self { region, start: 0, geometry, port, exposed: true })
     }
 
     /// The region below.
@@ -92,14 +106,14 @@ impl MemoryDevice {
             return self.serve_unseen(request);
         }
         match request {
-            Request::Read { off, buf } => self.region.load(*off, buf),
+            Request::Read { off, buf } => self.region.load(self.start + *off, buf),
             Request::Write { off, data, flags } => {
-                self.region.nt_store(*off, data)?;
+                self.region.nt_store(self.start + *off, data)?;
                 self.region.fence();
                 if flags.fua && self.geometry.volatile_cache { self.region.sync() } else { Ok(()) }
             }
             Request::Discard { off, len } => {
-                self.region.nt_zero(*off, *len)?;
+                self.region.nt_zero(self.start + *off, *len)?;
                 self.region.fence();
                 Ok(())
             }
@@ -131,7 +145,7 @@ impl BlockDevice for MemoryDevice {
     }
 
     fn peek(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        self.region.copy_out(off, buf)
+        self.region.copy_out(self.start + off, buf)
     }
 
     fn reset(&self) {

@@ -14,8 +14,8 @@ use sim::{Bytes, Nanos, Rate};
 
 use super::FlashError;
 use super::config::{Allocation, Config, Defects, Gc, Kind, Timing, Units, Victim, Zones};
-use crate::medium::{MediumError, Param, ParamKind, ParamSpec, Params, file_stem, read_file, suggestion};
-use crate::preset::Preset;
+use crate::medium::{MediumError, Param, ParamKind, ParamSpec, Params, file_stem, read_file, unknown};
+use crate::preset;
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
@@ -139,48 +139,37 @@ impl SsdModel {
         Ok(model)
     }
 
-    /// Whether `name` is a file (`.toml`) with the preset of an SSD.
+    /// Whether `name` is a file (`.toml`) with the preset of an SSD, right or wrong.
     pub fn is_file(name: &str) -> bool {
-        let preset = file_stem(name).and_then(|stem| Preset::read(&stem, &read_file(name).ok()?).ok());
-        preset.is_some_and(|preset| KINDS.iter().any(|(word, _)| *word == preset.model))
+        let model = file_stem(name).and_then(|_| preset::model_of(name, &read_file(name).ok()?));
+        model.is_some_and(|model| KINDS.iter().any(|(word, _)| *word == model))
     }
 
     /// The preset of this name, or that in the file of this name (`.toml`).
     pub fn named(name: &str) -> Result<Self, MediumError> {
-        if let Some(stem) = file_stem(name) {
-            return Self::from_preset(&stem, &read_file(name)?);
+        if file_stem(name).is_some() {
+            return Self::from_preset(name, &read_file(name)?);
         }
         let found = PRESETS.iter().find(|(preset, _)| *preset == name);
-        let Some((_, text)) = found else {
-            let known = || PRESETS.iter().map(|(name, _)| *name);
-            return Err(MediumError::Unknown {
-                name: name.to_owned(),
-                suggestion: suggestion(name, known()),
-                known: known().collect::<Vec<_>>().join(", "),
-            });
-        };
-        Self::from_preset(name, text)
+        let known = PRESETS.iter().map(|(name, _)| *name);
+        let (preset, text) = found.ok_or_else(|| unknown("medium", name, known))?;
+        Self::from_preset(&format!("presets/flash/{preset}.toml"), text)
     }
 
-    /// A preset's text, for people's own files.
-    pub fn from_preset(name: &str, text: &str) -> Result<Self, MediumError> {
-        let preset = Preset::read(name, text)?;
-        let kind = KINDS.iter().find(|(word, _)| *word == preset.model).map(|(_, kind)| *kind);
-        let kind = kind.ok_or_else(|| MediumError::BadPreset {
-            preset: name.to_owned(),
-            what: format!(
-                "there is no model \"{}\"; there are: {}",
-                preset.model,
-                KINDS.map(|(word, _)| word).join(", ")
-            ),
-        })?;
-        let params = Params::defaults(PARAMETERS);
-        let (summary, fitted_on) = (preset.summary, preset.fitted_on);
-        let mut model = Self { name: name.to_owned(), summary, fitted_on, kind, params };
-        for (param, setting) in &preset.parameters {
-            model.set(param, &setting.value, &setting.source)?;
-        }
-        Ok(model)
+    /// The device of a preset's text; `origin` is its file, which gives it its name.
+    ///
+    /// # Errors
+    /// [`MediumError::Preset`] with all that is wrong, each at its line and column.
+    pub fn from_preset(origin: &str, text: &str) -> Result<Self, MediumError> {
+        let begin = |head: preset::Head, model: &str| {
+            let kind = KINDS.iter().find(|(word, _)| *word == model).map(|(_, kind)| *kind);
+            let known = KINDS.iter().map(|(word, _)| *word);
+            let kind = kind.ok_or_else(|| unknown("model of an SSD", model, known))?;
+            let params = Params::defaults(PARAMETERS);
+            let (name, summary, fitted_on) = (head.name, head.summary, head.fitted_on);
+            Ok(Self { name, summary, fitted_on, kind, params })
+        };
+        preset::read(origin, text, begin, Self::set)
     }
 
     /// Gives a parameter another value.

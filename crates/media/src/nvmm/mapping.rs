@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use sim::Bytes;
 
 use super::Region;
@@ -130,7 +130,10 @@ impl Mapping {
                 // SAFETY: the mapping is only used as raw memory; what another program does to the file can change its bytes or
                 // end this process, as for the mappings that are shared.
                 let map = unsafe { options.no_reserve_swap().map_copy(&file) };
-                return Ok(Self::Private(MmapRaw::from(map.map_err(failed)?), file));
+                let map = MmapRaw::from(map.map_err(failed)?);
+                cover_holes(&map, &file)
+                    .map_err(|error| MediaError::io("map the holes of the file", &error.into()))?;
+                return Ok(Self::Private(map, file));
             }
         };
         let backed = Backed::of(&file, size);
@@ -223,6 +226,33 @@ impl Mapping {
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => Ok(()),
         }
     }
+}
+
+/// Puts memory of this process over the holes of a file that is mapped privately. Where the host keeps files in memory (tmpfs), a
+/// store to a hole, and even a look at it, would take space there, which may be full. Short holes and those after many others stay.
+fn cover_holes(map: &MmapRaw, file: &File) -> rustix::io::Result<()> {
+    const LEAST: u64 = 64 << 10;
+    const MOST: usize = 8192;
+    let (len, page) = (map.len() as u64, rustix::param::page_size() as u64);
+    let (mut at, mut covered) = (0, 0);
+    while at < len && covered < MOST {
+        // A file system that does not tell has none.
+        let Ok(data) = data_from(file, at, len) else { return Ok(()) };
+        let (start, end) = data.map_or((len, len), |data| (data.start, data.end));
+        let hole = at.next_multiple_of(page)..start / page * page;
+        if hole.end >= hole.start + LEAST {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: the pages lie inside the mapping, which is new and used by nobody yet; it unmaps them with the others.
+            unsafe {
+                let first = map.as_mut_ptr().add(hole.start as usize).cast::<c_void>();
+                mmap_anonymous(first, (hole.end - hole.start) as usize, protection, flags)?;
+            }
+            covered += 1;
+        }
+        at = end.max(at + 1);
+    }
+    Ok(())
 }
 
 /// What `find` says of the whole from `from` on, as a range of the part.

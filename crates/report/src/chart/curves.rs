@@ -6,6 +6,7 @@ use super::svg::{Anchor, Svg, n};
 use super::{NARROW, SMALL, Size, WIDE};
 use crate::figure::Kind;
 use crate::units::Unit;
+use sim::math;
 
 /// One chart of curves.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,8 +98,8 @@ impl Across {
     }
 
     fn x(&self, value: f64) -> f64 {
-        let turn = |value: f64| if self.log { value.max(self.least).ln() } else { value };
-        let (least, most) = (if self.log { self.least.ln() } else { 0.0 }, turn(self.most));
+        let turn = |value: f64| if self.log { math::ln(value.max(self.least)) } else { value };
+        let (least, most) = (if self.log { math::ln(self.least) } else { 0.0 }, turn(self.most));
         let part = if most > least { (turn(value) - least) / (most - least) } else { 0.5 };
         self.left + part.clamp(0.0, 1.0) * (self.right - self.left)
     }
@@ -135,7 +136,7 @@ impl Across {
 /// or more, else 1, 2 and 5 as well.
 fn marks(least: f64, most: f64) -> Vec<f64> {
     let digits: &[f64] = if most / least < 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let (first, last) = (least.log10().floor() as i32 - 1, most.log10().ceil() as i32 + 1);
+    let (first, last) = (math::log10(least).floor() as i32 - 1, math::log10(most).ceil() as i32 + 1);
     let all = (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
     let all: Vec<f64> = all.collect();
     let begin = all.iter().rposition(|mark| *mark <= least * 1.001).unwrap_or(0);

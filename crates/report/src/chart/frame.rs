@@ -5,6 +5,7 @@ use super::palette::Band;
 use super::svg::{Anchor, Svg};
 use crate::figure::{Figure, Panel};
 use crate::units::{self, Scale, Unit};
+use sim::math;
 
 /// The plotting area and its y axis.
 pub(super) struct Frame {
@@ -107,7 +108,7 @@ pub(super) fn ticks(largest: f64, count: f64) -> (f64, f64) {
         return (1.0, 1.0);
     }
     let rough = largest / count.max(1.0);
-    let power = 10_f64.powf(rough.log10().floor());
+    let power = math::powf(10.0, math::log10(rough).floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|nice| nice * power).into_iter().find(|step| *step >= rough * 0.999);
     let step = step.unwrap_or(power * 10.0);
     ((largest / step * 0.999).ceil().max(1.0) * step, step)
@@ -115,7 +116,7 @@ pub(super) fn ticks(largest: f64, count: f64) -> (f64, f64) {
 
 /// A tick's number with as many decimals as the step needs.
 pub(super) fn tick_text(value: f64, step: f64) -> String {
-    let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
+    let decimals = (-math::log10(step).floor()).clamp(0.0, 6.0) as usize;
     if value == 0.0 { "0".to_owned() } else { format!("{value:.decimals$}") }
 }
 

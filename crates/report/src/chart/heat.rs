@@ -10,6 +10,7 @@ use super::svg::{Anchor, Svg};
 use super::{Size, description};
 use crate::figure::{Figure, Panel, Point};
 use crate::units::Unit;
+use sim::math;
 
 const ROW: f64 = 26.0;
 /// A field of the least value is still told apart from one that was not measured.
@@ -79,7 +80,7 @@ fn field(
 fn shade(figure: &Figure, panel: &Panel, point: &Point) -> f64 {
     let part = if figure.unit == Unit::Ratio {
         let most = panel.points.iter().map(|other| other.y.value).fold(1.0, f64::max);
-        if most > 1.0 { point.y.value.max(1.0).ln() / most.ln() } else { 0.0 }
+        if most > 1.0 { math::ln(point.y.value.max(1.0)) / math::ln(most) } else { 0.0 }
     } else {
         let most = panel.at(point.x).map(|other| other.y.value).fold(0.0, f64::max);
         if most > 0.0 { point.y.value / most } else { 0.0 }

@@ -6,6 +6,7 @@ use super::palette::{self, Palette};
 use super::svg::{Anchor, Svg, n};
 use super::{Size, description};
 use crate::figure::{Figure, Panel, Point};
+use sim::math;
 
 /// Room between the frame's edge and the first and last x.
 const PADDING: f64 = 22.0;
@@ -36,7 +37,7 @@ pub(super) fn draw(figure: &Figure, panel: &Panel, palette: &Palette, size: Size
 
 /// The x coordinate of each position.
 fn places(figure: &Figure, panel: &Panel, frame: &Frame) -> Vec<f64> {
-    let turn = |value: f64| if figure.x_log { value.ln() } else { value };
+    let turn = |value: f64| if figure.x_log { math::ln(value) } else { value };
     let values: Vec<f64> = panel.xs.iter().map(|x| turn(x.number.unwrap_or(0.0))).collect();
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let span = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;

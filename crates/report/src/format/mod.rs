@@ -6,6 +6,10 @@ mod html;
 mod json;
 mod kept;
 mod markdown;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "parquet_left_out.rs"]
 mod parquet;
 mod terminal;
 
@@ -23,6 +27,11 @@ pub trait Format: Sync {
     fn summary(&self) -> &'static str;
     /// The whole document.
     fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError>;
+
+    /// Why this build cannot write it, and how to get one that can.
+    fn left_out(&self) -> Option<String> {
+        None
+    }
 
     /// The document as text, for the formats that are text.
     fn render(&self, report: &Report) -> Result<String, RenderError> {
@@ -42,10 +51,22 @@ pub enum RenderError {
     Csv(#[from] ::csv::Error),
     /// The Parquet writer refused.
     #[error("cannot write Parquet: {0}")]
+    #[cfg(feature = "parquet")]
     Parquet(#[from] ::parquet::errors::ParquetError),
+    /// This command was built without the format's feature.
+    #[error("{0}")]
+    LeftOut(String),
     /// The page's template refused.
     #[error("cannot write the page: {0}")]
     Page(#[from] askama::Error),
+}
+
+/// Says that `what` was left out of this build, and how to get it with `feature`.
+pub(crate) fn left_out(what: &str, feature: &str) -> String {
+    format!(
+        "this command was built without {what}; packages have it, and so has \
+         `cargo build --release -p weir --features {feature}`"
+    )
 }
 
 /// Every format.

@@ -130,6 +130,7 @@ impl Condvar {
         let Some(first) = self.waiters.pop(scheduler) else { return false };
         let wakeup = cx.run.machine.cost(Work::WAKEUP, 1);
         clock::pass(cx, cx.software(Activity::SOFTWARE), wakeup);
+        cx.count_units(Work::WAKEUP, 1);
         cx.show();
         scheduler.wake(first, cx.time.get() + wakeup.0);
         true

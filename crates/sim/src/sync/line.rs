@@ -81,6 +81,7 @@ impl Turns {
         };
         let activity = cx.software(Activity::SOFTWARE);
         clock::pass(cx, activity, Nanos(end - arrival));
+        cx.count_units(Work::LOCK, 1);
         book_line_wait(cx, activity, class, end - arrival - update);
         cx.show();
     }

@@ -59,6 +59,7 @@ use std::cell::Cell;
 
 use crate::context::{self, Context};
 use crate::ledger::{Activity, LockClass};
+use crate::machine::Work;
 use crate::units::Nanos;
 use crate::virt::Scheduler;
 use line::{Turn, update_ns};
@@ -102,6 +103,7 @@ fn book_turn(cx: &Context, class: &'static LockClass, waited: u64, own: u64) {
     }
     let activity = cx.software(Activity::SOFTWARE);
     cx.book(activity, own);
+    cx.count_units(Work::LOCK, u64::from(own > 0));
     book_line_wait(cx, activity, class, own.saturating_sub(update_ns(&cx.run)));
 }
 

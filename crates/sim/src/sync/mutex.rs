@@ -169,6 +169,7 @@ impl<T: ?Sized> Mutex<T> {
         loop {
             self.state.contended.store(true, Relaxed);
             clock::pass(cx, cx.software(Activity::SOFTWARE), cx.run.machine.cost(Work::FUTEX, 1));
+            cx.count_units(Work::FUTEX, 1);
             scheduler.interact(cx);
             if self.state.contended.load(Relaxed) {
                 let waited = self.wait(cx, scheduler);
@@ -188,6 +189,7 @@ impl<T: ?Sized> Mutex<T> {
         if !self.state.enter(cx, self.class, latest) {
             // The failed attempt reads the word, which is all that is known of its cost.
             clock::pass(cx, cx.software(Activity::SOFTWARE), cx.run.machine.cost(Work::LOCK, 1));
+            cx.count_units(Work::LOCK, 1);
             return false;
         }
         if !self.raw.try_lock() {
@@ -233,6 +235,7 @@ impl MutexState {
         let call = if sleeper.is_some() { Work::WAKEUP } else { Work::FUTEX };
         let cost = cx.run.machine.cost(call, 1);
         clock::pass(cx, cx.software(Activity::SOFTWARE), cost);
+        cx.count_units(call, 1);
         if let Some(sleeper) = sleeper {
             cx.show();
             scheduler.wake(sleeper, cx.time.get() + cost.0);

@@ -103,6 +103,7 @@ impl Semaphore {
         while let Some(first) = self.waiters.first().filter(|first| self.take(scheduler.wants_of(*first))) {
             self.waiters.pop(scheduler);
             clock::pass(cx, cx.software(Activity::SOFTWARE), wakeup);
+            cx.count_units(Work::WAKEUP, 1);
             cx.show();
             scheduler.context_of(first).parking.own.set(0);
             scheduler.wake(first, cx.time.get() + wakeup.0);

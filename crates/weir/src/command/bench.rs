@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use lab::Plan;
 use lab::plan::{Axis, AxisValue, Stop, Workload};
+use lab::presets;
 use sim::{Bytes, Clock};
 
+use crate::command::validate::With;
 use crate::experiment::{self, How};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -96,6 +98,19 @@ impl Bench {
             }
         }
         experiment::end(&kept)
+    }
+
+    /// The plan of a row of measurements that this command repeats, under the virtual clock. Its names may be those of files in
+    /// `presets/validation`, and `with` adds settings to its medium and machine.
+    pub(crate) fn plan_of_row(mut self, with: &With) -> Result<Plan, Failure> {
+        if self.clock != Clocks::Virtual {
+            return Err(Failure::usage("rows are measured under the virtual clock"));
+        }
+        self.workloads.iter_mut().for_each(presets::embedded);
+        presets::embedded(&mut self.machine);
+        self.medium.iter_mut().for_each(|medium| *medium += &with.medium);
+        self.machine += &with.machine;
+        self.plan(Clock::Virtual)
     }
 
     fn plan(&self, clock: Clock) -> Result<Plan, Failure> {

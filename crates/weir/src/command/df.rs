@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::mounted;
 use crate::output::Output;
 
-/// Print the used and free space of an unmounted pool. The pool is not changed: a copy in memory is mounted.
+/// Print the used and free space of an unmounted pool. The pool is not changed: what a mount stores stays in memory.
 #[derive(Args, Debug)]
 pub(crate) struct Df {
     /// The design [default: the design that recognises the pool]
@@ -31,13 +31,12 @@ impl Df {
                 "{dir} is a mount: df(1) prints its space, this command that of a pool"
             )));
         }
-        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        let open = |file: &Path| image::open(file, None, Access::Private);
+        let region = open(&self.pool)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
-        let copy = image::copy(&region, &self.pool)?;
         let options = Options::resolve(design.name(), design.options(), &std::collections::BTreeMap::new())
             .map_err(|error| Failure::usage(error.to_string()))?;
-        let open = |file: &Path| image::copy(&*image::open(file, None, Access::ReadOnly)?, file);
-        let (storage, _) = image::storage(design, &copy, (&self.pool, None), &open)?;
+        let (storage, _) = image::storage(design, &region, (&self.pool, None), &open)?;
         let mounted = design.mount(&storage, &options).map_err(|error| image::unusable(&self.pool, error))?;
         let space = mounted.statfs();
         let available = space.as_ref().map_or(0, |space| mounted.blocks_available(space));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fs::{FsType, FsckReport};
+use fs::{FsError, FsType, FsckReport};
 use media::Storage;
 use media::nvmm::Access;
 use sim::{Machine, Seed, Setup};
@@ -12,7 +12,7 @@ use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Check a pool. Without --repair the pool is not changed: recovery runs on a copy in memory.
+/// Check a pool. Without --repair the pool is not changed: what recovery stores stays in memory.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the pool cannot be read\n\
     With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the pool cannot be read or written")]
@@ -66,12 +66,11 @@ impl Fsck {
     }
 
     fn check(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
-        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        let open = |file: &Path| image::open(file, None, Access::Private);
+        let region = open(&self.pool)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
-        let copy = image::copy(&region, &self.pool)?;
-        let open = |file: &Path| image::copy(&*image::open(file, None, Access::ReadOnly)?, file);
-        let (storage, _) = image::storage(design, &copy, self.names(), &open)?;
-        let found = self.recovered(design, &storage)?;
+        let (storage, _) = image::storage(design, &region, self.names(), &open)?;
+        let found = self.checked(design, &storage, fs::FsType::replay)?;
         Ok((design, Outcome { found, repairs: Vec::new() }))
     }
 
@@ -80,9 +79,20 @@ impl Fsck {
         (&self.pool, self.journal.as_deref())
     }
 
-    /// Recovers, and checks.
-    fn recovered(&self, design: &dyn FsType, storage: &Storage) -> Result<FsckReport, Failure> {
-        let mut notes = design.recover(storage).map_err(|error| image::unusable(&self.pool, error))?;
+    /// Recovers, whole or in part, and checks.
+    fn checked(
+        &self,
+        design: &'static dyn FsType,
+        storage: &Storage,
+        recover: impl Fn(&'static dyn FsType, &Storage) -> Result<Vec<String>, FsError>,
+    ) -> Result<FsckReport, Failure> {
+        let mut notes = recover(design, storage).map_err(|error| match error {
+            // Nothing is wrong with it.
+            FsError::Unsupported { .. } => {
+                Failure::new(Exit::Run, format!("{}: {error}", self.pool.display()))
+            }
+            error => image::unusable(&self.pool, error),
+        })?;
         let mut found = design.fsck(storage);
         notes.append(&mut found.notes);
         Ok(FsckReport { notes, ..found })
@@ -93,8 +103,10 @@ impl Fsck {
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let open = |file: &Path| image::open(file, None, Access::ReadWrite);
         let (storage, journal) = image::storage(design, &region, self.names(), &open)?;
-        let recovered = match self.recovered(design, &storage) {
+        let recover = |design: &'static dyn FsType, storage: &Storage| design.recover(storage);
+        let recovered = match self.checked(design, &storage, fs::FsType::replay) {
             Ok(found) if found.violations.is_empty() => {
+                let found = FsckReport { notes: found.notes, ..self.checked(design, &storage, recover)? };
                 return Ok((design, Outcome { found, repairs: Vec::new() }));
             }
             Err(failure) if failure.exit != Exit::Corrupt => return Err(failure),
@@ -111,7 +123,7 @@ impl Fsck {
         let mut notes = recovered.map_or_else(|_| Vec::new(), |found| found.notes);
         // What is left may be what no recovery gets over.
         let mut found = match design.fsck(&storage) {
-            found if found.violations.is_empty() => self.recovered(design, &storage)?,
+            found if found.violations.is_empty() => self.checked(design, &storage, recover)?,
             found => found,
         };
         notes.append(&mut found.notes);

@@ -108,7 +108,9 @@ pub(super) fn check_size(
 
 /// What a design says of an image, with the image's name and what can be done.
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
-    if let (FsError::WrongFormat { design, .. }, Some(holder)) = (&error, holder(path)) {
+    if let (FsError::WrongFormat { design, .. }, Some(holder)) = (&error, holder(path))
+        && *design != holder
+    {
         let shown = path.display();
         return Failure::usage(format!(
             "{shown} holds a {holder} file system, not one of {design}: give {holder}"
@@ -229,27 +231,6 @@ pub(super) fn give_to_maker(
         })
     });
     given.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
-}
-
-/// A private copy in memory: whatever is done to it, the image stays as it is. A private mapping would
-/// not do: a store to a hole of the file takes space of the host, which may have none.
-pub(super) fn copy(region: &Region, path: &Path) -> Result<Arc<Region>, Failure> {
-    const PIECE: u64 = 1 << 20;
-    let fail = |error: MediaError| refused(path, &error);
-    let copy = Region::anonymous(Bytes(region.len()), free()).map_err(fail)?;
-    let mut piece = vec![0_u8; PIECE as usize];
-    let mut data = region.data_from(0);
-    while let Some(range) = data {
-        for offset in range.clone().step_by(PIECE as usize) {
-            let part = &mut piece[..PIECE.min(range.end - offset) as usize];
-            region.peek(offset, part).map_err(fail)?;
-            if part.iter().any(|byte| *byte != 0) {
-                copy.store(offset, part).map_err(fail)?;
-            }
-        }
-        data = region.data_from(range.end);
-    }
-    Ok(Arc::new(copy))
 }
 
 /// The design of an image: the one that was named, or the one that recognises it.

@@ -218,6 +218,10 @@ fn machines() -> Result<Rows, Failure> {
     let about =
         if measured { "measured by `weir calibrate`" } else { "not yet measured: run `weir calibrate`" };
     rows.push(Row::new(THIS_HOST, format!("this host, {about}")));
+    rows.extend(archsim::machine::list().into_iter().map(|(name, summary)| Row {
+        needs: Some("`weir sim logging`".to_owned()),
+        ..Row::new(name, format!("processor: {summary}"))
+    }));
     Ok(rows)
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use archsim::Machine;
+use archsim::machine::KEYS;
 use clap::Args;
 use fs::{FsType, OptionKind};
 use lab::claims::Paper;
@@ -23,7 +25,7 @@ use super::list::OF_DEVICE;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Show everything about a design, medium, workload, plan, paper or machine.
+/// Show everything about a design, medium, workload, plan, paper, machine or processor.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "weir show [OPTIONS] [KIND] <NAME>",
@@ -31,7 +33,7 @@ use crate::output::Output;
 )]
 pub(crate) struct Show {
     /// A name (`weir list`) or a file; before it, if several kinds have that name, the kind: fs, medium, suite, workload,
-    /// plan, paper, machine
+    /// plan, paper, machine, processor
     #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
     name: Vec<String>,
 }
@@ -48,7 +50,7 @@ struct Shown {
 /// A kind of thing: its prefix, and how to show the one of that name, if there is one.
 type Shower = fn(&str) -> Option<Result<Shown, Failure>>;
 
-const KINDS: [(&str, Shower); 7] = [
+const KINDS: [(&str, Shower); 8] = [
     ("fs", design),
     ("medium", medium),
     ("suite", suite),
@@ -56,6 +58,7 @@ const KINDS: [(&str, Shower); 7] = [
     ("plan", plan),
     ("paper", paper),
     ("machine", machine),
+    ("processor", processor),
 ];
 
 impl Show {
@@ -122,7 +125,7 @@ fn rows(table: &Table) -> Vec<Value> {
 }
 
 fn unknown_kind(kind: &str) -> Failure {
-    let advice = lab::error::nearest(kind, KINDS.iter().map(|(known, _)| *known));
+    let advice = document::nearest(kind, KINDS.iter().map(|(known, _)| *known));
     Error::Unknown { what: "kind", name: kind.to_owned(), advice }.into()
 }
 
@@ -132,11 +135,11 @@ fn unknown(prefix: Option<&str>, name: &str) -> Failure {
     }
     let kind = KINDS.iter().find(|(kind, _)| Some(*kind) == prefix).map(|(kind, _)| *kind);
     let known = KINDS.iter().filter(|(other, _)| kind.is_none_or(|kind| kind == *other));
-    let advice = match lab::error::nearest(name, known.flat_map(|(kind, _)| names(kind))) {
+    let advice = match document::nearest(name, known.flat_map(|(kind, _)| names(kind))) {
         near if near.starts_with("did") => near,
         _ => "`weir list` prints all names".to_owned(),
     };
-    let what = kind.unwrap_or("design, medium, workload, plan, paper or machine");
+    let what = kind.unwrap_or("design, medium, workload, plan, paper, machine or processor");
     Error::Unknown { what, name: name.to_owned(), advice }.into()
 }
 
@@ -153,6 +156,7 @@ fn names(kind: &str) -> Vec<&'static str> {
         "workload" => suite::all().map(|(_, entry)| entry.name).collect(),
         "plan" => of(PLANS),
         "paper" => of(PAPERS),
+        "processor" => archsim::machine::list().into_iter().map(|(name, _)| name).collect(),
         _ => of(MACHINES),
     }
 }
@@ -391,6 +395,35 @@ fn machine(name: &str) -> Option<Result<Shown, Failure>> {
         return None;
     }
     Some(MachinePreset::load(name).map(|preset| machine_text(&preset)).map_err(Failure::from))
+}
+
+/// A simulated processor.
+fn processor(name: &str) -> Option<Result<Shown, Failure>> {
+    let known = archsim::machine::list().iter().any(|(known, _)| *known == name);
+    // A medium, plan or machine may be in such a file as well: only a processor's parameters are keys of processors.
+    let is_file = Path::new(name).extension().is_some_and(|ending| ending == "toml");
+    match Machine::load(name) {
+        Err(_) if !(known || is_file && lacks_other_kinds(name)) => None,
+        machine => Some(machine.map(|machine| processor_text(&machine)).map_err(Failure::from)),
+    }
+}
+
+/// Whether a file is neither a plan, nor a machine, nor the preset of a medium.
+fn lacks_other_kinds(name: &str) -> bool {
+    let text = std::fs::read_to_string(name).unwrap_or_default();
+    !text.is_empty() && ["[plan]", "[shape]", "model ="].iter().all(|mark| !text.contains(mark))
+}
+
+fn processor_text(machine: &Machine) -> Shown {
+    let mut table = Table::new(format!("{} (processor): {}", machine.name, machine.summary));
+    for column in ["key", "value", "what it is", "source"] {
+        table.words(column);
+    }
+    for (key, (name, value)) in KEYS.iter().zip(machine.entries()) {
+        let source = machine.sources.get(name).cloned().unwrap_or_default();
+        table.rows.push(vec![name.to_owned(), value, key.summary.to_owned(), source]);
+    }
+    Shown::of_table(&table, "values").with("summary", machine.summary.clone())
 }
 
 fn machine_text(preset: &MachinePreset) -> Shown {

@@ -20,6 +20,7 @@
 //! not cut. Filebench hands the `rate` of an Erlang variable to a routine that takes a mean; scripts are
 //! tuned to that, and Weir does the same.
 
+use sim::math;
 use std::fmt;
 
 use rand::{Rng, RngExt};
@@ -198,7 +199,7 @@ impl Distribution {
             Kind::Uniform { low, high } => f64::midpoint(*low, *high),
             Kind::Tabular { rows, mean } => mean.unwrap_or_else(|| table_mean(rows)),
             Kind::Triangular { lower, upper, mode } => (lower + upper + mode) / 3.0,
-            Kind::LogNormal { shape, scale } => (scale + shape * shape / 2.0).exp(),
+            Kind::LogNormal { shape, scale } => math::exp(scale + shape * shape / 2.0),
             Kind::Weibull { shape, scale } => scale * gamma_function(1.0 + 1.0 / shape),
             Kind::Erlang { rate, .. } => *rate,
         }
@@ -349,7 +350,7 @@ fn gamma_function(x: f64) -> f64 {
         .iter()
         .zip(1u8..)
         .fold(0.999_999_999_999_809_9, |sum, (term, index)| sum + term / (x + f64::from(index)));
-    (2.0 * std::f64::consts::PI).sqrt() * t.powf(x + 0.5) * (-t).exp() * sum
+    (2.0 * std::f64::consts::PI).sqrt() * math::powf(t, x + 0.5) * math::exp(-t) * sum
 }
 
 impl fmt::Display for Distribution {
@@ -462,8 +463,8 @@ mod tests {
         let (mu, var) = (1.0f64, 0.25f64);
         assert_moments(
             Kind::LogNormal { shape: 0.5, scale: mu },
-            (mu + var / 2.0).exp(),
-            (var.exp() - 1.0) * (2.0 * mu + var).exp(),
+            math::exp(mu + var / 2.0),
+            (math::exp(var) - 1.0) * math::exp(2.0 * mu + var),
         );
     }
 

@@ -296,8 +296,7 @@ mod tests {
     fn problem(source: &str) -> String {
         let (_, problems) = tokens(source);
         assert_eq!(problems.len(), 1, "{source}: {problems:?}");
-        let help = miette::Diagnostic::help(&problems[0]).map(|help| help.to_string());
-        format!("{}; {}", problems[0], help.unwrap_or_default())
+        format!("{}; {}", problems[0], problems[0].help().unwrap_or_default())
     }
 
     #[test]

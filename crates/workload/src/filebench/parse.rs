@@ -21,8 +21,8 @@ use super::ast::{
     Text, Thread,
 };
 use super::lexer::{Token, TokenKind, tokens};
-use super::problem::{Problem, did_you_mean};
-use super::span::{Span, Spanned, position};
+use super::problem::Problem;
+use super::span::{Span, Spanned};
 
 /// The words that start a statement.
 pub(crate) const STATEMENTS: &[&str] = &[
@@ -74,7 +74,7 @@ pub fn parse(source: &str) -> (Script, Vec<Problem>) {
     let (tokens, unreadable) = tokens(source);
     let mut parser = Parser { tokens, next: 0, problems: Vec::new() };
     let statements = parser.script();
-    let line = |problem: &Problem| problem.offset().map(|offset| position(source, offset).0);
+    let line = |problem: &Problem| problem.at().map(|at| document::position(source, at.start).0);
     let explained: BTreeSet<_> = unreadable.iter().map(line).collect();
     let mut problems = parser.problems;
     problems.retain(|problem| !explained.contains(&line(problem)));
@@ -571,7 +571,7 @@ fn is_statement(word: &str) -> bool {
 }
 
 fn unknown(what: &str, name: &str, legal: &[&'static str], at: Span) -> Problem {
-    let help = did_you_mean(name, legal.iter().copied());
+    let help = Some(document::nearest(name, legal.iter().copied()));
     Problem::Unknown { what: what.to_owned(), name: name.to_owned(), help, at: Some(at) }
 }
 

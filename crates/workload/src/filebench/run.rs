@@ -43,7 +43,7 @@ use sim::{LockClass, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
 pub use control::EndReason;
-pub use error::EngineError;
+pub use error::{Advice, EngineError};
 pub use prepare::Prepared;
 pub use verify::Verified;
 
@@ -236,7 +236,10 @@ impl Engine {
             let needed = |files: u64, percent: u8| (files * 100).div_ceil(u64::from(percent.max(1)));
             let fileset = files.name.clone();
             if absent < 2 * creators {
-                let entries = if part == 100 { 0 } else { needed(2 * creators, 100 - part) };
+                let advice = match part {
+                    100 => Advice::LessPrealloc,
+                    part => Advice::Entries(needed(2 * creators, 100 - part)),
+                };
                 let (kind, verb) = ("absent", "create");
                 let threads = creators;
                 return Err(EngineError::NotEnoughFiles {
@@ -245,11 +248,14 @@ impl Engine {
                     kind,
                     threads,
                     verb,
-                    entries,
+                    advice,
                 });
             }
             if existing < 6 * deleters && (existing > 0 || creators == 0) {
-                let entries = needed(6 * deleters, part);
+                let advice = match part {
+                    0 => Advice::Prealloc,
+                    part => Advice::Entries(needed(6 * deleters, part)),
+                };
                 let (kind, verb) = ("existing", "delete");
                 let threads = deleters;
                 return Err(EngineError::NotEnoughFiles {
@@ -258,7 +264,7 @@ impl Engine {
                     kind,
                     threads,
                     verb,
-                    entries,
+                    advice,
                 });
             }
         }

@@ -26,12 +26,6 @@ impl Span {
     }
 }
 
-impl From<Span> for miette::SourceSpan {
-    fn from(span: Span) -> Self {
-        (span.start, span.end - span.start).into()
-    }
-}
-
 /// A node of the tree with the place it was written at.
 ///
 /// Two spanned nodes are equal when their nodes are, wherever they stand: a script and its pretty-printed
@@ -54,28 +48,5 @@ impl<T> Spanned<T> {
 impl<T: PartialEq> PartialEq for Spanned<T> {
     fn eq(&self, other: &Self) -> bool {
         self.node == other.node
-    }
-}
-
-/// Line and column of a byte offset, both from 1; the column counts characters.
-pub fn position(source: &str, offset: usize) -> (usize, usize) {
-    let before = source.get(..offset).unwrap_or(source);
-    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[line_start..].chars().count() + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn position_counts_lines_and_characters_from_one() {
-        let source = "ab\ncäd\n";
-        assert_eq!(position(source, 0), (1, 1));
-        assert_eq!(position(source, 2), (1, 3));
-        assert_eq!(position(source, 3), (2, 1));
-        assert_eq!(position(source, 6), (2, 3));
-        assert_eq!(position(source, 999), (3, 1));
     }
 }

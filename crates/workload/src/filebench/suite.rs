@@ -11,6 +11,7 @@ use vfs::{Errno, Syscalls};
 
 use super::program::Fileset;
 use super::quirks::SWITCHES;
+use super::run::Advice;
 use super::{Engine, EngineError, Options, Outcome, Overrides, PERSONALITIES, Personality, Program, Value};
 use crate::suite::{
     Entry, Growth, How, Job, JobError, LoadError, Measured, Phase, Processes, Settings, Stop, Suite, Switch,
@@ -176,7 +177,7 @@ fn told(error: &EngineError, has_nfiles: bool) -> JobError {
         EngineError::Call { errno: Errno::ENOSPC, .. } | EngineError::Short { .. } => {
             JobError::Full(error.to_string())
         }
-        EngineError::NotEnoughFiles { entries, .. } if has_nfiles => {
+        EngineError::NotEnoughFiles { advice: Advice::Entries(entries), .. } if has_nfiles => {
             JobError::Failed(format!("{error} (-D {FILES}={entries}; in a plan: vars)"))
         }
         _ => JobError::Failed(error.to_string()),

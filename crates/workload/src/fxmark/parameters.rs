@@ -274,12 +274,7 @@ impl Reader {
         match self.left.keys().next() {
             None => Ok(()),
             Some(name) => {
-                let near = |known: &&&str| strsim::damerau_levenshtein(known, name);
-                let nearest = self.known.iter().min_by_key(near).filter(|known| near(known) <= 2);
-                let advice = match nearest {
-                    Some(known) => format!("did you mean {known}?"),
-                    None => format!("there are: {}", self.known.join(", ")),
-                };
+                let advice = document::nearest(name, self.known.iter().copied());
                 Err(LoadError::Wrong(format!("fxmark: there is no variable {name}; {advice}")))
             }
         }

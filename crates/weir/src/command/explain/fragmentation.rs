@@ -118,16 +118,15 @@ fn untold(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn in_image(image: &Path, path: &str) -> Result<Found, Failure> {
-    let region = image::open(image, None, Access::ReadOnly)?;
+    let region = image::open(image, None, Access::Private)?;
     let design = image::design(&region, None, image)?;
-    let copy = image::copy(&region, image)?;
     let options = Options::resolve(design.name(), design.options(), &BTreeMap::new())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let name = format!("{}:{path}", image.display());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let place = image.to_owned();
     let looked = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
-        let mounted = design.mount(&Storage::from(&copy), &options);
+        let mounted = design.mount(&Storage::from(&region), &options);
         let mounted = mounted.map_err(|error| image::unusable(&place, error))?;
         let told = |errno: Errno| refused(&name, design.name(), errno);
         let mount = Mount::new(mounted, MountOptions::default()).map_err(told)?;

@@ -10,12 +10,14 @@
 //! |---|---|
 //! | `words.rs` | the words after `-o` |
 //! | `serve.rs` | pool, design, kernel: from the first to the last request |
+//! | `recording.rs` | the trace of the requests |
 //! | `background.rs` | the process that stays |
 //! | `remount.rs` | `-o remount` |
 //! | `by_type.rs` | the same for mount(8) and fstab |
 
 mod background;
 pub(crate) mod by_type;
+mod recording;
 mod remount;
 mod serve;
 mod words;
@@ -77,6 +79,9 @@ pub(crate) struct Mount {
     /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: dram, which adds no delay]
     #[arg(long, value_name = "MEDIUM")]
     medium: Option<String>,
+    /// Record the requests of the kernel as a trace (docs/traces.md)
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Serve in this process until Ctrl-C, SIGTERM or an unmount
     #[arg(short, long)]
     foreground: bool,

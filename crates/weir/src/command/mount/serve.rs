@@ -19,6 +19,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::FileSystem;
 
+use super::recording;
 use super::words::Words;
 use super::{MEMORY, Mount};
 use crate::command::umount::Unmounting;
@@ -44,6 +45,8 @@ pub(super) struct Job {
     medium: Medium,
     /// The file with the journal of the pool, if it is named.
     journal: Option<PathBuf>,
+    /// The trace of the kernel's requests.
+    record: Option<PathBuf>,
     pub(super) tell_ready: bool,
 }
 
@@ -85,6 +88,7 @@ impl Job {
             replace_stale: mount.replace_stale,
             medium,
             journal: words.journal.as_deref().map(absolute).transpose()?,
+            record: mount.record.as_deref().map(absolute).transpose()?,
             tell_ready: false,
         })
     }
@@ -154,18 +158,22 @@ impl Job {
             discards: self.discards(),
             waiting: Mutex::default(),
         });
-        let options = self.fuse_options(&pool);
+        let mut options = self.fuse_options(&pool);
+        options.recorder =
+            recording::begin(self.record.as_deref(), self.design.name()).map_err(Ended::Refused)?;
         let server = match Server::new(Arc::clone(&mounted), &self.dir, &options) {
             Ok(server) => server,
             Err(error) => {
                 let _ = mounted.unmount();
+                recording::abandon(self.record.as_deref());
                 return Err(Ended::Refused(refused(&error)));
             }
         };
         end_on_signal(&server);
         self.say_ready(quiet);
         let served = server.serve();
-        let left = self.leave(&*mounted, regions, served);
+        let recorded = recording::end(options.recorder.as_deref(), self.record.as_deref());
+        let left = self.leave(&*mounted, regions, served).and(recorded);
         if let (Err(failure), true) = (&left, self.tell_ready) {
             report(&failure.message);
         }
@@ -233,6 +241,7 @@ impl Job {
             lists: self.words.lists,
             result_so_far: self.result_so_far(),
             backing: Arc::<Pool>::clone(pool),
+            recorder: None,
         }
     }
 

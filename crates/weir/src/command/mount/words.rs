@@ -1,10 +1,10 @@
 //! The words after `-o`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fs::FsType;
+use fs::{FsType, MountWord};
 use fuse::{Cache, FLAG_WORDS, MountFlags};
 use vfs::AccessTimes;
 
@@ -93,6 +93,11 @@ const IGNORED: [&str; 24] = [
 const IGNORED_PAIRS: [&str; 9] =
     ["user", "comment", "helper", "uhelper", "user_id", "group_id", "rootmode", "max_read", "blksize"];
 
+/// Labels that SELinux gives a mount; where it is off, mount(8) passes over them, too.
+const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
+/// Where a host that has SELinux shows it.
+const SELINUX: &str = "/sys/fs/selinux/enforce";
+
 impl Default for Words {
     fn default() -> Self {
         Self {
@@ -138,7 +143,7 @@ impl Words {
         let given: Vec<_> =
             lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         for word in &given {
-            words.take(word)?;
+            words.take(word, design)?;
         }
         let Some(design) = design else { return Ok(words) };
         let unknown = |key: &str| design.options().iter().all(|option| option.name != key);
@@ -164,7 +169,7 @@ impl Words {
         }
     }
 
-    fn take(&mut self, word: &str) -> Result<(), Failure> {
+    fn take(&mut self, word: &str, design: Option<&dyn FsType>) -> Result<(), Failure> {
         if let Some((set, _, flag)) = FLAG_WORDS.iter().find(|(set, clear, _)| *set == word || *clear == word)
         {
             self.flags.set(*flag, *set == word);
@@ -182,12 +187,12 @@ impl Words {
             "volatile" => self.volatile = true,
             "dax" => self.dax = true,
             known if IGNORED.contains(&known) || known.starts_with("x-") || known.starts_with("X-") => {}
-            other => self.take_pair(other)?,
+            other => self.take_pair(other, design)?,
         }
         Ok(())
     }
 
-    fn take_pair(&mut self, word: &str) -> Result<(), Failure> {
+    fn take_pair(&mut self, word: &str, design: Option<&dyn FsType>) -> Result<(), Failure> {
         match word.split_once('=') {
             Some(("threads", number)) => {
                 let threads = number.parse().ok().filter(|threads| (1..=256).contains(threads));
@@ -205,10 +210,32 @@ impl Words {
                 return Err(Failure::usage(format!("-o {word}: write cache=pages or cache=direct")));
             }
             Some((key, _)) if IGNORED_PAIRS.contains(&key) => {}
-            Some((key, value)) => drop(self.design.insert(key.to_owned(), value.to_owned())),
-            // A flag of the design; its options say whether there is one.
-            None => drop(self.design.insert(word.to_owned(), "true".to_owned())),
+            Some((key, _)) if LABELS.contains(&key) => {
+                if Path::new(SELINUX).exists() {
+                    return Err(Failure::usage(format!("-o {key}: weir does not set labels of SELinux")));
+                }
+            }
+            Some((key, value)) => self.take_design(word, (key, Some(value)), design)?,
+            None => self.take_design(word, (word, None), design)?,
         }
+        Ok(())
+    }
+
+    /// A word of the design: one of the kernel's driver, or an option, which its options know.
+    fn take_design(
+        &mut self,
+        word: &str,
+        (key, value): (&str, Option<&str>),
+        design: Option<&dyn FsType>,
+    ) -> Result<(), Failure> {
+        let meant = design.map_or(MountWord::Unknown, |design| design.mount_word(key, value));
+        let (key, value) = match meant {
+            MountWord::Ignored => return Ok(()),
+            MountWord::Refused(reason) => return Err(Failure::usage(format!("-o {word}: {reason}"))),
+            MountWord::Own(key, value) => (key, value),
+            MountWord::Unknown => (key, value.unwrap_or("true").to_owned()),
+        };
+        self.design.insert(key.to_owned(), value);
         Ok(())
     }
 }
@@ -217,7 +244,7 @@ fn unknown_word(key: &str, design: &dyn FsType) -> String {
     let flags = FLAG_WORDS.iter().flat_map(|(set, clear, _)| [*set, *clear]);
     let known = OWN.iter().map(|word| word.trim_end_matches("=N").trim_end_matches("=NAME"));
     let known: Vec<_> = flags.chain(known).chain(design.options().iter().map(|option| option.name)).collect();
-    let advice = lab::error::nearest(key, known.iter().copied());
+    let advice = document::nearest(key, known.iter().copied());
     let name = design.name();
     match advice.starts_with("did you mean") {
         true => format!("-o {key}: there is no such option; {advice}"),
@@ -244,6 +271,18 @@ mod tests {
         let design: Vec<_> = words.design.into_iter().collect();
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(design, [pair("medium_write", "1us"), pair("new_blocks", "lazy")]);
+    }
+
+    #[test]
+    fn options_of_ext4_in_an_fstab_are_understood_and_the_later_one_holds() {
+        let ext4 = lab::plan::matrix::design("ext4").ok();
+        let parse = |words: &str| Words::parse(&[words.to_owned()], ext4);
+        let words =
+            parse("errors=remount-ro,user_xattr,commit=30,discard,delalloc,nodelalloc,data=journal").unwrap();
+        let given: Vec<_> = words.design.iter().map(|(key, value)| (&**key, &**value)).collect();
+        assert_eq!(given, [("commit", "30s"), ("data", "journal"), ("delalloc", "false")]);
+        let refused = parse("usrquota").expect_err("there are no quotas");
+        assert!(refused.message.contains("keeps no account"), "{}", refused.message);
     }
 
     #[test]

@@ -80,6 +80,12 @@ struct Wanted {
 }
 
 impl Reproduce {
+    /// The paper that it measures, if it is one only.
+    pub(crate) fn paper(&self) -> Option<String> {
+        let [target] = &self.targets[..] else { return None };
+        Some(target.split('/').next().unwrap_or(target).to_owned())
+    }
+
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let wanted = self.wanted()?;
         if !self.list {

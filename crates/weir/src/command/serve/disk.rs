@@ -86,6 +86,7 @@ fn options(export: &Export) -> fuse::Options {
         lists: false,
         result_so_far: Arc::new(Vec::new),
         backing: Arc::new(Memory),
+        recorder: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -17,7 +17,7 @@ use report::units::Unit;
 use serde_json::{Value, json};
 use sim::Nanos;
 use workload::block::Op;
-use workload::block::trace::Format;
+use workload::block::trace::{Devices, FORMATS, Format, packed};
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -27,21 +27,33 @@ use crate::progress::Counter;
 /// Replay a block trace on a simulated SSD, or run an experiment on it.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples: weir sim flash trace.csv --device fast24,allocation=on · weir sim flash --experiment alignment"
+    after_help = "Examples: weir sim flash trace.csv --device fast24,allocation=on · weir sim flash --experiment alignment · \
+                  weir sim flash x.csv.zst --columns time:us,device,op,offset:512,size:512 --devices merge"
 )]
 pub(crate) struct Flash {
-    /// A trace: iolog of fio, text of blkparse, CSV of MSR Cambridge, ASCII of MQSim
+    /// A trace, also packed with gzip, zstd or xz: iolog of fio, text of blkparse, MSR Cambridge, MQSim, Alibaba, Tencent, SPC
+    /// (UMass), FIU, SYSTOR '17, or any lines of columns (--columns)
     #[arg(required_unless_present_any = ["experiment", "claims"], value_name = "TRACE")]
     trace: Option<PathBuf>,
     /// The SSD (`weir list media`), with parameters
     #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]")]
     device: String,
     /// Format of the trace [default: recognised by its first line]
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "fio|blktrace|msr|mqsim")]
-    format: Option<TraceFormat>,
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(FORMATS), hide_possible_values = true)]
+    #[arg(value_name = "fio|blktrace|msr|mqsim|alibaba|tencent|spc|fiu|systor17")]
+    format: Option<String>,
+    /// The columns of its lines instead, in their order: time[:ns|100ns|us|ms|s], op[:READ/WRITE], offset[:BYTES],
+    /// size[:BYTES] (bytes of a unit), device, or - for one that does not matter; separated by commas, semicolons, tabs or spaces
+    #[arg(long, value_name = "COLUMN,COLUMN...", conflicts_with = "format")]
+    columns: Option<String>,
     /// Replay only the requests to this device of the trace
     #[arg(long, value_name = "DEVICE")]
     only: Option<String>,
+    /// On requests to several devices: refuse the trace, merge (each device has space of its own on the SSD, one behind the
+    /// other), or overlay (they share addresses)
+    #[arg(long, value_enum, default_value_t = Several::Refuse, hide_possible_values = true)]
+    #[arg(value_name = "refuse|merge|overlay", conflicts_with = "only")]
+    devices: Several,
     /// On lines that cannot be parsed: refuse the trace, or skip them
     #[arg(long, value_enum, default_value_t = Choice::Refuse, hide_possible_values = true, value_name = "refuse|skip")]
     bad_lines: Choice,
@@ -73,11 +85,10 @@ pub(crate) struct Flash {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
-enum TraceFormat {
-    Fio,
-    Blktrace,
-    Msr,
-    Mqsim,
+enum Several {
+    Refuse,
+    Merge,
+    Overlay,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -125,15 +136,15 @@ impl Flash {
     }
 
     fn settings(&self) -> Settings {
-        let word = self.format.map(|format| match format {
-            TraceFormat::Fio => Format::Fio,
-            TraceFormat::Blktrace => Format::Blktrace,
-            TraceFormat::Msr => Format::Msr,
-            TraceFormat::Mqsim => Format::Mqsim,
-        });
         Settings {
-            format: word,
+            format: self.format.as_deref().and_then(Format::of),
+            columns: self.columns.clone(),
             only: self.only.clone(),
+            devices: match self.devices {
+                Several::Refuse => Devices::Refuse,
+                Several::Merge => Devices::Merge,
+                Several::Overlay => Devices::Overlay,
+            },
             bad: self.bad_lines.into(),
             beyond: self.beyond.into(),
             clamp: matches!(self.backwards, Backwards::Clamp),
@@ -163,7 +174,8 @@ impl Flash {
         let start = replay::fill(&mut ssd, settings.fill, &survey)?;
         let counter = Counter::new(output, "replay", survey.requests);
         let stop = interrupt::flag();
-        let done = replay::replay(open(path)?, &settings, &survey, ssd, start, || counter.one_more(), &stop);
+        let done =
+            replay::replay(|| open(path), &settings, &survey, ssd, start, || counter.one_more(), &stop);
         drop(counter);
         let (replayed, ssd) = done.map_err(|error| placed(path, &error))?;
         if interrupt::happened() {
@@ -275,10 +287,9 @@ impl Flash {
     }
 }
 
-fn open(path: &Path) -> Result<BufReader<File>, Error> {
-    let file = File::open(path);
-    let file = file.map_err(|source| Error::Io { action: "open", path: path.to_owned(), source })?;
-    Ok(BufReader::new(file))
+fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
+    let opened = File::open(path).and_then(packed::open);
+    opened.map_err(|source| Error::Io { action: "open", path: path.to_owned(), source })
 }
 
 /// A message about a trace names it.
@@ -330,6 +341,9 @@ impl Shown<'_> {
             "requests": survey.requests,
             "bad_lines_skipped": survey.bad_lines,
             "beyond_skipped": survey.beyond,
+            "passed_through_skipped": survey.passed_through,
+            "queued": survey.queued,
+            "devices": survey.bases.len().max(1),
             "touched_pages": survey.touched_pages(),
             "trace_span_ns": survey.span.0,
             "took_ns": replayed.took.0,
@@ -365,6 +379,17 @@ impl Shown<'_> {
         let left_out =
             format!("{} bad lines and {} beyond the device left out", survey.bad_lines, survey.beyond);
         let _ = writeln!(text, "\n  took {} for {} of trace; {left_out}", replayed.took, survey.span);
+        if survey.passed_through > 0 {
+            let _ =
+                writeln!(text, "  {} commands passed through to the device left out", survey.passed_through);
+        }
+        if survey.queued {
+            let why = "the trace has no issued requests (D), as those of device mappers have none";
+            let _ = writeln!(text, "  replayed as they were queued (Q): {why}");
+        }
+        if survey.bases.len() > 1 {
+            let _ = writeln!(text, "  {} devices, one behind the other on the SSD", survey.bases.len());
+        }
         let (moved, lines) = (counters.moved_pages, counters.collections);
         let factor = self.amplification();
         let _ = writeln!(text, "  write amplification {factor:.3}: {moved} pages moved out of {lines} lines");
@@ -394,16 +419,12 @@ fn word(op: Op) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use workload::block::trace::FORMATS;
-
     use super::*;
 
     #[test]
     fn every_format_can_be_asked_for() {
-        let words: Vec<_> = TraceFormat::value_variants()
-            .iter()
-            .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()))
-            .collect();
-        assert_eq!(words, FORMATS.map(|(word, _)| word));
+        for word in FORMATS {
+            assert_eq!(Format::of(word).map(|format| format.word()), Some(word));
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod claims;
 mod flash;
 mod logging;
+pub(crate) mod medium;
 
 use clap::{Args, Subcommand};
 
@@ -13,16 +14,18 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 pub(crate) struct Sim {
     #[command(subcommand)]
-    simulator: Simulator,
+    pub(in crate::command) simulator: Simulator,
 }
 
 /// Every simulator.
 #[derive(Subcommand, Debug)]
-enum Simulator {
+pub(in crate::command) enum Simulator {
     /// Simulate transactions under software and hardware logging: cores, caches, controller, NVRAM
     Logging(logging::Logging),
     /// Replay a block trace on a simulated SSD, or run an experiment on it
     Flash(flash::Flash),
+    /// Measure a medium by loads and stores: latency and bandwidth by pattern, size and threads
+    Medium(medium::MediumLoops),
 }
 
 impl Sim {
@@ -30,6 +33,7 @@ impl Sim {
         match self.simulator {
             Simulator::Logging(command) => command.run(output),
             Simulator::Flash(command) => command.run(output),
+            Simulator::Medium(command) => command.run(output),
         }
     }
 }

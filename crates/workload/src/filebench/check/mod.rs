@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ast::{Attribute, FlowopCall, Listing, Mode, Operand, Piece, Script, Statement, Text, Thread};
-use super::problem::{Problem, Report, did_you_mean};
+use super::problem::{Problem, Report};
 use super::program::{Amount, EndPolicy, Fileset, Process, Program, Run, Snapshots, Step, Value};
 use super::span::{Span, Spanned};
 use super::vocabulary::EVENTGEN_ATTRIBUTES;
@@ -329,7 +329,7 @@ impl<'a> Checker<'a> {
     }
 
     fn unknown<'n>(&mut self, what: &str, name: &str, legal: impl IntoIterator<Item = &'n str>, at: Span) {
-        let help = did_you_mean(name, legal);
+        let help = Some(document::nearest(name, legal));
         self.problems.push(Problem::Unknown {
             what: what.to_owned(),
             name: name.to_owned(),

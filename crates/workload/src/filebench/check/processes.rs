@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::filebench::ast::{Attribute, FlowopCall, Thread as WrittenThread};
 use crate::filebench::print::Number;
-use crate::filebench::problem::{Problem, did_you_mean};
+use crate::filebench::problem::Problem;
 use crate::filebench::program::{Action, Flowop, Process, Thread, Value};
 use crate::filebench::span::{Span, Spanned};
 use crate::filebench::vocabulary::{
@@ -169,7 +169,8 @@ impl<'a> Checker<'a> {
         let mut complete = true;
         for (name, attribute) in &call.parameters {
             if !declared.parameters.iter().any(|(known, _)| known == name) {
-                let help = did_you_mean(name, declared.parameters.iter().map(|(known, _)| *known));
+                let known = declared.parameters.iter().map(|(known, _)| *known);
+                let help = Some(document::nearest(name, known));
                 let (what, at) = (format!("parameter of {composite}"), Some(attribute.name.span));
                 self.problems.push(Problem::Unknown { what, name: format!("${name}"), help, at });
                 complete = false;

@@ -6,7 +6,7 @@ use crate::filebench::ast::{
     Attribute, AttributeName, FlowopCall, Name, Operand, Piece, Script, SetValue, Statement, Thread,
 };
 use crate::filebench::lexer::UNREADABLE;
-use crate::filebench::problem::{Problem, did_you_mean};
+use crate::filebench::problem::Problem;
 use crate::filebench::program::{Amount, Value};
 use crate::filebench::span::{Span, Spanned};
 use crate::filebench::vocabulary::{OLD_ATTRIBUTES, OldAttribute};
@@ -38,9 +38,11 @@ impl<'a> Variables<'a> {
             mentioned(&statement.node, &mut used);
         }
         for name in overrides.keys().filter(|name| !set.contains_key(*name) && !used.contains(*name)) {
-            let known = set.keys().chain(&used).map(String::as_str);
-            let help = did_you_mean(name, known)
-                .or_else(|| Some("the script has no such variable, so nothing would change".to_owned()));
+            let known: Vec<_> = set.keys().chain(&used).map(String::as_str).collect();
+            let help = Some(match known[..] {
+                [] => "the script has no such variable, so nothing would change".to_owned(),
+                _ => document::nearest(name, known),
+            });
             let (what, name) = ("variable".to_owned(), name.clone());
             problems.push(Problem::Unknown { what, name, help, at: None });
         }
@@ -306,7 +308,7 @@ impl<'a> Checker<'a> {
             Some("it is set further down; set it before it is used".to_owned())
         } else {
             let scope = self.variables.scopes.last().into_iter().flat_map(BTreeMap::keys);
-            did_you_mean(name, self.variables.set.keys().chain(scope).map(String::as_str))
+            Some(document::nearest(name, self.variables.set.keys().chain(scope).map(String::as_str)))
         };
         let (what, name) = ("variable".to_owned(), format!("${name}"));
         self.problems.push(Problem::Unknown { what, name, help, at: Some(at) });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::filebench::ast::{Script, SetValue, Statement};
-use crate::filebench::problem::{Problem, did_you_mean};
+use crate::filebench::problem::Problem;
 use crate::filebench::program::{Flowop, Operation, Thread};
 use crate::filebench::span::Span;
 use crate::filebench::vocabulary::{Op, limits};
@@ -61,7 +61,8 @@ impl Checker<'_> {
             _ => return,
         };
         let fits = |op: Op| wanted.is_none_or(|wanted| wanted == op);
-        let help = || did_you_mean(target, scope.iter().filter(|(_, op)| fits(**op)).map(|(name, _)| *name));
+        let known = || scope.iter().filter(|(_, op)| fits(**op)).map(|(name, _)| *name);
+        let help = || Some(document::nearest(target, known()));
         match scope.get(target.as_str()) {
             None => {
                 let (what, name, at) = (format!("flowop{within}"), target.clone(), Some(flowop.span));
@@ -91,7 +92,7 @@ impl Checker<'_> {
             .into_iter()
             .map(|(name, at)| {
                 let near = unset.iter().copied().filter(|used| !variables.set.contains_key(*used));
-                let help = did_you_mean(&name, near);
+                let help = document::did_you_mean(&name, near);
                 Problem::Unused { what: "variable".to_owned(), name: format!("${name}"), help, at }
             })
             .collect();

@@ -19,6 +19,7 @@
 //! └── 00000002
 //! ```
 
+use sim::math;
 use std::fmt;
 
 use rand::Rng;
@@ -294,7 +295,7 @@ impl Builder {
     fn new(fileset: &Fileset, entries: u32, leafdirs: u32) -> Self {
         let mean_width = fileset.dirwidth.mean().floor();
         let total = f64::from(entries) + f64::from(leafdirs);
-        let mean_depth = (total.ln() / mean_width.ln()).max(0.0);
+        let mean_depth = (math::ln(total) / math::ln(mean_width)).max(0.0);
         let width = match &fileset.dirwidth {
             Amount::Fixed(_) => Around::new(mean_width, fileset.dirgamma),
             drawn @ Amount::Drawn(_) => Around::Given(drawn.clone()),

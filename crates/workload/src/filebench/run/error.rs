@@ -1,10 +1,43 @@
 //! Why a run has no valid result.
 
+use std::fmt;
+
 use thiserror::Error;
 use vfs::Errno;
 
 use crate::filebench::fileset::tree::TreeError;
 use crate::filebench::pattern::Mismatch;
+
+/// What gives a fileset the files that a run lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// More files: so many entries.
+    Entries(u64),
+    /// Files that exist when the run begins: there is none, however many entries there are.
+    Prealloc,
+    /// The same, of a fileset whose tree is trusted, so that no file would be made.
+    PreallocUntrusted,
+    /// Files that do not exist when the run begins: all do.
+    LessPrealloc,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entries(entries) => write!(f, "it needs {entries} entries"),
+            Self::Prealloc => f.write_str(
+                "none of its files exists when the run begins: add prealloc to its definition (or prealloc=PERCENT)",
+            ),
+            Self::PreallocUntrusted => f.write_str(
+                "none of its files exists when the run begins: add prealloc to its definition (or prealloc=PERCENT), and leave \
+                 trusttree out, with which no file is made",
+            ),
+            Self::LessPrealloc => f.write_str(
+                "all of its files exist when the run begins: give it a prealloc below 100, so that some can be created",
+            ),
+        }
+    }
+}
 
 /// What went wrong before, in or after a run, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -21,7 +54,7 @@ pub enum EngineError {
     /// Too few files for the threads: the run would stop for want of files.
     #[error(
         "fileset \"{fileset}\" has {have} {kind} files for {threads} threads that {verb} them; \
-         it needs {entries} entries"
+         {advice}"
     )]
     NotEnoughFiles {
         /// Its name.
@@ -34,14 +67,19 @@ pub enum EngineError {
         threads: u64,
         /// `create` or `delete`.
         verb: &'static str,
-        /// How many entries would do.
-        entries: u64,
+        /// What would do.
+        advice: Advice,
     },
     /// No file left in a run that is to last its time.
     #[error(
         "flowop \"{flowop}\" found no {kind} file in \"{fileset}\" ({existing} exist, {absent} do not), \
-         so the run has no valid result; raise its entries to {entries} or more, \
-         shorten the run, or turn the switch skip_open_deletes off"
+         so the run has no valid result; {}",
+        match advice {
+            Advice::Entries(entries) => format!(
+                "raise its entries to {entries} or more, shorten the run, or turn the switch skip_open_deletes off"
+            ),
+            advice => advice.to_string(),
+        }
     )]
     OutOfFiles {
         /// Its name.
@@ -54,8 +92,8 @@ pub enum EngineError {
         existing: u64,
         /// Files that do not.
         absent: u64,
-        /// How many entries are likely to do.
-        entries: u64,
+        /// What is likely to do.
+        advice: Advice,
     },
     /// A system call failed.
     #[error("{what}: {call} of {path}: {errno}")]

@@ -19,7 +19,7 @@ use crate::filebench::vocabulary::{Direction, limits};
 
 use super::aio::Aio;
 use super::control::EndReason;
-use super::error::EngineError;
+use super::error::{Advice, EngineError};
 use super::files::{Choice, Files, Taken};
 use super::plan::{Step, StepKind, Task};
 use super::{Run, buffer::Buffer};
@@ -202,13 +202,21 @@ impl Worker {
         }
         let files = self.files(fileset);
         let (existing, absent) = files.counts();
+        let lacks_existing = state != State::Absent;
+        let defined = &self.run.engine.program.filesets[fileset];
+        let advice = match defined.prealloc_percent {
+            0 if lacks_existing && defined.trusttree => Advice::PreallocUntrusted,
+            0 if lacks_existing => Advice::Prealloc,
+            100 if !lacks_existing => Advice::LessPrealloc,
+            _ => Advice::Entries((4 * u64::from(files.tree.files())).max(10_000)),
+        };
         let error = EngineError::OutOfFiles {
             flowop: flowop.to_owned(),
             fileset: files.name.clone(),
-            kind: if state == State::Absent { "absent" } else { "existing" },
+            kind: if lacks_existing { "existing" } else { "absent" },
             existing,
             absent,
-            entries: (4 * u64::from(files.tree.files())).max(10_000),
+            advice,
         };
         error.into()
     }

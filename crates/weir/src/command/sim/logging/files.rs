@@ -130,28 +130,31 @@ fn calls(fs: &dyn FileSystem, listener: &Listener) -> vfs::Result<()> {
 
 /// Both traces of a design.
 fn record(name: &str) -> Result<(Trace, Trace), Failure> {
-    let told = |what: String| Failure::new(Exit::Run, format!("{name}: {what}"));
+    let called = name.to_owned();
+    let told = move |what: String| Failure::new(Exit::Run, format!("{called}: {what}"));
+    let refused = format!("--fs {name}");
     let design = checked(name, &BTreeMap::new(), Size::Small)?;
     let kind = lab::plan::matrix::design(name)?;
     if kind.needs(&fs::Options::defaults(kind.options())) != fs::Needs::Memory {
         return Err(Failure::usage(format!(
-            "--fs {name}: this design is not only in memory; give pmfs, nova or hinfs"
+            "--fs {name}: this design is not only in memory; give pmfs, hinfs, nova or rcache"
         )));
     }
     let region: Arc<Region> = check::design::region(REGION.max(design.min_size()));
+    let failed = told.clone();
     let body = move || {
-        design.mkfs(&region)?;
-        let fs = design.mount(&region)?;
+        design.mkfs(&region).map_err(&failed)?;
         let journal = kind.journal(&media::Storage::from(&region));
+        let journal = journal.map_err(|error| Failure::usage(format!("{refused}: {error}")))?;
+        let fs = design.mount(&region).map_err(&failed)?;
         let listener = Arc::new(Listener { journal, heard: Mutex::default() });
         region.attach(Arc::clone(&listener) as Arc<dyn Tap>);
         let done = calls(&*fs, &listener);
         region.detach(&listener);
-        done.and_then(|()| fs.unmount()).map_err(|errno| errno.name().to_owned())?;
-        let heard = std::mem::take(&mut *listener.heard.lock().expect("no listener panics"));
-        Ok::<_, String>(heard)
+        done.and_then(|()| fs.unmount()).map_err(|errno| failed(errno.name().to_owned()))?;
+        Ok::<Heard, Failure>(std::mem::take(&mut *listener.heard.lock().expect("no listener panics")))
     };
-    let heard = check::design::try_virtually(1, body).and_then(|heard| heard).map_err(told)?;
+    let heard = check::design::try_virtually(1, body).map_err(told)??;
     Ok((heard.own.finish()?, heard.hardware.finish()?))
 }
 

@@ -28,37 +28,42 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
 use crate::{experiment, store};
 
+/// The schemes that are simulated if none is named.
+const SCHEMES: [&str; 6] = [UNSAFE_BASE, "undo-clwb", "redo-clwb", "hwl", "fwb", "non-pers"];
+
 /// The last transaction that `--timeline` shows: those before it are simulated, too.
 const LAST_OF_TIMELINE: u64 = 1_000_000;
 
 /// Simulate transactions under logging schemes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir sim logging --scheme undo-clwb,fwb --workload hash --threads 4")]
-pub(super) struct Logging {
+pub(crate) struct Logging {
     /// Logging schemes (--list names them), "unsafe-base": the faster of the two unsafe ones, or "all"
-    #[arg(long, value_delimiter = ',', default_value = "unsafe-base,undo-clwb,redo-clwb,hwl,fwb,non-pers")]
+    /// [default: unsafe-base,undo-clwb,redo-clwb,hwl,fwb,non-pers; with --crash: all that promise recovery]
+    #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
-    /// Workloads (--list names them), or "micro": all micro-benchmarks
-    #[arg(long, value_delimiter = ',', default_value = "hash")]
+    /// Workloads (--list names them), or "micro": all micro-benchmarks [default: hash; with --crash: eight programs]
+    #[arg(long, value_delimiter = ',')]
     workload: Vec<String>,
-    /// The simulated machine
-    #[arg(long, default_value = "hpca18")]
-    machine: String,
+    /// The simulated machine [default: hpca18; with --crash: tiny]
+    #[arg(long)]
+    machine: Option<String>,
     /// Set a parameter of the machine (--list names them); repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Hardware threads
-    #[arg(long, default_value_t = 1)]
-    threads: u64,
+    /// Hardware threads [default: 1; with --crash: those of each program]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    threads: Option<u64>,
     /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Transactions to measure, all threads together
-    #[arg(long, default_value_t = 20_000)]
-    ops: u64,
+    /// Transactions to measure, all threads together [default: 20000; with --crash: 200]
+    #[arg(long)]
+    ops: Option<u64>,
     /// Instead, crash each scheme that promises recovery at least N times, and each seeded bug until a crash shows it or N
     /// are tried
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["trace", "capture", "timeline", "sweep", "ablate", "outputs"])]
     crash: Option<u64>,
     /// Instead, print what each part of the machine does during this transaction, counted from 0
     #[arg(long, value_name = "TRANSACTION", value_parser = clap::value_parser!(u64).range(..=LAST_OF_TIMELINE))]
@@ -152,9 +157,10 @@ impl Logging {
         if self.outputs.is_empty() {
             return Ok(());
         }
-        let plan = json!({ "name": "logging", "figure": figures, "machine": self.machine, "set": self.set });
+        let plan =
+            json!({ "name": "logging", "figure": figures, "machine": self.machine_name(), "set": self.set });
         let mut result = ResultFile::new("logging", plan, self.seed, Clock::Virtual);
-        result.machine.clone_from(&self.machine);
+        self.machine_name().clone_into(&mut result.machine);
         result.command = experiment::command();
         result.samples = samples;
         let report = Report::new(vec![result])?;
@@ -171,9 +177,9 @@ impl Logging {
             machine,
             scheme,
             workload,
-            threads: self.threads,
+            threads: self.threads.unwrap_or(1),
             seed: self.seed,
-            ops: self.ops,
+            ops: self.ops.unwrap_or(20_000),
             trace: None,
         }
     }
@@ -227,7 +233,11 @@ impl Logging {
     }
 
     fn machine(&self) -> Result<Machine, Failure> {
-        self.machine_called(&self.machine)
+        self.machine_called(self.machine_name())
+    }
+
+    fn machine_name(&self) -> &str {
+        self.machine.as_deref().unwrap_or("hpca18")
     }
 
     /// A preset with the keys that were set.
@@ -247,10 +257,16 @@ impl Logging {
         if self.scheme == ["all"] {
             return scheme::SCHEMES.iter().map(|scheme| scheme.name.to_owned()).collect();
         }
+        if self.scheme.is_empty() {
+            return SCHEMES.map(str::to_owned).to_vec();
+        }
         self.scheme.clone()
     }
 
     fn workloads(&self) -> Vec<String> {
+        if self.workload.is_empty() {
+            return vec!["hash".to_owned()];
+        }
         if self.workload == ["micro"] {
             let micro = workload::WORKLOADS.iter().filter(|known| known.micro);
             return micro.map(|known| known.name.to_owned()).collect();

@@ -1,0 +1,4 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod ladder;
+mod promises;

@@ -1,0 +1,11 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod device;
+mod fio;
+mod fragmentation;
+mod fxmark;
+mod plans;
+mod readings;
+mod runs;
+mod shapes;
+mod validation;

@@ -1,0 +1,13 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod block;
+mod block_crashes;
+mod cost;
+mod flash;
+mod flash_invariants;
+mod lints;
+mod media;
+mod queue;
+mod real_clock;
+mod recorder;
+mod region;

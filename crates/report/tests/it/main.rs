@@ -1,0 +1,6 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod browser;
+mod figures;
+mod formats;
+mod sample;

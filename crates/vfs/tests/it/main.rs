@@ -1,0 +1,9 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod cache;
+mod differential;
+mod host_mapping;
+mod kernel;
+mod memfs;
+mod rules;
+mod schedules;

@@ -1,0 +1,30 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod architecture;
+mod bad_input;
+mod bundle;
+mod busy;
+mod check;
+mod command;
+mod exercise;
+mod failing_disk;
+mod fio;
+mod first_use;
+mod flash;
+mod fxmark;
+mod gate;
+mod kept;
+mod leaving;
+mod logging;
+mod mount;
+mod mount_server;
+mod nbd;
+mod outside_journal;
+mod pools;
+mod posix;
+mod published;
+mod shared;
+mod signals;
+mod tidy;
+mod traces;
+mod validate;

@@ -1,0 +1,197 @@
+//! The results of reproduced papers that lie in the tree (`evidence/results`): each is whole and says which build made it, its
+//! claims follow from its samples, each miss has its cause, and the tables of `docs/reproductions.md` say what it says.
+//!
+//! A file is what `weir reproduce PAPER -o FILE.json.gz` writes. The document shows it below a line `<!-- WHAT of FILE.json.gz
+//! -->`,
+//! where WHAT is `claims` (published beside measured), `classes` or `curve` (both of a run of readings).
+//! `WEIR_WRITE_TABLES=1` writes these tables into the document, where they are compared otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use lab::claims::{Measured, Paper, PaperClaim};
+use lab::presets::PAPERS;
+use report::claims::{Standing, band, measured, published};
+use report::readings;
+use report::table::Table;
+use results::{ClaimOutcome, Class, ResultFile};
+
+/// A file of the tree is no larger: samples without their histograms.
+const MOST_BYTES: u64 = 100 << 10;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The kept files with the results that each holds, in order.
+fn kept() -> Vec<(String, Vec<ResultFile>)> {
+    let entries = std::fs::read_dir(root().join("evidence/results")).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    let name = |path: &Path| path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+    paths.iter().map(|path| (name(path), read(path))).collect()
+}
+
+fn read(path: &Path) -> Vec<ResultFile> {
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).expect("it is there");
+    assert!(file.metadata().expect("it is a file").len() <= MOST_BYTES, "{}: too large", path.display());
+    GzDecoder::new(file).read_to_end(&mut text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    ResultFile::parse_all(path, &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn claims(results: &[ResultFile]) -> Vec<ClaimOutcome> {
+    results.iter().flat_map(|result| result.claims.clone()).collect()
+}
+
+/// Every published claim by its name, with what `presets/papers` says of it today.
+fn listed() -> BTreeMap<String, PaperClaim> {
+    let papers = PAPERS.iter().map(|preset| Paper::load(preset.name).expect("it is right"));
+    papers.flat_map(|paper| paper.claims).map(|claim| (claim.claim.id.clone(), claim)).collect()
+}
+
+#[test]
+fn every_kept_result_is_whole_and_names_the_commit_that_made_it() {
+    for (name, results) in kept() {
+        assert!(!claims(&results).is_empty(), "{name}: no claims");
+        let commits: BTreeSet<&String> =
+            results.iter().filter_map(|result| result.environment.commit.as_ref()).collect();
+        let one = commits.iter().all(|commit| commit.len() == 12) && commits.len() == 1;
+        assert!(one, "{name}: made by the commits {commits:?}, not by one without changes");
+        for result in results {
+            assert!(!result.partial, "{name}, {}: interrupted", result.name);
+            let failed = result.samples.iter().find(|sample| !sample.is_measured());
+            assert!(failed.is_none(), "{name}, {}: {failed:?}", result.name);
+        }
+    }
+}
+
+/// Its band and its arithmetic are those of the paper's file today.
+#[test]
+fn the_claims_of_a_kept_result_follow_from_its_samples() {
+    let listed = listed();
+    for (name, results) in kept() {
+        let with_samples = results.iter().filter(|result| !result.samples.is_empty());
+        let samples: Measured = with_samples.map(|result| (result.name.clone(), result.clone())).collect();
+        let judged = PAPERS.iter().flat_map(|preset| Paper::load(preset.name).unwrap().judge(&samples));
+        let judged: BTreeMap<String, ClaimOutcome> = judged.map(|claim| (claim.id.clone(), claim)).collect();
+        for claim in claims(&results) {
+            let today = listed.get(&claim.id).unwrap_or_else(|| panic!("{name}: {} is no claim", claim.id));
+            let Some(value) = claim.value else {
+                assert!(
+                    claim.reason.is_some(),
+                    "{name}: {} was not measured, and nothing says why",
+                    claim.id
+                );
+                continue;
+            };
+            let outcome = today.claim.measured(value, claim.seed, claim.clock);
+            // A kept result is without its histograms.
+            let is_kept = !today.measure.as_ref().is_some_and(lab::claims::measure::Measure::needs_latencies);
+            let again = judged.get(&claim.id).filter(|_| is_kept).unwrap_or(&outcome);
+            let told = |claim: &ClaimOutcome| (claim.low, claim.high, claim.holds);
+            assert_eq!(told(&claim), told(again), "{name}: {}", claim.id);
+            // Sums of rates may differ in the last bit from those of the run, which had them before they were written.
+            let (is, wanted) = (claim.value.unwrap_or(f64::NAN), again.value.unwrap_or(f64::NAN));
+            assert!((is - wanted).abs() <= 1e-12 * wanted.abs(), "{name}: {}: {is}, not {wanted}", claim.id);
+            assert_eq!(claim.class, class(&claim), "{name}: {}", claim.id);
+        }
+    }
+}
+
+/// By its readings; where it has none, the class is of another run, and not judged here.
+fn class(claim: &ClaimOutcome) -> Option<Class> {
+    if claim.readings.is_empty() { claim.class } else { Class::of(&claim.readings) }
+}
+
+#[test]
+fn every_miss_of_a_kept_result_has_its_cause_in_the_papers_file() {
+    let listed = listed();
+    for (name, results) in kept() {
+        let missed = claims(&results).into_iter().filter(|claim| claim.value.is_some() && !claim.holds);
+        let bare: Vec<String> =
+            missed.filter(|claim| listed[&claim.id].known.is_empty()).map(|claim| claim.id).collect();
+        assert!(bare.is_empty(), "{name}: misses without `known`: {}", bare.join(", "));
+    }
+}
+
+/// What the document shows of a result, by the word of its marker.
+fn table(what: &str, claims: &[ClaimOutcome]) -> Option<Vec<String>> {
+    let table = match what {
+        "claims" => published_beside_measured(claims),
+        "classes" => readings::classes(claims),
+        "curve" => readings::curve_table(claims),
+        _ => return None,
+    };
+    let text = table.to_markdown();
+    Some(text.lines().filter(|line| line.starts_with('|')).map(str::to_owned).collect())
+}
+
+/// Without claims that were not measured: the document says which, and why.
+fn published_beside_measured(claims: &[ClaimOutcome]) -> Table {
+    let mut table = Table::default();
+    table.words("claim");
+    table.numbers("published");
+    table.words("band");
+    table.numbers("measured");
+    table.words("");
+    let verdict = |claim: &ClaimOutcome| Standing::of(claim).key().to_owned();
+    let row = |claim: &ClaimOutcome| {
+        vec![claim.id.clone(), published(claim), band(claim), measured(claim), verdict(claim)]
+    };
+    table.rows = claims.iter().filter(|claim| claim.value.is_some()).map(row).collect();
+    table
+}
+
+/// The document with the table below each marker as the kept results have it, and the names of the files that are shown.
+fn with_tables(document: &str, kept: &BTreeMap<String, Vec<ClaimOutcome>>) -> (String, Vec<String>) {
+    let (mut text, mut shown) = (String::new(), Vec::new());
+    let mut lines = document.lines().peekable();
+    while let Some(line) = lines.next() {
+        text.extend([line, "\n"]);
+        let words = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+        let Some((what, file)) = words.and_then(|words| words.split_once(" of ")) else { continue };
+        let claims = kept.get(file).unwrap_or_else(|| panic!("evidence/results has no {file}"));
+        let wanted = table(what, claims).unwrap_or_else(|| panic!("no table is called {what}"));
+        text.extend(["\n", &wanted.join("\n"), "\n"]);
+        while lines.next_if(|line| line.is_empty() || line.starts_with('|')).is_some() {}
+        if lines.peek().is_some() {
+            text.push('\n');
+        }
+        shown.push(file.to_owned());
+    }
+    (text, shown)
+}
+
+#[test]
+fn the_tables_of_the_document_are_those_of_the_kept_results() {
+    let kept: BTreeMap<String, _> =
+        kept().into_iter().map(|(name, results)| (name, claims(&results))).collect();
+    let path = root().join("docs/reproductions.md");
+    let document = std::fs::read_to_string(&path).expect("it is there");
+    let (wanted, shown) = with_tables(&document, &kept);
+    if std::env::var_os("WEIR_WRITE_TABLES").is_some() {
+        return std::fs::write(&path, wanted).expect("it can be written");
+    }
+    for (at, (is, wanted)) in document.lines().zip(wanted.lines()).enumerate() {
+        assert_eq!(is, wanted, "docs/reproductions.md:{}; WEIR_WRITE_TABLES=1 writes the tables", at + 1);
+    }
+    assert_eq!(document.len(), wanted.len(), "a table of docs/reproductions.md is too short or too long");
+    let hidden: Vec<&String> = kept.keys().filter(|name| !shown.contains(name)).collect();
+    assert!(hidden.is_empty(), "docs/reproductions.md shows nothing of {hidden:?}");
+}
+
+#[test]
+fn a_number_that_was_changed_in_a_table_is_found() {
+    let claim = listed()["hinfs.9.io4k"].claim.measured(2.0, 1, results::Clock::Virtual);
+    let kept = BTreeMap::from([("x.json.gz".to_owned(), vec![claim])]);
+    let document = "before\n\n<!-- claims of x.json.gz -->\n\nafter\n";
+    let (written, shown) = with_tables(document, &kept);
+    let row = "| hinfs.9.io4k | 1.58 | 1.34 to 1.82 | 2.00 | missed |";
+    assert!(written.contains(&format!("\n{row}\n\nafter\n")), "{written}");
+    assert_eq!(with_tables(&written, &kept), (written.clone(), shown), "once written, it stays");
+    let changed = written.replace("2.00", "1.80");
+    assert_ne!(with_tables(&changed, &kept).0, changed);
+}

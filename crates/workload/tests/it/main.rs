@@ -1,0 +1,9 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod engine;
+mod fio;
+mod fxmark;
+mod host;
+mod language;
+mod support;
+mod trace;
