@@ -36,7 +36,7 @@ impl Gaps {
         // levels.
         for (_, (more_calls, more_nanos)) in self.classes.iter().rev() {
             let each = more_nanos / (*more_calls).max(1);
-            if nanos.saturating_sub(calls.saturating_mul(each)) >= user_ns {
+            if calls > 0 && nanos.saturating_sub(calls.saturating_mul(each)) >= user_ns {
                 break;
             }
             calls += more_calls;
@@ -224,6 +224,7 @@ mod tests {
         let level = gaps.level(10_000_000);
         assert!((29_000..=31_000).contains(&level), "{level}");
         assert_eq!(gaps.level(u64::MAX), 0);
+        assert!(gaps.level(0) >= 1_029_000, "a program that computes nothing");
         assert_eq!(Gaps::default().level(1), 0);
     }
 }

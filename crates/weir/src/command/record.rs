@@ -402,7 +402,8 @@ fn ended(child: &mut Child) -> Result<(ExitStatus, Option<u64>), Failure> {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|word| word.parse::<u64>().ok());
     // The third field is the first behind the bracket.
-    let user_ns = ticks(11).zip(ticks(13)).map(|(own, children)| (own + children) * TICK_NS);
+    // What is less than a tick is not shown: half of one is as likely as any.
+    let user_ns = ticks(11).zip(ticks(13)).map(|(own, children)| (own + children) * TICK_NS + TICK_NS / 2);
     let status = child.wait().map_err(|error| Failure::new(Exit::Run, format!("the program: {error}")))?;
     Ok((status, user_ns))
 }

@@ -41,9 +41,9 @@ fn suffixed(text: &str, base: Base) -> Parsed<u64> {
     }
     let (prefix, binary) = match unit.strip_suffix("ib") {
         Some(prefix) if !prefix.is_empty() => (prefix, base == Base::Iec),
-        _ => (unit.trim_end_matches('b'), base == Base::Old),
+        _ => (unit.strip_suffix('b').unwrap_or(unit), base == Base::Old),
     };
-    let prefix = if prefix.len() == 2 { prefix.trim_end_matches('i') } else { prefix };
+    let prefix = prefix.strip_suffix('i').filter(|prefix| !prefix.is_empty()).unwrap_or(prefix);
     let power = ["", "k", "m", "g", "t", "p"].iter().position(|name| *name == prefix).ok_or_else(wrong)?;
     let factor = if binary { 1024_u64 } else { 1000 }.pow(power as u32);
     number.checked_mul(factor).ok_or_else(|| format!("{text} is too large"))

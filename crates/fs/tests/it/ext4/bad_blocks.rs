@@ -2,7 +2,7 @@
 
 use sim::Bytes;
 
-use crate::ext4::edited::{Edited, STATE, file};
+use crate::ext4::edited::{Edited, file};
 
 const BAD: [u32; 3] = [3000, 3001, 3002];
 const PATTERN: [u8; 1024] = [0xb5; 1024];
@@ -65,7 +65,7 @@ fn blocks_that_the_medium_cannot_use_are_in_use_after_a_repair_and_never_given_o
 fn the_mount_of_an_unclean_image_puts_nothing_on_a_bad_block() {
     for (name, given) in IMAGES {
         let image = with_bad_blocks(name, given);
-        image.put(STATE, &[0, 0]);
+        image.leave_unclean();
         fill(&image);
         assert!(untouched(&image), "{name}: a file lies on a bad block");
     }

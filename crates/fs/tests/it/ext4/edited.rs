@@ -12,7 +12,7 @@ use vfs::{FileSystem, Ino, IoFlags};
 use crate::ext4::{Judged, judged};
 
 /// Offset of `s_state`, and of the checksum of a descriptor.
-pub(crate) const STATE: u64 = 1024 + 0x3a;
+const STATE: u64 = 1024 + 0x3a;
 const DESCRIPTOR_CHECKSUM: usize = 0x1e;
 /// Offset of `bg_flags` and `bg_itable_unused` in a descriptor.
 pub(crate) const GROUP_FLAGS: usize = 0x12;
@@ -121,6 +121,15 @@ impl Edited {
                 .copy_from_slice(&(checksum as u16).to_le_bytes());
         }
         self.put(self.descriptor(), &bytes);
+    }
+
+    /// The image says that it was not unmounted.
+    pub(crate) fn leave_unclean(&self) {
+        self.put(STATE, &[0, 0]);
+        if self.word(1024 + 0x64) & 0x400 != 0 {
+            let checksum = !crc32c::crc32c_append(0, &self.bytes(1024, 1020));
+            self.put(1024 + 1020, &checksum.to_le_bytes());
+        }
     }
 
     /// Where an inode lies.

@@ -1,11 +1,10 @@
-//! Damages that e2fsck sees, planted by their bytes: our check sees each in the image as it lies on the medium, and after our
-//! repair
+//! Damages that e2fsck sees, planted by their bytes: our check sees each in the image as it lies on the medium, and after our repair
 //! nothing is left of it and every file is there, by its name or in `lost+found`.
 
 use check::NEW;
 use sim::Bytes;
 
-use crate::ext4::edited::{Edited, STATE, file};
+use crate::ext4::edited::{Edited, file};
 
 const NAMES: [&str; 4] = ["first", "second", "third", "fourth"];
 
@@ -166,7 +165,7 @@ fn what_e2fsck_sees_is_seen_and_repaired_and_no_file_is_lost() {
 #[test]
 fn a_check_does_not_mend_what_it_looks_at() {
     let image = image();
-    image.put(STATE, &[0, 0]);
+    image.leave_unclean();
     image.put(image.inode(image.ino("first")) + 0x1c, &[77, 0]);
     let design = fs::by_name("ext2").expect("a design");
     let storage = media::Storage::from(&image.region);
