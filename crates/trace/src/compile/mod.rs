@@ -15,8 +15,8 @@
 //! | locks of an inode | one step after the other |
 //! | threads | fork before the child's first step; its last before the end of the wait; its exec before a vfork ends |
 //!
-//! A wait is left out where an earlier one implies it (`order.rs`). Pipes, sockets and futexes order nothing: recorders do not store
-//! them, and the resources of files order what file systems can see.
+//! A wait is left out where an earlier one implies it (`order.rs`). Pipes, sockets and futexes order nothing: recorders do not
+//! store them, and the resources of files order what file systems can see.
 //!
 //! # One pass, bounded memory
 //!

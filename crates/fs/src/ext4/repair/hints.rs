@@ -13,6 +13,13 @@ use crate::ext4::dir::records;
 use crate::ext4::inode::Inode;
 use crate::ext4::layout::{GroupDescriptor, ROOT_INO, group_flag};
 
+/// Whether a descriptor has more inodes that were never used than free ones.
+fn is_impossible(volume: &Volume, descriptor: &GroupDescriptor) -> bool {
+    volume.geo.gdt_csum
+        && descriptor.inode_table() != 0
+        && descriptor.itable_unused() > descriptor.free_inodes()
+}
+
 /// How many inodes of a group its descriptor says were used.
 fn used(volume: &Volume, descriptor: &GroupDescriptor) -> u32 {
     let all = volume.geo.inodes_per_group;
@@ -20,11 +27,14 @@ fn used(volume: &Volume, descriptor: &GroupDescriptor) -> u32 {
         () if descriptor.inode_table() == 0 => 0,
         () if !volume.geo.gdt_csum => all,
         // As for e2fsck, one that cannot be true counts for nothing.
-        () if descriptor.itable_unused() > descriptor.free_inodes() => all,
+        () if is_impossible(volume, descriptor) => all,
         () if descriptor.has(group_flag::INODE_UNINIT) => 0,
         () => all.saturating_sub(descriptor.itable_unused()),
     }
 }
+
+/// What is said of a count that was wrong.
+const CORRECTED: &str = "counts of unused inodes corrected";
 
 impl Repair<'_> {
     /// Group of an inode, and its place there.
@@ -48,6 +58,9 @@ impl Repair<'_> {
         let all = volume.geo.inodes_per_group;
         let mut open: BTreeSet<usize> = BTreeSet::new();
         for (group, descriptor) in descriptors.iter().enumerate() {
+            if is_impossible(volume, descriptor) {
+                self.note(CORRECTED);
+            }
             let end = self.end_by_bitmap(group, descriptor);
             if end > self.used_inodes[group] {
                 self.raise(group, end);
@@ -69,7 +82,7 @@ impl Repair<'_> {
     }
 
     fn raise(&mut self, group: usize, end: u32) {
-        self.note("counts of unused inodes corrected");
+        self.note(CORRECTED);
         self.used_inodes[group] = end;
     }
 

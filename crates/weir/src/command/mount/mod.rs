@@ -67,7 +67,7 @@ pub(crate) struct Mount {
     /// Create the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Reserve the host's space for a new pool as the pool fills, not at once (`weir trim` returns it)
+    /// Reserve space for a new pool as it fills (`weir trim` returns it)
     #[arg(long, requires = "size")]
     sparse: bool,
     /// Permissions of a new pool, in octal; an existing pool keeps its own, and a note reports wider ones [default: 600]
