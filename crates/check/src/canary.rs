@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::Bytes;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
     RenameFlags, Result, SetAttr, StatFs, Written, XattrMode,
 };
 
-use crate::design::Design;
+use crate::configured::{Altered, Configured, Sound};
 
 /// What is wrong with a design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,59 +24,26 @@ pub enum Flaw {
 }
 
 /// Like `design`, with a flaw.
-pub fn flawed(design: Arc<dyn Design>, flaw: Flaw) -> Arc<dyn Design> {
-    Arc::new(Flawed { design, flaw })
-}
-
-struct Flawed {
-    design: Arc<dyn Design>,
-    flaw: Flaw,
+pub fn flawed(design: &Configured, flaw: Flaw) -> Arc<Configured> {
+    Arc::new(design.altered(flaw))
 }
 
 fn is_one(region: &Region, offset: u64) -> bool {
     region.load_u64(offset) == Ok(1)
 }
 
-impl Design for Flawed {
-    fn name(&self) -> &str {
-        self.design.name()
+impl Altered for Flaw {
+    fn mount(&self, sound: &Sound, region: &Arc<Region>) -> std::result::Result<Arc<dyn FileSystem>, String> {
+        while matches!(*self, Self::LoopAt(offset) if is_one(region, offset)) {}
+        let fs = sound.mount(region)?;
+        Ok(Arc::new(FlawedFs { fs, flaw: *self }))
     }
 
-    fn arguments(&self) -> String {
-        self.design.arguments()
-    }
-
-    fn min_size(&self) -> Bytes {
-        self.design.min_size()
-    }
-
-    fn mkfs(&self, region: &Arc<Region>) -> std::result::Result<(), String> {
-        self.design.mkfs(region)
-    }
-
-    fn mount(&self, region: &Arc<Region>) -> std::result::Result<Arc<dyn FileSystem>, String> {
-        while matches!(self.flaw, Flaw::LoopAt(offset) if is_one(region, offset)) {}
-        let fs = self.design.mount(region)?;
-        Ok(Arc::new(FlawedFs { fs, flaw: self.flaw }))
-    }
-
-    fn recover(&self, region: &Arc<Region>) -> std::result::Result<(), String> {
-        self.design.recover(region)
-    }
-
-    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        if let Flaw::PanicAt(offset) = self.flaw {
+    fn fsck(&self, sound: &Sound, region: &Arc<Region>) -> Vec<String> {
+        if let Self::PanicAt(offset) = *self {
             assert!(!is_one(region, offset), "the word at {offset} is 1");
         }
-        self.design.fsck(region)
-    }
-
-    fn dump_parts(&self) -> Vec<String> {
-        self.design.dump_parts()
-    }
-
-    fn dump(&self, region: &Arc<Region>, part: &str) -> std::result::Result<String, String> {
-        self.design.dump(region, part)
+        sound.fsck(region)
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`design`] | [`Design`]: the interface through which the harnesses reach a file system |
+//! | [`configured`] | [`Configured`]: a design with its options, as the harnesses reach it |
 //! | [`op`] | [`Op`]: an operation by path; [`Runner`] carries it out on a mounted design |
 //! | [`generate`] | [`Generator`]: random operations over a few names |
 //! | [`model`] | [`Model`]: the reference, POSIX in maps |
@@ -35,8 +35,8 @@
 #![forbid(unsafe_code)]
 
 pub mod canary;
+pub mod configured;
 pub mod crash;
-pub mod design;
 pub mod faults;
 pub mod fuzz;
 pub mod generate;
@@ -52,7 +52,7 @@ pub mod schedules;
 pub mod shrink;
 pub mod tree;
 
-pub use design::Design;
+pub use configured::Configured;
 pub use generate::Generator;
 pub use limits::Limits;
 pub use model::Model;

@@ -15,7 +15,7 @@ use media::nvmm::Region;
 use sim::{Bytes, Seed};
 use vfs::Errno;
 
-use crate::design::{self, Design, fsck, try_virtually, unmount};
+use crate::configured::{self, Configured, fsck, try_virtually, unmount};
 use crate::generate::Generator;
 use crate::kernel::{self, HostDir};
 use crate::limits::Limits;
@@ -76,7 +76,7 @@ pub struct Difference {
 #[derive(Clone, Debug)]
 pub struct Round {
     /// The design.
-    pub design: Arc<dyn Design>,
+    pub design: Arc<Configured>,
     /// Size of the region.
     pub size: Bytes,
     /// Where randomness starts.
@@ -118,7 +118,7 @@ pub type Prepare = Arc<dyn Fn(&Region) + Send + Sync>;
 
 /// A design that is mounted beside the model.
 struct Lockstep {
-    design: Arc<dyn Design>,
+    design: Arc<Configured>,
     region: Arc<Region>,
     runner: Runner,
     model: Model,
@@ -127,8 +127,8 @@ struct Lockstep {
 }
 
 impl Lockstep {
-    fn new(design: &Arc<dyn Design>, size: Bytes) -> Result<Self, String> {
-        let region = design::region(size);
+    fn new(design: &Arc<Configured>, size: Bytes) -> Result<Self, String> {
+        let region = configured::region(size);
         design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let runner = Runner::new(design.mount(&region).map_err(|error| format!("mount: {error}"))?);
         let model = Model::of(&*runner.fs)?;
@@ -171,7 +171,7 @@ impl Lockstep {
         self.runner.close_all();
         self.model.close_all();
         unmount(&*self.runner.fs)?;
-        fsck(&*self.design, &self.region)?;
+        fsck(&self.design, &self.region)?;
         let fs = self.design.mount(&self.region);
         self.runner = Runner::new(fs.map_err(|error| format!("mount: {error}"))?);
         self.compare()
@@ -214,7 +214,7 @@ pub(crate) fn in_short(answer: &Result<Reply, Errno>) -> String {
 
 /// Carries out a program on a fresh file system and on the model, in a virtual run; says what space there was for each operation.
 pub fn run(
-    design: &Arc<dyn Design>,
+    design: &Arc<Configured>,
     size: Bytes,
     seed: u64,
     ops: &[Op],

@@ -40,9 +40,9 @@ fn image(
     let design = fs::by_name(name).expect("a design");
     let settings: BTreeMap<_, _> =
         settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let options = fs::Options::resolve(name, design.options(), &settings).expect("an option");
+    let options = design::Options::resolve(name, design.options(), &settings).expect("an option");
     let region = Arc::new(region);
-    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     (region, move |region| design.mount(&Storage::from(region), &options).expect("mount"))
 }
 

@@ -15,9 +15,9 @@ const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
 fn mounted() -> Arc<dyn FileSystem> {
     let region = Region::anonymous(Bytes::mib(256), Box::new(media::nvmm::null::Null)).expect("memory");
     let design = fs::by_name("pmfs").expect("pmfs is a design");
-    let options = fs::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
+    let options = design::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
     let region = Arc::new(region);
-    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     design.mount(&Storage::from(&region), &options).expect("mount")
 }
 

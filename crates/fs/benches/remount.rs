@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fs::FsType;
+use design::Design;
 use media::nvmm::{Region, null::Null};
 use media::{MediaError, Storage};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -33,13 +33,14 @@ fn fill(fs: &dyn FileSystem, files: u64) {
     fs.sync().expect("sync");
 }
 
-fn measure(design: &'static dyn FsType, size: Bytes, files: u64) -> Result<(), MediaError> {
-    let options = fs::Options::resolve(design.name(), design.options(), &BTreeMap::new()).expect("defaults");
+fn measure(design: &'static dyn Design, size: Bytes, files: u64) -> Result<(), MediaError> {
+    let options =
+        design::Options::resolve(design.name(), design.options(), &BTreeMap::new()).expect("defaults");
     let region = Arc::new(Region::anonymous(size, Box::new(Null))?);
     let setup = Setup::real_clock(Machine::unit(), Seed(1));
     let done = sim::run(&setup, move || {
         let storage = Storage::from(&region);
-        design.mkfs(&storage, &options).expect("mkfs");
+        design.format().mkfs(&storage, &options).expect("mkfs");
         let mount = || {
             let began = Instant::now();
             let fs = design.mount(&storage, &options).expect("mount");

@@ -30,8 +30,8 @@ fn mounted() -> Arc<Mount> {
     let region = Arc::new(Region::anonymous(Bytes::mib(1024), medium).expect("memory"));
     let design = fs::by_name("ext4").expect("ext4 is a design");
     let given = BTreeMap::from([("cache".to_owned(), "512MiB".to_owned())]);
-    let options = fs::Options::resolve("ext4", design.options(), &given).expect("the option is known");
-    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    let options = design::Options::resolve("ext4", design.options(), &given).expect("the option is known");
+    design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     let fs = design.mount(&Storage::from(&region), &options).expect("mount");
     Mount::new(fs, MountOptions::default()).expect("a mount")
 }

@@ -24,8 +24,8 @@ fn mounted() -> (Arc<Region>, Arc<dyn FileSystem>) {
     let region =
         Arc::new(Region::anonymous(Bytes::mib(256), Box::new(media::nvmm::null::Null)).expect("memory"));
     let design = fs::by_name("pmfs").expect("pmfs is a design");
-    let options = fs::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
-    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    let options = design::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
+    design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     let fs = design.mount(&Storage::from(&region), &options).expect("mount");
     (region, fs)
 }

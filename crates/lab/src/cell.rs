@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::Storage;
 use media::block::{BlockDevice, Built, MemoryDevice};
 use results::Sample;
@@ -120,8 +120,8 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
         Stop::After(_) => 0,
     };
     let usual = files.saturating_add(files / 4 + 256 * MIB).saturating_add(grown);
-    let region = spec.region.unwrap_or_else(|| design.size_for(Bytes(usual), &options));
-    let region = region.max(design.min_size(&options));
+    let region = spec.region.unwrap_or_else(|| design.format().size_for(Bytes(usual), &options));
+    let region = region.max(design.format().min_size(&options));
     Ok(region + design.dram(&options, region))
 }
 
@@ -139,16 +139,17 @@ pub fn effort(spec: &CellSpec) -> u64 {
 
 /// The region: what the plan says, or what the design needs for the workload's files and half as much more: files grow before
 /// they are removed.
-fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
+fn region_size(spec: &CellSpec, design: &'static dyn Design, options: &Options) -> Bytes {
     if spec.block.is_some() {
         return spec.region.unwrap_or(BESIDE);
     }
     let files = spec.workload.data_bytes();
     let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
     let inodes = spec.workload.small_files();
-    let of_inodes = inodes.saturating_add(inodes / 8).saturating_mul(design.bytes_per_inode(options));
+    let of_inodes =
+        inodes.saturating_add(inodes / 8).saturating_mul(design.format().bytes_per_inode(options));
     spec.region.unwrap_or_else(|| {
-        design.size_for(Bytes(usual.max(of_inodes)), options).max(design.min_size(options))
+        design.format().size_for(Bytes(usual.max(of_inodes)), options).max(design.format().min_size(options))
     })
 }
 
@@ -190,7 +191,7 @@ fn setup(spec: &CellSpec, run: &Run) -> Setup {
 fn on_design(
     spec: &CellSpec,
     run: &Run,
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     options: &BTreeMap<String, String>,
 ) -> Result<Sample, Error> {
     let options = resolve(design, options)?;
@@ -261,7 +262,7 @@ mod tests {
             for spec in plan.cells().unwrap() {
                 let Subject::Design { design, options } = &spec.subject else { continue };
                 let options = resolve(*design, options).unwrap();
-                let (files, each) = (spec.workload.small_files(), design.bytes_per_inode(&options));
+                let (files, each) = (spec.workload.small_files(), design.format().bytes_per_inode(&options));
                 assert!(files >= 800_000 && region_size(&spec, *design, &options).0 >= files * each, "{fs}");
             }
         }

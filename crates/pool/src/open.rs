@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fs::{FsError, FsType, Options};
+use design::{Design, FsError, Options};
 use media::Storage;
 use media::{MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -144,7 +144,7 @@ impl PoolOptions {
     fn mounted(
         &self,
         source: &Source,
-        open: impl FnOnce((&'static dyn FsType, &Options)) -> Result<Arc<Region>, PoolError>,
+        open: impl FnOnce((&'static dyn Design, &Options)) -> Result<Arc<Region>, PoolError>,
     ) -> Result<Pool, PoolError> {
         let design = self.design()?;
         let refused = |error| PoolError::Design { pool: source.clone(), error };
@@ -165,10 +165,10 @@ impl PoolOptions {
         Ok(Pool::new(process, region, self.volatile))
     }
 
-    fn design(&self) -> Result<&'static dyn FsType, PoolError> {
+    fn design(&self) -> Result<&'static dyn Design, PoolError> {
         let found = fs::by_name(&self.design);
         found.ok_or_else(|| {
-            let known: Vec<_> = fs::FILE_SYSTEMS.iter().copied().map(FsType::name).collect();
+            let known: Vec<_> = fs::FILE_SYSTEMS.iter().copied().map(Design::name).collect();
             PoolError::NoSuchDesign { name: self.design.clone(), known: known.join(", ") }
         })
     }
@@ -176,7 +176,7 @@ impl PoolOptions {
 
 /// Mounts in a run of its own, to which the design's background tasks belong; the program's threads need none.
 fn mount(
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     region: Arc<Region>,
     options: Options,
 ) -> Result<Result<Arc<dyn FileSystem>, FsError>, String> {

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fs::{FsError, FsType, Options};
+use design::{Design, FsError, Options};
 use media::Storage;
 use media::nvmm::Access;
 use media::{CostModel, MediaError, Medium, Region};
@@ -42,7 +42,7 @@ impl Source {
     /// use, no space), [`PoolError::Design`] for what the design refuses. Nothing is left of a new pool.
     pub fn open(
         &self,
-        of: (&'static dyn FsType, &Options),
+        of: (&'static dyn Design, &Options),
         size: Option<Bytes>,
         medium: &Medium,
     ) -> Result<(Arc<Region>, bool), PoolError> {
@@ -65,7 +65,7 @@ impl Source {
     /// [`PoolError::Exists`] when there is such a file, or a link that leads to none; otherwise as for [`Source::open`].
     pub fn create(
         &self,
-        (design, options): (&'static dyn FsType, &Options),
+        (design, options): (&'static dyn Design, &Options),
         size: Bytes,
         medium: &Medium,
     ) -> Result<Arc<Region>, PoolError> {
@@ -107,17 +107,17 @@ const EXISTS: i32 = 17;
 ///
 /// What the design refuses; or, outside, that it panicked.
 pub fn make(
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     storage: &Storage,
     options: &Options,
 ) -> Result<Result<(), FsError>, RunError> {
     if sim::task::run_number().is_some() {
-        return Ok(design.mkfs(storage, options));
+        return Ok(design.format().mkfs(storage, options));
     }
     // The standard library draws the keys of a hash from the host's random numbers.
     let setup = Setup::real_clock(Machine::unit(), Seed(RandomState::new().hash_one(())));
     let (storage, options) = (storage.clone(), options.clone());
-    sim::run(&setup, move || design.mkfs(&storage, &options))
+    sim::run(&setup, move || design.format().mkfs(&storage, &options))
 }
 
 impl std::fmt::Display for Source {

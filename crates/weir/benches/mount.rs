@@ -167,10 +167,11 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
         let setup = Setup::real_clock(Machine::unit(), Seed(0));
         let served = sim::run(&setup, move || {
             let design = fs::by_name(name).expect("a design");
-            let options = fs::Options::resolve(name, design.options(), &std::collections::BTreeMap::new());
+            let options =
+                design::Options::resolve(name, design.options(), &std::collections::BTreeMap::new());
             let options = options.expect("its defaults");
             let region = Arc::new(Region::anonymous(Bytes::mib(512), Box::new(Null)).expect("memory"));
-            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
             let mounted = design.mount(&Storage::from(&region), &options).expect("mount");
             let options = fuse::Options {
                 source: "memory".to_owned(),

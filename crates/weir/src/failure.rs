@@ -103,11 +103,11 @@ impl From<media::MediumError> for Failure {
     }
 }
 
-impl From<fs::FsError> for Failure {
-    fn from(error: fs::FsError) -> Self {
+impl From<design::FsError> for Failure {
+    fn from(error: design::FsError) -> Self {
         let exit = match &error {
-            fs::FsError::Damaged { .. } => Exit::Corrupt,
-            fs::FsError::Media(_) | fs::FsError::Output(_) => Exit::Run,
+            design::FsError::Damaged { .. } => Exit::Corrupt,
+            design::FsError::Media(_) | design::FsError::Output(_) => Exit::Run,
             _ => Exit::Usage,
         };
         Self::new(exit, error.to_string())

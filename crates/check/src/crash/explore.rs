@@ -16,7 +16,7 @@ use super::programs::Program;
 use super::record::record;
 use super::recovery::crash_recovery;
 use super::{Effort, Subject, Tally, Violation};
-use crate::design::{fsck, timed, unmount};
+use crate::configured::{fsck, timed, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference, fingerprint, without_times};
 

@@ -6,7 +6,7 @@ use super::explore::explore;
 use super::programs::Program;
 use super::together::explore_together;
 use super::{Effort, Subject, Tally};
-use crate::design::try_virtually;
+use crate::configured::try_virtually;
 use crate::limits::Limits;
 
 /// Limits of the exploration, and a callback for its progress.

@@ -40,7 +40,7 @@ use media::recorder::{Mode, Plan};
 use sim::{Bytes, Seed};
 use vfs::{Durability, Promises};
 
-use crate::design::Design;
+use crate::configured::Configured;
 pub use explore::explore;
 pub use family::Family;
 pub use lints::lints;
@@ -53,7 +53,7 @@ pub(crate) use recovery::crash_recovery_with;
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The design.
-    pub design: Arc<dyn Design>,
+    pub design: Arc<Configured>,
     /// Size of the region.
     pub size: Bytes,
     /// What it promises.

@@ -11,7 +11,7 @@ use vfs::{Errno, FileSystem, IoFlags, Promises};
 use super::Subject;
 use super::history::History;
 use super::programs::Program;
-use crate::design::{self, unmount};
+use crate::configured::{self, unmount};
 use crate::lockstep::same_answer;
 use crate::model::Model;
 use crate::op::{NEW, Op, Reply, Runner};
@@ -78,7 +78,7 @@ pub(crate) fn record(
     program: &Program,
     prepare: &dyn Fn(&Region),
 ) -> Result<Option<Recording>, String> {
-    let (design, region) = (&subject.design, design::region(subject.size));
+    let (design, region) = (&subject.design, configured::region(subject.size));
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
     let mut runner = Runner::new(mount()?);

@@ -9,13 +9,13 @@ use media::nvmm::Region;
 use media::recorder::{Image, Mode, Plan, Scratch, Trace};
 use sim::{PAGE_BYTES, Seed};
 
-use crate::design::{Design, fsck};
+use crate::configured::{Configured, fsck};
 
 /// Crashes the recovery of an image at each of its own crash points, on a machine of which `mode` says what survives, and passes
 /// each resulting image to `check`; returns how many. Also recovers twice without a mount in between: the second recovery must
 /// change nothing.
 pub fn crash_recovery(
-    (design, mode): (&dyn Design, Mode),
+    (design, mode): (&Configured, Mode),
     scratch: &mut Scratch,
     image: &Image,
     check: &mut dyn FnMut(&Image) -> Result<(), String>,
@@ -25,7 +25,7 @@ pub fn crash_recovery(
 
 /// The same with faults in the first recovery.
 pub(crate) fn crash_recovery_with(
-    (design, mode): (&dyn Design, Mode),
+    (design, mode): (&Configured, Mode),
     scratch: &mut Scratch,
     image: &Image,
     faults: &[Fault],
@@ -61,7 +61,7 @@ pub(crate) fn crash_recovery_with(
 
 /// Recovers the region of `scratch` once more, and returns an error when that changes anything. It gets the state before by
 /// recovering the image again, which is cheaper than a copy of the region.
-fn recover_again(design: &dyn Design, scratch: &mut Scratch, image: &Image) -> Result<(), String> {
+fn recover_again(design: &Configured, scratch: &mut Scratch, image: &Image) -> Result<(), String> {
     let region = Arc::clone(scratch.region());
     let stored = Arc::new(StoredPages::default());
     region.attach(Arc::clone(&stored) as Arc<dyn Tap>);

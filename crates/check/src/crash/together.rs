@@ -28,7 +28,7 @@ use super::explore::{Explorer, Progress};
 use super::programs::Program;
 use super::record::{IDLE, States, agree, fill_free_blocks};
 use super::{Effort, Subject, Tally};
-use crate::design::{self, timed, try_virtually};
+use crate::configured::{self, timed, try_virtually};
 use crate::model::Model;
 use crate::op::{Op, Reply, Runner};
 use crate::schedules::{Preempt, resolved};
@@ -104,7 +104,7 @@ fn visit(subject: &Subject, program: &Program, effort: &Effort, recorded: Record
 
 /// Runs the setup, then both operations at once. None: no space for them.
 fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Result<Option<Recorded>, String> {
-    let (design, region) = (&subject.design, design::region(subject.size));
+    let (design, region) = (&subject.design, configured::region(subject.size));
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
     let mut runner = Runner::new(fs);

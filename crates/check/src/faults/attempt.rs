@@ -7,11 +7,11 @@ use media::nvmm::Region;
 use vfs::{Errno, FileKind, FileSystem, IoFlags};
 
 use super::{Failure, Outcome};
+use crate::configured::{self, fsck, unmount};
 use crate::crash::afterwards::use_everything;
 use crate::crash::allowed::Allowed;
 use crate::crash::record::{IDLE, States, agree};
 use crate::crash::{Program, Subject};
-use crate::design::{self, fsck, unmount};
 use crate::lockstep::{in_short, same_answer};
 use crate::model::Model;
 use crate::observe::observe;
@@ -62,7 +62,7 @@ struct Answer {
 impl<'a> Ground<'a> {
     /// A fresh file system on which all of a program but its last operation was done. None: no space for it.
     fn new(subject: &'a Subject, ops: &[Op]) -> Result<Option<Self>, String> {
-        let region = design::region(subject.size);
+        let region = configured::region(subject.size);
         subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let fs = subject.design.mount(&region).map_err(|error| format!("mount: {error}"))?;
         let model = Model::of(&*fs)?;
@@ -304,7 +304,7 @@ impl Ground<'_> {
         let seen = observe(self.fs())?;
         let space = self.space()?;
         unmount(self.fs())?;
-        fsck(&*self.subject.design, &self.region)?;
+        fsck(&self.subject.design, &self.region)?;
         self.mount()?;
         let again = observe(self.fs()).map_err(|what| format!("after a remount: {what}"))?;
         difference(&again, &seen).map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
@@ -316,7 +316,7 @@ impl Ground<'_> {
         }
         let left = use_everything(self.fs(), &seen)?;
         unmount(self.fs())?;
-        fsck(&*self.subject.design, &self.region)?;
+        fsck(&self.subject.design, &self.region)?;
         match free {
             Some(free) if !free.contains(&left) => Err(other_space(left, free)),
             _ => Ok(left),

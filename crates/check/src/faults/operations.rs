@@ -8,8 +8,8 @@ use sim::LINE_BYTES;
 
 use super::attempt::{Attempt, Free, Stage, Trial, attempt};
 use super::{Failure, Kind, Outcome, Tally, violation};
+use crate::configured::try_virtually;
 use crate::crash::{Program, Subject};
-use crate::design::try_virtually;
 
 /// The check of a program ends after this many violations.
 pub(super) const VIOLATIONS_MAX: usize = 5;

@@ -16,9 +16,9 @@ use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags, XattrMode};
 
 use super::operations::LinesRead;
 use super::{Failure, Kind, Outcome, Tally, violation};
+use crate::configured::{self, fsck, try_virtually, unmount};
 use crate::crash::record::agree;
 use crate::crash::{Subject, programs};
-use crate::design::{self, fsck, try_virtually, unmount};
 use crate::model::Model;
 use crate::names;
 use crate::observe::observe;
@@ -52,7 +52,7 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(subject: &'a Subject) -> Result<Self, String> {
-        let region = design::region(subject.size);
+        let region = configured::region(subject.size);
         subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let mut reading = Self { subject, region, tree: Tree::new(), lines: BTreeMap::new() };
         let mut runner = Runner::new(reading.mount()?);
@@ -111,7 +111,7 @@ impl<'a> Reading<'a> {
         let seen = observe(&*fs)?;
         difference(&seen, &self.tree).map_or(Ok(()), Err)?;
         unmount(&*fs)?;
-        fsck(&*self.subject.design, &self.region)?;
+        fsck(&self.subject.design, &self.region)?;
         Ok(if healed { Outcome::Absorbed } else { Outcome::Undone })
     }
 }

@@ -10,9 +10,9 @@ use media::recorder::{Image, Point};
 
 use super::operations::{LinesRead, VIOLATIONS_MAX};
 use super::{Failure, Kind, Outcome, Tally, violation};
+use crate::configured::{Configured, fsck, try_virtually, unmount};
 use crate::crash::record::record;
 use crate::crash::{Program, Subject};
-use crate::design::{Design, fsck, try_virtually, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference};
 
@@ -78,7 +78,7 @@ struct Undisturbed {
 
 /// An image that a crash has left.
 struct Crashed<'a> {
-    design: &'a Arc<dyn Design>,
+    design: &'a Arc<Configured>,
     image: Image,
     seed: u64,
 }
@@ -120,7 +120,7 @@ impl Crashed<'_> {
             difference(&seen, &expected)
                 .map_or(Ok(()), |what| Err(format!("recovery, {outcome:?}: {what}")))?;
             unmount(&*fs).map_err(|what| format!("recovery, {outcome:?}: {what}"))?;
-            fsck(&*design, &region).map_err(|what| format!("recovery, {outcome:?}: {what}"))?;
+            fsck(&design, &region).map_err(|what| format!("recovery, {outcome:?}: {what}"))?;
             Ok(Some(outcome))
         })?
     }

@@ -8,7 +8,7 @@ use media::recorder::{Mode, Plan, Trace};
 use rand::RngExt;
 use sim::{Bytes, Rng, Seed};
 
-use crate::design::{self, Design, try_virtually, unmount};
+use crate::configured::{self, Configured, try_virtually, unmount};
 use crate::generate::Generator;
 use crate::op::{Op, Runner};
 
@@ -20,23 +20,23 @@ const CRASHED_OPS: usize = 3;
 
 /// Makes image number `number` of a corpus: even ones are unmounted, odd ones crashed.
 pub(super) fn image(
-    design: &Arc<dyn Design>,
+    design: &Arc<Configured>,
     size: Bytes,
     (seed, number): (u64, usize),
 ) -> Result<Vec<u8>, String> {
     let design = Arc::clone(design);
     let made = try_virtually(seed, move || {
         let mut rng = Seed(seed).derive("fuzz.image", number as u64).rng();
-        let region = design::region(size);
+        let region = configured::region(size);
         design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
-        let mut runner = Runner::new(mount(&*design, &region)?);
+        let mut runner = Runner::new(mount(&design, &region)?);
         let count = rng.random_range(20..200);
         let ops: Vec<Op> = (0..count).map(|tag| GENERATOR.op(&mut rng, tag as u8)).collect();
         let (before, last) = ops.split_at(ops.len() - CRASHED_OPS);
-        run(&*design, &region, &mut runner, before)?;
+        run(&design, &region, &mut runner, before)?;
         let crashed = number % 2 == 1;
         let trace = crashed.then(|| Trace::attach(&region)).transpose().map_err(|error| error.to_string())?;
-        run(&*design, &region, &mut runner, last)?;
+        run(&design, &region, &mut runner, last)?;
         match trace {
             Some(trace) => crash(&trace, &mut rng).and_then(|region| bytes_of(&region)),
             None => {
@@ -49,12 +49,12 @@ pub(super) fn image(
     made.and_then(|image| image).map_err(|error| format!("image {number}: {error}"))
 }
 
-fn mount(design: &dyn Design, region: &Arc<Region>) -> Result<Arc<dyn vfs::FileSystem>, String> {
+fn mount(design: &Configured, region: &Arc<Region>) -> Result<Arc<dyn vfs::FileSystem>, String> {
     design.mount(region).map_err(|error| format!("mount: {error}"))
 }
 
 /// What an operation answers does not matter here.
-fn run(design: &dyn Design, region: &Arc<Region>, runner: &mut Runner, ops: &[Op]) -> Result<(), String> {
+fn run(design: &Configured, region: &Arc<Region>, runner: &mut Runner, ops: &[Op]) -> Result<(), String> {
     for op in ops {
         if matches!(op, Op::Remount) {
             runner.close_all();

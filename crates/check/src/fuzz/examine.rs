@@ -19,7 +19,7 @@ use vfs::{Errno, FileSystem};
 
 use super::look::{Seen, look};
 use super::watch::Watch;
-use crate::design::{self, Design, try_virtually};
+use crate::configured::{self, Configured, try_virtually};
 use crate::generate::Generator;
 use crate::op::{Op, Runner};
 
@@ -59,14 +59,14 @@ pub(super) struct Examined {
 }
 
 /// Examines an image in a virtual run of its own. `inos` are numbers to dump.
-pub(super) fn examine(design: &Arc<dyn Design>, bytes: Vec<u8>, inos: &[u64]) -> Result<Examined, String> {
+pub(super) fn examine(design: &Arc<Configured>, bytes: Vec<u8>, inos: &[u64]) -> Result<Examined, String> {
     let (design, inos) = (Arc::clone(design), inos.to_vec());
-    let examined = try_virtually(1, move || Examination::new(&*design, &bytes)?.run(&inos));
+    let examined = try_virtually(1, move || Examination::new(&design, &bytes)?.run(&inos));
     examined.and_then(|examined| examined)
 }
 
 struct Examination<'a> {
-    design: &'a dyn Design,
+    design: &'a Configured,
     region: Arc<Region>,
     watch: Arc<Watch>,
     features: BTreeSet<u64>,
@@ -75,8 +75,8 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    fn new(design: &'a dyn Design, bytes: &[u8]) -> Result<Self, String> {
-        let region = design::region(Bytes(bytes.len() as u64));
+    fn new(design: &'a Configured, bytes: &[u8]) -> Result<Self, String> {
+        let region = configured::region(Bytes(bytes.len() as u64));
         region.store(0, bytes).map_err(|error| error.to_string())?;
         let lines = region.len().div_ceil(64);
         let watch = Arc::new(Watch::new(region.len(), TOUCHES_PER_LINE * (lines + 1_000)));

@@ -45,7 +45,7 @@ use rand::RngExt;
 use rustix::time::ClockId;
 use sim::{Bytes, Seed};
 
-use crate::design::{Design, cpu_time};
+use crate::configured::{Configured, cpu_time};
 use crate::limits::Limits;
 use examine::{Examined, Fate, examine};
 use mutate::{EDITS_MAX, Mutator};
@@ -116,13 +116,13 @@ pub struct Failure {
 /// A design and the images of a seed.
 #[derive(Debug)]
 pub struct Fuzzer {
-    design: Arc<dyn Design>,
+    design: Arc<Configured>,
     images: Vec<Vec<u8>>,
     seed: u64,
 }
 
 /// What is wrong with an image after the edits of a mutant, if anything.
-pub fn try_image(design: &Arc<dyn Design>, image: &[u8], mutant: &Mutant) -> Result<(), String> {
+pub fn try_image(design: &Arc<Configured>, image: &[u8], mutant: &Mutant) -> Result<(), String> {
     let inos = examine(design, image.to_vec(), &[]).map(|examined| examined.inos).unwrap_or_default();
     examine(design, mutant.apply(image), &inos).map(drop)
 }
@@ -146,7 +146,7 @@ struct Entry {
 
 impl Fuzzer {
     /// Makes the images of a seed.
-    pub fn new(design: &Arc<dyn Design>, seed: u64) -> Result<Self, String> {
+    pub fn new(design: &Arc<Configured>, seed: u64) -> Result<Self, String> {
         let size = Bytes((design.min_size().0 + SPARE.0).next_multiple_of(4096));
         let images = (0..IMAGES).map(|number| corpus::image(design, size, (seed, number)));
         Ok(Self { design: Arc::clone(design), images: images.collect::<Result<_, _>>()?, seed })

@@ -13,9 +13,9 @@ use media::nvmm::null::Null;
 use media::recorder::{Image, Mode, Persistency, Point, Scratch, Trace};
 use sim::Bytes;
 
+use crate::configured::{fsck, try_virtually, unmount};
 use crate::crash::record::{Recording, record};
 use crate::crash::{Effort, Program, Subject, crash_recovery_with, explore, lints};
-use crate::design::{fsck, try_virtually, unmount};
 use crate::limits::Limits;
 use crate::observe::observe;
 use crate::tree::{difference, without_times};

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 pub use forgotten::{Counts, Forgotten, LeaveOut, Line, Unnoticed, forgotten, forgotten_in_recovery};
 
+use crate::configured::try_virtually;
 use crate::crash::{Effort, Program, Subject, explore, lints};
-use crate::design::try_virtually;
 use crate::faults::fail_operations;
 use crate::limits::Limits;
 use crate::lockstep;

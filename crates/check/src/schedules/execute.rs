@@ -10,7 +10,7 @@ use vfs::{Errno, FileSystem};
 
 use super::history::{Call, History, explain};
 use super::scenario::{FILES, Scenario, TREE};
-use crate::design::{self, Design, fsck, unmount};
+use crate::configured::{self, Configured, fsck, unmount};
 use crate::model::Model;
 use crate::observe::observe;
 use crate::op::{File, Op, Pattern, Runner};
@@ -32,12 +32,12 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Makes the tree that scenarios begin with, on a region of `size`; with `full`, leaves hardly any space on it.
-    pub(super) fn new(design: &Arc<dyn Design>, size: Bytes, full: bool) -> Result<Arc<Self>, String> {
+    pub(super) fn new(design: &Arc<Configured>, size: Bytes, full: bool) -> Result<Arc<Self>, String> {
         let design = Arc::clone(design);
         let setup = Setup::virtual_clock(Machine::unit(), Seed(0));
         // Runs without a switch, so that a design that waits for ever is also found here.
         let (made, _) = sim::explore(&setup, &Schedule::Directed(Vec::new()), move || {
-            let region = design::region(size);
+            let region = configured::region(size);
             design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
             let mut runner = Runner::new(design.mount(&region).map_err(|error| format!("mount: {error}"))?);
             let root =
@@ -50,7 +50,7 @@ impl Ground {
                 fill(&mut runner, &mut model)?;
             }
             unmount(&*runner.fs)?;
-            fsck(&*design, &region)?;
+            fsck(&design, &region)?;
             let mut bytes = vec![0; region.len() as usize];
             region.peek(0, &mut bytes).map_err(|error| error.to_string())?;
             Ok(Self { bytes, model })
@@ -59,7 +59,7 @@ impl Ground {
     }
 
     fn region(&self) -> Result<Arc<Region>, String> {
-        let region = design::region(Bytes(self.bytes.len() as u64));
+        let region = configured::region(Bytes(self.bytes.len() as u64));
         // A page of zeros is there already; touching it would cost the host a page.
         let pages = self.bytes.chunks(PAGE_BYTES).zip((0..).step_by(PAGE_BYTES));
         for (page, at) in pages.filter(|(page, _)| page.iter().any(|byte| *byte != 0)) {
@@ -122,7 +122,7 @@ struct Shown {
 
 /// Runs a scenario in the order of `schedule`. Returns a number for its outcome (answers and tree), or what is wrong.
 pub(super) fn execute(
-    design: &Arc<dyn Design>,
+    design: &Arc<Configured>,
     ground: &Arc<Ground>,
     scenario: &Scenario,
     (schedule, seed): (&Schedule, u64),
@@ -135,7 +135,7 @@ pub(super) fn execute(
     }
     let (ran, interleaving) = {
         let (design, ground, scenario) = (Arc::clone(design), Arc::clone(ground), scenario.clone());
-        sim::explore(&setup, schedule, move || run(&*design, &ground, &scenario))
+        sim::explore(&setup, schedule, move || run(&design, &ground, &scenario))
     };
     let shown = ran.map_err(|error| error.to_string()).and_then(|shown| shown);
     let judged = shown.and_then(|shown| {
@@ -145,7 +145,7 @@ pub(super) fn execute(
     (judged, interleaving)
 }
 
-fn run(design: &dyn Design, ground: &Ground, scenario: &Scenario) -> Result<Shown, String> {
+fn run(design: &Configured, ground: &Ground, scenario: &Scenario) -> Result<Shown, String> {
     let region = ground.region()?;
     let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
     let mut runner = Runner::new(mount()?);
@@ -186,7 +186,7 @@ fn together(runner: &Runner, scenario: &Scenario) -> History {
 
 /// Unmounts; fsck must find nothing, and the next mount must show the same tree and the same free space.
 fn check_afterwards(
-    design: &dyn Design,
+    design: &Configured,
     region: &Arc<Region>,
     fs: &dyn FileSystem,
     tree: &Tree,

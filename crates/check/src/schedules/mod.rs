@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use sim::{Bytes, Schedule, Switch};
 
-use crate::design::Design;
+use crate::configured::Configured;
 use crate::limits::Limits;
 use crate::op::Op;
 pub(crate) use execute::Preempt;
@@ -139,7 +139,7 @@ struct Exploring<'a> {
 
 /// A design with the trees that scenarios start from, which are made when they are needed.
 struct Grounds {
-    design: Arc<dyn Design>,
+    design: Arc<Configured>,
     /// The usual one and the full one.
     made: [OnceLock<Result<Arc<Ground>, String>>; 2],
     /// Failures that have been shortened.
@@ -212,7 +212,7 @@ impl Exploring<'_> {
 /// the time is over. The tallies are in the order of the scenarios; which schedules fail does not depend on the threads.
 /// `batch` is called after each turn.
 pub fn explore(
-    design: &Arc<dyn Design>,
+    design: &Arc<Configured>,
     scenarios: &[Scenario],
     effort: &Effort,
     batch: &(dyn Fn() + Sync),

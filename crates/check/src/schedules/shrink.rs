@@ -7,7 +7,7 @@ use sim::{Schedule, Switch};
 use super::execute::{Ground, execute};
 use super::scenario::Scenario;
 use super::{Failure, schedule_of};
-use crate::design::Design;
+use crate::configured::Configured;
 
 /// Schedules that a shorter program is given to fail in.
 const SEEDS: u64 = 100;
@@ -15,14 +15,14 @@ const SEEDS: u64 = 100;
 const POINTS: u64 = 20_000_000;
 
 pub(super) struct Shrinking<'a> {
-    pub(super) design: &'a Arc<dyn Design>,
+    pub(super) design: &'a Arc<Configured>,
     pub(super) ground: &'a Arc<Ground>,
     pub(super) length: u64,
     pub(super) points_left: u64,
 }
 
 impl<'a> Shrinking<'a> {
-    pub(super) fn new(design: &'a Arc<dyn Design>, ground: &'a Arc<Ground>, length: u64) -> Self {
+    pub(super) fn new(design: &'a Arc<Configured>, ground: &'a Arc<Ground>, length: u64) -> Self {
         Self { design, ground, length, points_left: POINTS }
     }
 

@@ -112,7 +112,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         body.map(|body| Record { id, part, group: 0, body })
     }
 
-    fn lacks(&self, rule: crate::mutant::Mutant) -> bool {
+    fn lacks(&self, rule: design::Mutant) -> bool {
         self.rules.lacks(rule)
     }
 

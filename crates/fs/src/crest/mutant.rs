@@ -2,7 +2,7 @@
 //!
 //! A rule is left out in one instance, which has [`Rules::without`]; no option of mkfs or mount does it.
 
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// The rules that an instance keeps: all of them, or all but one.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use media::block::BlockDevice;
 
 use super::{Settings, Volume, damaged};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// What [`dump`] knows.
 pub(crate) const PARTS: &[(&str, &str)] = &[

@@ -16,7 +16,7 @@ use super::journal::{JournalMap, new_superblock};
 use super::layout::{SUPERBLOCK_BYTES, Superblock, le16, le32};
 use super::{JournalPlace, superblock};
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// The incompatible feature of a journal's device.
 const JOURNAL_DEV: u32 = 0x8;

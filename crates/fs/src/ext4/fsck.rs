@@ -34,7 +34,7 @@ use super::alloc::{bit, set_bit};
 use super::dir::records;
 use super::extent::Visited;
 use super::fields::{self, Needed};
-use super::fs_type::CHECK_CACHE;
+use super::format::CHECK_CACHE;
 use super::inode::{Inode, InodeState};
 use super::layout::{
     BAD_INO, DESCRIPTOR_BYTES, GroupDescriptor, LINK_MAX, RESIZE_INO, ROOT_INO, RawInode, compat, crc32c,
@@ -42,7 +42,7 @@ use super::layout::{
 };
 use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, superblock};
 use crate::error::{Error, Result};
-use crate::fs_type::{FsckReport, Violation};
+use design::{FsckReport, Violation};
 
 pub(super) static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
 

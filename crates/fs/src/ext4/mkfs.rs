@@ -23,7 +23,7 @@ use super::superblock::Geo;
 use super::{Settings, Volume, damaged};
 use super::{extent, external};
 use crate::error::Result;
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// What is to be made.
 #[derive(Clone, Debug)]

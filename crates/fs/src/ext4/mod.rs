@@ -32,7 +32,7 @@
 //! | `external` | a journal on a device of its own |
 //! | `fast_commit` | replays what the kernel's fast commits change |
 //! | `fields` | fields of inodes that follow from others |
-//! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
+//! | `mkfs`, `fsck`, `format`, `design`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `words` | the options of the kernel's driver |
 //! | `repair` | what e2fsck does for an image without a journal |
 //! | `feature`, `statfs` | feature flags that are set at first use; space as the kernel counts it |
@@ -64,6 +64,7 @@ mod bad_blocks;
 mod block_map;
 mod dax;
 mod delayed;
+pub(crate) mod design;
 mod dir;
 mod direct;
 mod dump;
@@ -74,8 +75,8 @@ mod fast_commit;
 mod feature;
 mod fields;
 mod file;
+pub(crate) mod format;
 mod free_map;
-pub(crate) mod fs_type;
 mod fsck;
 mod hash;
 mod htree;
@@ -115,8 +116,8 @@ pub use external::journal_uuid;
 use crate::cache::{Growth, Mapping, PageCache, PageState};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
-use crate::mutant::Mutant;
+use ::design::FsError;
+use ::design::Mutant;
 use alloc::{Groups, Space};
 use feature::Features;
 use inode::{Inode, Inodes};

@@ -1,6 +1,6 @@
 //! The bugs that can be seeded in ext2, ext4 and ext4-dax.
 
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// Programs in which one file gets what another gave up.
 const REUSE: [&str; 3] =

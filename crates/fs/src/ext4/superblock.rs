@@ -15,7 +15,7 @@ use super::layout::{
 };
 use super::{Settings, mutant};
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// Blocks of a group, at least, as mke2fs makes them.
 const LEAST_GROUP: u64 = 256;

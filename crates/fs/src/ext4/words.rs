@@ -1,7 +1,7 @@
 //! The options of ext4(5) and ext2(5) that are not options here: what they ask for, and why some are refused.
 
-use crate::fs_type::MountWord;
 use MountWord::{Ignored, Own, Refused, Unknown};
+use design::MountWord;
 
 /// What is so anyway, or has no effect here: hints to the kernel's allocator, and safety that Weir does not give up.
 const IGNORED: [&str; 49] = [

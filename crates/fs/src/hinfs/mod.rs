@@ -20,7 +20,7 @@
 //! | `sync.rs` | fsync, settling, dropping: everything that ends buffering |
 //! | `writeback.rs` | the background tasks |
 //! | `mutant.rs` | seeded bugs |
-//! | `vfs.rs` `fs_type.rs` | what the adapter of PMFS calls; the variants |
+//! | `vfs.rs` `design.rs` | what the adapter of PMFS calls; the variants |
 //!
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
 //! the block map's locks are leaves.
@@ -33,9 +33,9 @@
 //! transaction, which later growth and the removal of its last name join, so that undoing it never undoes something newer.
 
 mod benefit;
+pub(crate) mod design;
 mod file;
 mod file_buffer;
-pub(crate) mod fs_type;
 mod in_flight;
 mod lrw;
 mod mutant;

@@ -1,7 +1,7 @@
 //! The bugs that can be seeded in a design that buffers data, beside those of the format (`pmfs/mutant.rs`).
 
-use crate::mutant::Mutant;
 use crate::pmfs;
+use design::Mutant;
 
 /// The size is committed before the data is written back.
 pub(crate) const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer: size ahead of data");

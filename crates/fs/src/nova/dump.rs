@@ -15,7 +15,7 @@ use super::recovery::{chunks, read_saved};
 use super::superblock;
 use super::xattr::attributes_of;
 use crate::error::Result;
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// What can be shown.
 pub(crate) const PARTS: &[(&str, &str)] = &[

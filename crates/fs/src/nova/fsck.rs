@@ -31,7 +31,7 @@ use super::repair::{Fix, torn_tail};
 use super::superblock;
 use super::xattr::attributes_of;
 use crate::error::{Error, Result};
-use crate::fs_type::{FsckReport, Violation};
+use design::{FsckReport, Violation};
 
 /// What is known of a live inode.
 #[derive(Default)]

@@ -37,7 +37,7 @@ use super::layout::{BLOCK, Geometry, checksum};
 use super::mutant;
 use super::parts;
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
+use design::Mutant;
 
 pub(super) static JOURNAL: LockClass = LockClass::new("nova.journal");
 

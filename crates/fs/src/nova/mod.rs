@@ -16,7 +16,7 @@
 //! | `recovery.rs` | mkfs, mount, unmount |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | bugs that can be seeded |
-//! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
+//! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
 //!
 //! Lock order: see `namei.rs`.
 //!
@@ -40,9 +40,10 @@
 
 mod alloc;
 mod cleaner;
+pub(crate) mod design;
 mod dump;
 mod file;
-pub(crate) mod fs_type;
+pub(crate) mod format;
 mod fsck;
 mod index;
 mod inode;
@@ -76,7 +77,7 @@ use layout::Geometry;
 
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
+use ::design::Mutant;
 
 static RENAME: LockClass = LockClass::new("nova.rename");
 static LEFT_OVER: LockClass = LockClass::new("nova.left_over");

@@ -1,7 +1,7 @@
 //! The bugs that can be seeded in NOVA, most of them of a class that Chipmunk (EuroSys 2023) documents in the published code. A
 //! flush or a fence that is left out needs no code here (`media::fault::Fault::DropNth`).
 
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// Recovery undoes all words of a transaction but the first (NOVA, WineFS: an index or a pointer that is off).
 pub(crate) const UNDO_SKIPS_FIRST: Mutant =

@@ -31,8 +31,8 @@ use super::mutant;
 use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
-use crate::mutant::Mutant;
+use design::FsError;
+use design::Mutant;
 
 /// Tasks that walk inode tables side by side.
 const SCANNERS_MAX: u64 = 16;

@@ -38,7 +38,7 @@ use super::namei::Node;
 use super::recovery::{chunks, damaged, store_clean};
 use super::{Settings, Volume, superblock};
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// What makes a violation right. Inodes by number.
 #[derive(Clone, Debug, PartialEq, Eq)]

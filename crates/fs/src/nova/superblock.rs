@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::recovery::store_clean;
 use crate::error::Result;
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// Where the checksum lies.
 const CHECKSUM_AT: std::ops::Range<usize> = 12..16;

@@ -17,7 +17,7 @@ use super::tree::Tree;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
 use crate::error::Error;
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// What can be shown.
 pub(crate) const PARTS: &[(&str, &str)] = &[

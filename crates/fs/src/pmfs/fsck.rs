@@ -39,9 +39,9 @@ use super::tree::Tree;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
 use crate::error::Error;
-use crate::fs_type::FsckReport;
 use crate::persist::attributes::{block_of, blocks_of};
 use crate::persist::free_map::FreeMap;
+use design::FsckReport;
 
 /// Where inode `number` lies, if the table reaches so far.
 pub(crate) fn inode_offset(region: &Region, table: &RawInode, number: u64) -> Option<u64> {

@@ -20,16 +20,17 @@
 //! | `recovery.rs` | mkfs, mount, unmount |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | seeded bugs |
-//! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
+//! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
 //!
 //! Lock order: see `namei.rs`. `docs/designs/pmfs.md` describes format, mechanism and recovery, lists what differs from the kernel
 //! module and why, and names the sources.
 
 pub(crate) mod alloc;
+pub(crate) mod design;
 pub(crate) mod dir;
 mod dump;
 pub(crate) mod file;
-pub(crate) mod fs_type;
+pub(crate) mod format;
 pub(crate) mod fsck;
 pub(crate) mod inode;
 pub(crate) mod journal;
@@ -58,7 +59,7 @@ use journal::Journal;
 use truncate::TruncateList;
 
 use crate::dax::DirectMaps;
-use crate::mutant::Mutant;
+use ::design::Mutant;
 
 static RENAME: LockClass = LockClass::new("pmfs.rename");
 static BACKGROUND: LockClass = LockClass::new("pmfs.background");

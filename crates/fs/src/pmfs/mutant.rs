@@ -1,7 +1,7 @@
 //! The bugs that can be seeded in a design on PMFS's format, one for each class that Chipmunk (EuroSys 2023) documents in NOVA,
 //! NOVA-Fortis, PMFS and WineFS. A flush or a fence that is left out needs no code here (`media::fault::Fault::DropNth`).
 
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// What follows the last whole word of new data is stored and not flushed (PMFS: copies past the cache leave unaligned edges in
 /// it).

@@ -30,10 +30,10 @@ use super::truncate::TruncateList;
 use super::{BACKGROUND, RENAME, Settings, Volume};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
-use crate::mutant::Mutant;
 use crate::persist::attributes::blocks_of;
 use crate::persist::free_map::FreeMap;
+use design::FsError;
+use design::Mutant;
 
 /// Bytes of an extent of the saved block map: first and last block.
 const EXTENT: u64 = 16;

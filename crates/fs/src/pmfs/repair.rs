@@ -40,9 +40,9 @@ use super::tree::Tree;
 use super::vfs::Mounted;
 use super::{Settings, Volume};
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
 use crate::persist::attributes::blocks_of;
 use crate::persist::free_map::FreeMap;
+use design::FsError;
 
 /// What makes a violation right. Inodes by number, places by offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::layout::{
     Superblock, TABLE_INODE, VERSION, sb,
 };
 use crate::error::Result;
-use crate::fs_type::FsError;
+use design::FsError;
 
 const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_SDLC);
 

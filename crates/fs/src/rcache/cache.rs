@@ -16,9 +16,9 @@ use super::ring::Ring;
 use super::table::{FileTable, Set, Way};
 use super::word::State;
 use crate::error::Result;
-use crate::mutant::Mutant;
 use crate::nova::{Blocks, CachedFile, PageCache};
 use crate::persist::slot_table::SlotTable;
+use design::Mutant;
 
 pub(super) static ASLEEP: LockClass = LockClass::new("rcache.asleep");
 pub(super) static FILES: LockClass = LockClass::new("rcache.files");

@@ -7,12 +7,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `word.rs` | the state of an entry in one word, and every way in which it changes |
-//! | `entry.rs` | an entry, its transitions, and the frame with its copy |
+//! | `design.rs` | an entry, its transitions, and the frame with its copy |
 //! | `table.rs` | sets of entries |
 //! | `ring.rs` | the queue of requests, in which no task waits for another |
 //! | `cache.rs` | reads, invalidation |
 //! | `copier.rs` | the copier, frames, a removed file's end |
-//! | `fs_type.rs` | the entry in the table of designs |
+//! | `design.rs` | the entry in the table of designs |
 //! | `mutant.rs` | a bug that the checks must find |
 //!
 //! # States
@@ -68,9 +68,9 @@
 
 mod cache;
 mod copier;
+pub(crate) mod design;
 mod entry;
 mod frame;
-pub(crate) mod fs_type;
 mod mutant;
 mod ring;
 mod table;

@@ -1,6 +1,6 @@
 //! The bug that can be seeded in RCache: a race, which only a switch of tasks between two atomics shows.
 
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// The copier ends a copy (number 5 of the table of states) by a load and a store of the word: a writer that dooms the entry
 /// between them is overlooked, and the old block, which it left to the copier, is lost.

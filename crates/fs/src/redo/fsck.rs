@@ -15,7 +15,7 @@ use media::nvmm::Region;
 
 use super::log::{Loaded, load};
 use super::state::{BLOCK, Body, ROOT, State};
-use crate::fs_type::{FsckReport, Violation};
+use design::{FsckReport, Violation};
 
 /// Checks an image without changing it.
 pub(super) fn check(region: &Region) -> FsckReport {

@@ -21,7 +21,7 @@ use super::layout::{
 use super::mutant;
 use super::state::{BLOCK, Change, State, Time, now};
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
+use design::Mutant;
 
 const CHECKPOINT_SUM: Crc<u64> = Crc::<u64>::new(&CRC_64_XZ);
 

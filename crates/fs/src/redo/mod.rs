@@ -36,13 +36,14 @@
 //! | `log.rs` | append, checkpoint, load |
 //! | `fsck.rs` `repair.rs` | the invariants of an image; its repair |
 //! | `mutant.rs` | seeded bugs |
-//! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
+//! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
 //!
 //! Lock order: `redo.volume` alone. It is held for writing while a change is made durable, for reading while data is copied.
 //!
 //! What is left out: files larger than DRAM, and a checkpoint beside running calls.
 
-pub(crate) mod fs_type;
+pub(crate) mod design;
+pub(crate) mod format;
 mod fsck;
 mod layout;
 mod log;

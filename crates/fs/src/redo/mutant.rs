@@ -1,6 +1,6 @@
 //! Seeded bugs: one for each word that commits.
 
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// The tail moves before the record is durable.
 pub(super) const TAIL_AHEAD_OF_RECORD: Mutant =

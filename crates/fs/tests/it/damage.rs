@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::shared::harness::virtually;
 use check::tree::without_times;
 use check::{File, NEW, Op, Pattern, Runner, Tree, observe};
-use fs::{FsError, FsType};
+use design::{Design, FsError};
 use media::Storage;
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
@@ -21,7 +21,7 @@ const ROOT_NAMES: u64 = TABLE + 4096;
 const COPY: u64 = 512;
 const SLOT: u64 = 128;
 
-fn pmfs() -> &'static dyn FsType {
+fn pmfs() -> &'static dyn Design {
     fs::by_name("pmfs").expect("pmfs is a design")
 }
 
@@ -34,7 +34,7 @@ fn set_attribute(name: &str, len: usize) -> Op {
 fn image(size: Bytes) -> Arc<Region> {
     let region = harness::region(size);
     let options = harness::options(pmfs(), &[("jsize", "64k")]);
-    pmfs().mkfs(&Storage::from(&region), &options).expect("mkfs");
+    pmfs().format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     let mut runner = Runner::new(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
     let write =
         |path: &str, offset, len| Op::Write(File::At(path.into()), Some(offset), Pattern { len, tag: 1 });
@@ -69,8 +69,13 @@ fn slot_of(region: &Arc<Region>, path: &str) -> u64 {
 }
 
 fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
-    let mut found: Vec<_> =
-        pmfs().fsck(&Storage::from(region)).violations.iter().map(|violation| violation.predicate).collect();
+    let mut found: Vec<_> = pmfs()
+        .format()
+        .fsck(&Storage::from(region))
+        .violations
+        .iter()
+        .map(|violation| violation.predicate)
+        .collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -170,10 +175,11 @@ fn repair_makes_each_planted_fault_right_and_keeps_the_rest() {
             let region = image(Bytes::mib(1));
             plant(&region);
             let storage = Storage::from(&region);
-            let done = pmfs().repair(&storage).unwrap_or_else(|error| panic!("{predicate}: {error}"));
+            let done =
+                pmfs().format().repair(&storage).unwrap_or_else(|error| panic!("{predicate}: {error}"));
             assert!(!done.is_empty(), "{predicate}");
             assert_eq!(predicates(&region), Vec::<&str>::new(), "after {predicate}: {done:?}");
-            assert_eq!(pmfs().repair(&storage).expect("again"), Vec::<String>::new(), "{predicate}");
+            assert_eq!(pmfs().format().repair(&storage).expect("again"), Vec::<String>::new(), "{predicate}");
             let options = harness::options(pmfs(), &[("jsize", "64k")]);
             let fs = pmfs().mount(&storage, &options).unwrap_or_else(|error| panic!("{predicate}: {error}"));
             let dir =
@@ -218,9 +224,9 @@ fn a_damaged_set_of_large_attributes_is_told_and_repair_gives_up_no_other() {
             let word = region.load_u16(at).expect("a load");
             region.store_u16(at, word ^ 0x1001).expect("a store");
             assert!(predicates(&region).contains(&"attributes_sound"), "{part}");
-            let done = pmfs().repair(&storage).expect("repair");
+            let done = pmfs().format().repair(&storage).expect("repair");
             assert_eq!(predicates(&region), Vec::<&str>::new(), "{part}: {done:?}");
-            assert_eq!(pmfs().repair(&storage).expect("again"), Vec::<String>::new());
+            assert_eq!(pmfs().format().repair(&storage).expect("again"), Vec::<String>::new());
             let fs = pmfs().mount(&storage, &options).expect("mount");
             let tree = observe(&*fs).expect("a sound tree");
             assert!(tree["file"].xattrs.is_empty() && tree["file"].content.len() == 20_000, "{part}");
@@ -245,7 +251,7 @@ fn repair_puts_a_file_without_a_name_into_lost_and_found() {
             let at = (0..4088).step_by(4).find(is_it).expect("a record");
             region.store(block + at as u64, &[0; 8]).expect("a store");
         }
-        let done = pmfs().repair(&Storage::from(&region)).expect("repair");
+        let done = pmfs().format().repair(&Storage::from(&region)).expect("repair");
         assert_eq!(predicates(&region), Vec::<&str>::new(), "{done:?}");
         let options = harness::options(pmfs(), &[("jsize", "64k")]);
         let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
@@ -368,15 +374,15 @@ fn a_bad_superblock_is_read_from_the_copy_and_two_are_refused() {
             } else {
                 region.store(8, &[0xFF; 8]).expect("a store");
             }
-            let report = pmfs().fsck(&Storage::from(&region));
+            let report = pmfs().format().fsck(&Storage::from(&region));
             assert!(report.violations.is_empty(), "{:?}", report.violations);
             assert!(report.notes.iter().any(|note| note.contains("redundant copy")), "{:?}", report.notes);
-            let done = pmfs().recover(&Storage::from(&region)).expect("recover");
+            let done = pmfs().format().recover(&Storage::from(&region)).expect("recover");
             assert!(done.iter().any(|line| line.contains("redundant copy")), "{done:?}");
             let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
             observe(&*fs).expect("all is there");
             fs.unmount().expect("unmount");
-            assert_eq!(pmfs().fsck(&Storage::from(&region)).notes, Vec::<String>::new());
+            assert_eq!(pmfs().format().fsck(&Storage::from(&region)).notes, Vec::<String>::new());
         }
         let region = image(Bytes::mib(1));
         for at in [8, COPY + 8] {
@@ -388,7 +394,7 @@ fn a_bad_superblock_is_read_from_the_copy_and_two_are_refused() {
             region.store_u16(at, 0x1234).expect("a store");
         }
         assert!(matches!(pmfs().mount(&Storage::from(&region), &options), Err(FsError::WrongFormat { .. })));
-        assert!(!pmfs().recognises(&Storage::from(&region)));
+        assert!(!pmfs().format().recognises(&Storage::from(&region)));
     });
 }
 
@@ -521,7 +527,7 @@ fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
             return Err(format!("{op:?}: neither as before nor as after, still mounted"));
         }
         if runner.fs.unmount().is_err() {
-            pmfs().recover(&Storage::from(&region)).map_err(|error| error.to_string())?;
+            pmfs().format().recover(&Storage::from(&region)).map_err(|error| error.to_string())?;
         }
         let found = predicates(&region);
         if !found.is_empty() {

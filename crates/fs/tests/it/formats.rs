@@ -12,7 +12,7 @@ use crate::shared::harness::{virtually, with_options};
 use check::crash::crash_recovery;
 use check::tree::{Entry, without_times};
 use check::{File, Op, Pattern, Runner, Tree, observe};
-use fs::{FsError, FsType};
+use design::{Design, FsError};
 use media::Storage;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
@@ -46,7 +46,7 @@ fn fixture(name: &str) -> Arc<Region> {
     region
 }
 
-fn design(name: &str) -> &'static dyn FsType {
+fn design(name: &str) -> &'static dyn Design {
     fs::by_name(name).expect("a design")
 }
 
@@ -93,7 +93,7 @@ fn open_and_use(name: &'static str, fixture_name: &'static str) -> Tree {
         let changed = observe(&*fs).expect("a sound tree");
         assert_eq!(times(&changed["sym"]), Some((at(-5, 5), at(1 << 32, 7))));
         fs.unmount().expect("unmount");
-        assert_eq!(design(name).fsck(&Storage::from(&region)).violations, []);
+        assert_eq!(design(name).format().fsck(&Storage::from(&region)).violations, []);
         let fs = mount(name, &region);
         assert_eq!(observe(&*fs), Ok(changed));
         fs.unmount().expect("unmount again");
@@ -136,11 +136,11 @@ fn images_of_versions_1_to_3_show_what_they_held() {
 fn an_image_of_version_0_can_be_checked_and_shown_as_it_is() {
     virtually(1, || {
         let (pmfs, region) = (design("pmfs"), fixture(OLD[0]));
-        assert_eq!(pmfs.fsck(&Storage::from(&region)).violations, []);
+        assert_eq!(pmfs.format().fsck(&Storage::from(&region)).violations, []);
         let mut shown = Vec::new();
-        pmfs.dump(&Storage::from(&region), "superblock", &mut shown).expect("it can be shown");
+        pmfs.format().dump(&Storage::from(&region), "superblock", &mut shown).expect("it can be shown");
         assert!(String::from_utf8_lossy(&shown).contains("format version  0"));
-        let done = pmfs.recover(&Storage::from(&fixture(OLD[1]))).expect("it can be recovered");
+        let done = pmfs.format().recover(&Storage::from(&fixture(OLD[1]))).expect("it can be recovered");
         assert!(done.iter().any(|line| line.contains("version 0 became 3")), "{done:?}");
     });
 }
@@ -194,7 +194,7 @@ fn a_later_version_is_refused_with_both_versions_and_left_alone() {
             refused.to_string().contains("version 7") && refused.to_string().contains("up to 3"),
             "{refused}"
         );
-        assert!(pmfs.recover(&Storage::from(&region)).is_err());
+        assert!(pmfs.format().recover(&Storage::from(&region)).is_err());
         assert_eq!(region.load_u32(VERSION), Ok(7));
     });
 }
@@ -218,7 +218,7 @@ fn a_file_may_be_larger_than_512_gib() {
             assert_eq!(fs.setattr(ino, &size(most + 1)).err(), Some(vfs::Errno::EFBIG));
             fs.setattr(ino, &size(most)).expect("the largest size");
             fs.unmount().expect("unmount");
-            assert_eq!(design(name).fsck(&Storage::from(&region)).violations, []);
+            assert_eq!(design(name).format().fsck(&Storage::from(&region)).violations, []);
             let fs = mount(name, &region);
             assert_eq!(fs.seek(ino, (512 << 30) + 4096, vfs::SeekTo::Data), Ok(16 << 40), "{name}");
             fs.setattr(ino, &size(16 << 40)).expect("a smaller size");
@@ -230,7 +230,7 @@ fn a_file_may_be_larger_than_512_gib() {
             fs.unlink(fs.root(), b"large").expect("it goes");
             assert_eq!(fs.statfs().expect("space").blocks_free, before + 3 + 3 + 3 + 2 + 1, "{name}");
             fs.unmount().expect("unmount again");
-            assert_eq!(design(name).fsck(&Storage::from(&region)).violations, []);
+            assert_eq!(design(name).format().fsck(&Storage::from(&region)).violations, []);
         });
     }
 }
@@ -272,7 +272,7 @@ fn a_nameless_file_gets_a_name_or_leaves_nothing() {
                 fs.unlink(root, b"named").expect("it is there");
                 assert_eq!(free(&*fs), before, "{name}: blocks of a file without a name");
                 fs.unmount().expect("unmount again");
-                assert_eq!(design(name).fsck(&Storage::from(region)).violations, []);
+                assert_eq!(design(name).format().fsck(&Storage::from(region)).violations, []);
             }
         });
     }
@@ -282,7 +282,7 @@ fn a_nameless_file_gets_a_name_or_leaves_nothing() {
 fn make() -> Arc<Region> {
     let region = harness::region(SIZE);
     let (pmfs, options) = (design("pmfs"), harness::options(design("pmfs"), &[("jsize", "64k")]));
-    pmfs.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    pmfs.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     let fs = pmfs.mount(&Storage::from(&region), &options).expect("mount");
     let mut runner = Runner::new(Arc::clone(&fs));
     let write = |path: &str, len, tag| Op::Write(File::At(path.into()), Some(0), Pattern { len, tag });

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::shared::harness::small;
 use check::canary::{Flaw, flawed};
 use check::fuzz::{Effort, Failure, Fuzzer, Mutant, Tally};
-use check::{Design, Limits};
+use check::{Configured, Limits};
 
-fn fuzz(design: &Arc<dyn Design>, seed: u64, mutants: u64) -> Tally {
+fn fuzz(design: &Arc<Configured>, seed: u64, mutants: u64) -> Tally {
     let fuzzer = Fuzzer::new(design, seed).expect("the images can be made");
     fuzzer.run(&Effort { seed, mutants, limits: Limits::of(1) }, &|| ())
 }
@@ -72,7 +72,7 @@ fn the_same_seed_gives_the_same_mutants() {
 #[test]
 fn a_word_that_makes_a_design_panic_or_loop_is_found_and_made_short() {
     for (fault, says) in [(Flaw::PanicAt(8192), "panicked"), (Flaw::LoopAt(8192), "without end")] {
-        let design = flawed(small("pmfs"), fault);
+        let design = flawed(&small("pmfs"), fault);
         let tally = fuzz(&design, 1, 30_000);
         let found = tally.failures.iter().find(|failure| failure.what.contains(says));
         let Failure { mutant, what } = found.unwrap_or_else(|| panic!("{fault:?} was not found: {tally:?}"));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fs::{FILE_SYSTEMS, FsType, Options};
+use design::{Design, Options};
+use fs::FILE_SYSTEMS;
 use media::Storage;
 use media::nvmm::Region;
 use sim::ledger::Snapshot;
@@ -17,12 +18,12 @@ const PAGE: u64 = 4096;
 const READ: Protection = Protection::READ;
 const BOTH: Protection = Protection::READ.union(Protection::WRITE);
 
-fn options(design: &dyn FsType) -> Options {
+fn options(design: &dyn Design) -> Options {
     Options::resolve(design.name(), design.options(), &BTreeMap::new()).expect("defaults are valid")
 }
 
 /// Runs `body` in a process on a fresh image of a design under both clocks, then checks the image.
-fn on(design: &'static dyn FsType, body: fn(&Process)) {
+fn on(design: &'static dyn Design, body: fn(&Process)) {
     for clock in [Clock::Virtual, Clock::Real] {
         let mut setup = Setup::virtual_clock(Machine::unit(), Seed(1));
         setup.clock = clock;
@@ -30,14 +31,14 @@ fn on(design: &'static dyn FsType, body: fn(&Process)) {
             let null = Box::new(media::nvmm::null::Null);
             let region = Arc::new(Region::anonymous(Bytes::mib(32), null).expect("memory"));
             let options = options(design);
-            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
             let fs = design.mount(&Storage::from(&region), &options).expect("mount");
             let mount = Mount::new(fs, MountOptions::default()).expect("mount");
             let process = Process::new(Arc::clone(&mount), Credentials::root());
             body(&process);
             drop(process);
             mount.unmount().expect("unmount");
-            design.fsck(&Storage::from(&region)).violations
+            design.format().fsck(&Storage::from(&region)).violations
         });
         let violations = report.unwrap_or_else(|error| panic!("{} {clock}: {error}", design.name()));
         assert_eq!(violations, [], "{} {clock}", design.name());
@@ -45,11 +46,11 @@ fn on(design: &'static dyn FsType, body: fn(&Process)) {
 }
 
 /// Whether a design says that it maps files.
-fn maps(design: &'static dyn FsType) -> bool {
+fn maps(design: &'static dyn Design) -> bool {
     let maps = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), move || {
         let null = Box::new(media::nvmm::null::Null);
         let region = Arc::new(Region::anonymous(Bytes::mib(32), null).expect("memory"));
-        design.mkfs(&Storage::from(&region), &options(design)).expect("mkfs");
+        design.format().mkfs(&Storage::from(&region), &options(design)).expect("mkfs");
         let fs = design.mount(&Storage::from(&region), &options(design)).expect("mount");
         fs.unmount().expect("unmount");
         fs.mapped_files().is_some()

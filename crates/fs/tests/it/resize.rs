@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::shared::harness::virtually;
 use check::tree::without_times;
 use check::{File, Op, Pattern, Runner, Tree, observe};
-use fs::{FsError, FsType};
+use design::{Design, FsError};
 use media::Storage;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
@@ -17,7 +17,7 @@ use vfs::{FileSystem, IoFlags, NewInode, Owner};
 
 const SMALL: Bytes = Bytes::mib(4);
 const LARGE: Bytes = Bytes::mib(12);
-fn design(name: &str) -> &'static dyn FsType {
+fn design(name: &str) -> &'static dyn Design {
     fs::by_name(name).expect("a design")
 }
 
@@ -27,8 +27,8 @@ fn names(that_grow: bool) -> impl Iterator<Item = &'static str> {
         let (design, region) = (design(name), harness::region(LARGE));
         let grown = virtually(1, move || {
             let options = harness::options(design, design.checking().small);
-            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
-            design.grow(&Storage::from(&region))
+            design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
+            design.format().grow(&Storage::from(&region))
         });
         !matches!(grown, Err(FsError::NoGrowth { .. }))
     };
@@ -44,7 +44,7 @@ fn mount(name: &str, options: &[(&str, &str)], region: &Arc<Region>) -> Arc<dyn 
 fn small_in_large(name: &str, options: &[(&str, &str)]) -> (Arc<Region>, Tree) {
     let region = harness::region(SMALL);
     let (design, given) = (design(name), harness::options(design(name), options));
-    design.mkfs(&Storage::from(&region), &given).expect("mkfs");
+    design.format().mkfs(&Storage::from(&region), &given).expect("mkfs");
     let fs = mount(name, options, &region);
     let mut runner = Runner::new(Arc::clone(&fs));
     let write = |path: &str, len, tag| Op::Write(File::At(path.into()), Some(0), Pattern { len, tag });
@@ -88,7 +88,7 @@ fn use_it(name: &str, options: &[(&str, &str)], region: &Arc<Region>, tree: &Tre
 }
 
 fn check(name: &str, region: &Arc<Region>) {
-    assert_eq!(design(name).fsck(&Storage::from(region)).violations, [], "{name}");
+    assert_eq!(design(name).format().fsck(&Storage::from(region)).violations, [], "{name}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_file_system_that_grew_has_the_space_and_all_files() {
     for (name, options) in names(true).map(|name| (name, harness::checking(name).small)) {
         virtually(1, move || {
             let (region, tree) = small_in_large(name, options);
-            let grow = || design(name).grow(&Storage::from(&region)).expect("it can grow");
+            let grow = || design(name).format().grow(&Storage::from(&region)).expect("it can grow");
             assert_eq!((grow(), grow()), (SMALL, LARGE), "{name}");
             check(name, &region);
             assert_eq!(use_it(name, options, &region, &tree), LARGE.0);
@@ -111,7 +111,7 @@ fn a_crash_of_the_growth_leaves_one_size_or_the_other() {
         virtually(1, move || {
             let (region, tree) = small_in_large(name, options);
             let trace = Trace::attach(&region).expect("a recorder");
-            design(name).grow(&Storage::from(&region)).expect("it can grow");
+            design(name).format().grow(&Storage::from(&region)).expect("it can grow");
             region.detach(&trace);
             let mut replay = trace.replay(Mode::Adr);
             let few = Plan { exhaustive_max: 16, pair_units_max: 0, draws: 4, seed: Seed(3) };
@@ -124,11 +124,11 @@ fn a_crash_of_the_growth_leaves_one_size_or_the_other() {
                         continue;
                     }
                     let region = Arc::clone(scratch.load(&image).expect("an image"));
-                    design(name).recover(&Storage::from(&region)).expect("it can be recovered");
+                    design(name).format().recover(&Storage::from(&region)).expect("it can be recovered");
                     sizes.insert(use_it(name, options, &region, &tree));
                     let region = Arc::clone(scratch.load(&image).expect("an image"));
                     // A crash may have torn the redundant superblock, which the repetition writes again.
-                    design(name).grow(&Storage::from(&region)).expect("it can be tried again");
+                    design(name).format().grow(&Storage::from(&region)).expect("it can be tried again");
                     check(name, &region);
                     assert_eq!(use_it(name, options, &region, &tree), LARGE.0, "{name}");
                 }
@@ -141,7 +141,8 @@ fn a_crash_of_the_growth_leaves_one_size_or_the_other() {
 #[test]
 fn a_design_that_cannot_grow_says_what_to_do() {
     for name in names(false) {
-        let error = design(name).grow(&Storage::from(&harness::region(SMALL))).expect_err("it cannot");
+        let error =
+            design(name).format().grow(&Storage::from(&harness::region(SMALL))).expect_err("it cannot");
         let FsError::NoGrowth { design, advice } = &error else { panic!("{name}: {error}") };
         assert!(*design == name && !advice.is_empty(), "{error}");
     }

@@ -7,18 +7,18 @@ use std::time::Instant;
 use crate::shared::harness::tiny;
 use check::canary::{Flaw, flawed};
 use check::schedules::{self, Effort, Scenario, Tally};
-use check::{Design, Limits};
+use check::{Configured, Limits};
 
 fn effort(schedules: u64) -> Effort {
     Effort { seed: 1, schedules, limits: Limits::of(2) }
 }
 
-fn explore(design: &Arc<dyn Design>, scenarios: &[Scenario], effort: &Effort) -> Vec<Tally> {
+fn explore(design: &Arc<Configured>, scenarios: &[Scenario], effort: &Effort) -> Vec<Tally> {
     schedules::explore(design, scenarios, effort, &|| ())
 }
 
 /// Complains of the first failure.
-fn assert_sound(design: &Arc<dyn Design>, tallies: &[Tally]) {
+fn assert_sound(design: &Arc<Configured>, tallies: &[Tally]) {
     let failed: Vec<_> = tallies.iter().filter(|tally| tally.failure.is_some()).collect();
     for tally in failed.iter().take(5) {
         if let Some(failure) = &tally.failure {
@@ -72,7 +72,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
     let scenario = [Scenario::named("sync; append; list | append; chmod").expect("actions")];
     let mut taken = Vec::new();
     for round in 0..20 {
-        let design = flawed(tiny("pmfs"), Flaw::TornAppend);
+        let design = flawed(&tiny("pmfs"), Flaw::TornAppend);
         let effort = Effort { seed: 10_001 * round, schedules: 400, limits: Limits::of(1) };
         let tally = explore(&design, &scenario, &effort).remove(0);
         let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
@@ -88,7 +88,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
 
 #[test]
 fn a_failing_schedule_fails_again_by_its_scenario_and_seed() {
-    let design = flawed(tiny("pmfs"), Flaw::TornAppend);
+    let design = flawed(&tiny("pmfs"), Flaw::TornAppend);
     let scenario = [Scenario::named("append | append").expect("actions")];
     let failure = explore(&design, &scenario, &effort(1000)).remove(0).failure.expect("it is found");
     let again = Effort { seed: failure.seed, schedules: 1, ..effort(1) };

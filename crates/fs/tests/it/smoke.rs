@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fs::{FILE_SYSTEMS, FsType, Options};
+use design::{Design, Options};
+use fs::FILE_SYSTEMS;
 use media::Storage;
 use media::event::{Event, Tap, TaskId};
 use media::nvmm::Region;
@@ -20,7 +21,7 @@ fn region(size: Bytes) -> Arc<Region> {
     Arc::new(Region::anonymous(size, Box::new(media::nvmm::null::Null)).expect("memory"))
 }
 
-fn options(design: &dyn FsType) -> Options {
+fn options(design: &dyn Design) -> Options {
     Options::resolve(design.name(), design.options(), &BTreeMap::new()).expect("defaults are valid")
 }
 
@@ -33,15 +34,15 @@ fn on_every_design(size: Bytes, body: fn(&dyn FileSystem)) {
             let report = sim::run(&setup, move || {
                 let region = region(size);
                 let options = options(design);
-                design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+                design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
                 let fs = design.mount(&Storage::from(&region), &options).expect("mount");
                 body(&*fs);
                 fs.unmount().expect("unmount");
                 drop(fs);
-                let first = design.fsck(&Storage::from(&region));
+                let first = design.format().fsck(&Storage::from(&region));
                 let fs = design.mount(&Storage::from(&region), &options).expect("mount again");
                 fs.unmount().expect("unmount again");
-                (first, design.fsck(&Storage::from(&region)))
+                (first, design.format().fsck(&Storage::from(&region)))
             });
             let (first, second) = report.unwrap_or_else(|error| panic!("{} {clock}: {error}", design.name()));
             assert_eq!(first.violations, [], "{} {clock}", design.name());
@@ -257,7 +258,7 @@ fn cutting_the_last_block_off_a_long_file_loads_no_more_than_off_a_short_one() {
     for design in FILE_SYSTEMS.iter().copied() {
         let region = region(Bytes::mib(96));
         let options = options(design);
-        design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+        design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
         let loads = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), move || {
             let fs = design.mount(&Storage::from(&region), &options).expect("mount");
             let cut = |blocks: u64| {
@@ -441,13 +442,16 @@ fn the_storage_that_a_design_asks_for_holds_the_files_and_redo_counts_them_in_dr
     const FILE: u64 = 600 << 20;
     for design in FILE_SYSTEMS.iter().copied() {
         let options = options(design);
-        let asked = design.size_for(Bytes(FILE + FILE / 8), &options).max(design.min_size(&options));
+        let asked = design
+            .format()
+            .size_for(Bytes(FILE + FILE / 8), &options)
+            .max(design.format().min_size(&options));
         if design.name() == "redo" {
             assert!(design.dram(&options, asked) >= Bytes(FILE), "its data is in DRAM");
         }
         let free = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), move || {
             let region = region(asked);
-            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
             let fs = design.mount(&Storage::from(&region), &options).expect("mount");
             let free = fs.statfs().expect("statfs");
             fs.unmount().expect("unmount");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use fs::Options;
+use design::Options;
 use media::Storage;
 use sim::{Bytes, Op, Work};
 use vfs::{Credentials, Errno, Mount, MountOptions, OpenFlags, Process, Syscalls, Whence};
@@ -64,11 +64,11 @@ pub(super) fn measure() -> Result<Vec<Measured>, Error> {
 /// A process on an empty file system over a medium without cost.
 fn process() -> Result<Process, Error> {
     let design = design("pmfs")?;
-    let fail = |error: fs::FsError| Error::Host(format!("calibration failed: {error}"));
+    let fail = |error: design::FsError| Error::Host(format!("calibration failed: {error}"));
     let options = Options::resolve(design.name(), design.options(), &BTreeMap::new())
         .map_err(|error| Error::Host(error.to_string()))?;
     let region = Arc::new(region("dram", Bytes::mib(64))?);
-    design.mkfs(&Storage::from(&region), &options).map_err(fail)?;
+    design.format().mkfs(&Storage::from(&region), &options).map_err(fail)?;
     let mounted = design.mount(&Storage::from(&region), &options).map_err(fail)?;
     let mount = Mount::new(mounted, MountOptions::default());
     let mount = mount.map_err(|errno| Error::Host(format!("calibration failed: {errno}")))?;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fs::FsType;
+use design::Design;
 use media::Storage;
 
 use super::Run;
@@ -18,7 +18,7 @@ const PIECE: usize = 1 << 20;
 pub(super) fn after(
     spec: &CellSpec,
     run: &Run,
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     storage: &Storage,
 ) -> Result<(), Error> {
     let kept = run.save_image.as_ref().map(|folder| folder.join(file_name(spec, run)));
@@ -28,7 +28,7 @@ pub(super) fn after(
     if !run.check && kept.is_none() {
         return Ok(());
     }
-    let report = design.fsck(storage);
+    let report = design.format().fsck(storage);
     let Some(first) = report.violations.first() else { return Ok(()) };
     let more = report.violations.len() - 1;
     let image = kept.map_or_else(String::new, |path| format!("; the image is kept at {}", path.display()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::block::{Built, SsdDevice};
 use media::{Storage, flash};
 use results::{OperationRecord, PlacementRecord, Sample};
@@ -54,12 +54,12 @@ impl Work {
     /// On a design in this process.
     pub(super) fn on_design(
         &self,
-        design: &'static dyn FsType,
+        design: &'static dyn Design,
         storage: &Storage,
         built: Option<&Built>,
         options: &Options,
     ) -> Result<Sample, Failed> {
-        design.mkfs(storage, options).map_err(words)?;
+        design.format().mkfs(storage, options).map_err(words)?;
         let mounted = design.mount(storage, options).map_err(words)?;
         if let Some(built) = built {
             built.align().map_err(words)?;
@@ -343,7 +343,7 @@ fn sample(measured: Measured) -> Sample {
 /// Mounts the image again and compares every file with what must be in it.
 fn verify_again(
     job: &dyn Job,
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     storage: &Storage,
     options: &Options,
 ) -> Result<(), Failed> {

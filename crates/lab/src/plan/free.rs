@@ -52,7 +52,7 @@ impl Plan {
     /// The classes that a cell of this design and workload can have.
     fn classes(
         &self,
-        design: &dyn fs::FsType,
+        design: &dyn design::Design,
         workload: &Workload,
     ) -> Result<Vec<&'static LockClass>, Error> {
         let Some(suite) = named::suite_of(&workload.name) else { return Ok(Vec::new()) };
@@ -63,7 +63,7 @@ impl Plan {
     /// What is free in a cell of this design and workload of what `value` names; none where the cell can have none of it.
     pub(super) fn free_of(
         &self,
-        design: &dyn fs::FsType,
+        design: &dyn design::Design,
         workload: &Workload,
         value: &str,
     ) -> Result<Option<String>, Error> {

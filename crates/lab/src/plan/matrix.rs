@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::Medium;
 use media::block::BlockModel;
 use media::medium::MediumError;
@@ -46,7 +46,7 @@ pub enum Subject {
     /// A design in this process, on the cell's medium.
     Design {
         /// The design.
-        design: &'static dyn FsType,
+        design: &'static dyn Design,
         /// Its options.
         options: BTreeMap<String, String>,
     },
@@ -216,8 +216,8 @@ impl Plan {
 
     /// Says that none of the designs has an option.
     fn no_option(&self, name: &str, known: &BTreeSet<&str>, designs: &Axis) -> Error {
-        let has = |design: &&'static dyn FsType| option_names(*design).any(|option| option == name);
-        let others: Vec<&str> = fs::FILE_SYSTEMS.iter().copied().filter(has).map(FsType::name).collect();
+        let has = |design: &&'static dyn Design| option_names(*design).any(|option| option == name);
+        let others: Vec<&str> = fs::FILE_SYSTEMS.iter().copied().filter(has).map(Design::name).collect();
         let compared: Vec<&str> = designs.values.iter().map(|value| value.label.as_str()).collect();
         let advice = if others.is_empty() {
             nearest(name, known.iter().copied())
@@ -277,7 +277,7 @@ impl Plan {
         block: Option<&BlockModel>,
     ) -> Result<(), Error> {
         let Subject::Design { design, options } = subject else { return Ok(()) };
-        let needs = design.needs(&resolve(*design, options)?);
+        let needs = design.format().needs(&resolve(*design, options)?);
         if needs.fit(block.is_some()) {
             return Ok(());
         }
@@ -285,8 +285,9 @@ impl Plan {
             Some(block) => (block.name(), "a block device", media::medium::names().join(", ")),
             None => (medium.name(), "memory alone", BlockModel::names().collect::<Vec<_>>().join(", ")),
         };
-        let fits =
-            |design: &&&dyn FsType| design.needs(&Options::defaults(design.options())).fit(block.is_some());
+        let fits = |design: &&&dyn Design| {
+            design.format().needs(&Options::defaults(design.options())).fit(block.is_some())
+        };
         let designs: Vec<_> = fs::FILE_SYSTEMS.iter().filter(fits).map(|design| design.name()).collect();
         let given: Vec<_> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let with = if given.is_empty() { String::new() } else { format!(" with {}", given.join(" ")) };
@@ -300,7 +301,7 @@ impl Plan {
     fn check_region(&self, subject: &Subject, region: Option<Bytes>) -> Result<(), Error> {
         let (Subject::Design { design, options }, Some(region)) = (subject, region) else { return Ok(()) };
         let options = resolve(*design, options)?;
-        let needed = design.min_size(&options);
+        let needed = design.format().min_size(&options);
         if region >= needed {
             return Ok(());
         }
@@ -343,21 +344,21 @@ impl Plan {
 }
 
 /// The design called `name`.
-pub fn design(name: &str) -> Result<&'static dyn FsType, Error> {
+pub fn design(name: &str) -> Result<&'static dyn Design, Error> {
     fs::by_name(name).ok_or_else(|| Error::Unknown {
         what: "file system",
         name: name.to_owned(),
-        advice: nearest(name, fs::FILE_SYSTEMS.iter().copied().map(FsType::name)),
+        advice: nearest(name, fs::FILE_SYSTEMS.iter().copied().map(Design::name)),
     })
 }
 
 /// A design's options with these values.
-pub fn resolve(design: &'static dyn FsType, options: &BTreeMap<String, String>) -> Result<Options, Error> {
+pub fn resolve(design: &'static dyn Design, options: &BTreeMap<String, String>) -> Result<Options, Error> {
     let resolved = Options::resolve(design.name(), design.options(), options);
     resolved.map_err(|error| Error::Setting(error.to_string()))
 }
 
-fn option_names(design: &'static dyn FsType) -> impl Iterator<Item = &'static str> {
+fn option_names(design: &'static dyn Design) -> impl Iterator<Item = &'static str> {
     design.options().iter().map(|option| option.name)
 }
 

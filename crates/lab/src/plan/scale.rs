@@ -4,7 +4,7 @@
 //! same threads, sizes of files and of I/O. It shows which way a change goes, and its values are not to be quoted: a run is so
 //! short that what is done once in five or thirty seconds is not done.
 
-use fs::options::OptionKind;
+use design::OptionKind;
 use sim::{Bytes, Nanos};
 
 use super::{Axis, AxisValue, Plan, Stop, Target};

@@ -51,21 +51,21 @@ fn is_whole(sample: &Sample) {
     assert!(sample.jobs.iter().all(|job| job.elapsed_ns > 0 && job.lat_ns.count() == job.count), "{what:?}");
 }
 
-fn quoted(design: &dyn fs::FsType) -> String {
+fn quoted(design: &dyn design::Design) -> String {
     format!("{:?}", design.name())
 }
 
 /// Whether a design maps files.
-fn maps(design: &'static dyn fs::FsType) -> bool {
+fn maps(design: &'static dyn design::Design) -> bool {
     let (setup, options) = (
         sim::Setup::virtual_clock(sim::Machine::unit(), sim::Seed(1)),
-        fs::Options::defaults(design.options()),
+        design::Options::defaults(design.options()),
     );
     let maps = sim::run(&setup, move || {
         let null = Box::new(media::nvmm::null::Null);
         let region = media::Region::anonymous(sim::Bytes::mib(64), null).unwrap();
         let storage = media::Storage::of_memory(region.into());
-        design.mkfs(&storage, &options).unwrap();
+        design.format().mkfs(&storage, &options).unwrap();
         let mounted = design.mount(&storage, &options).unwrap();
         mounted.unmount().unwrap();
         mounted.mapped_files().is_some()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fs::Options;
+use design::Options;
 use media::nvmm::Access;
 use report::table::Table;
 use report::units::Unit;

@@ -28,11 +28,11 @@ impl Dump {
         let region = image::open(&self.pool, None, Access::ReadOnly)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let text = if self.part.is_empty() {
-            let parts = design.dump_parts().iter();
+            let parts = design.format().dump_parts().iter();
             columns(&parts.map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect::<Vec<_>>())
         } else {
             let mut text = Vec::new();
-            let dumped = design.dump(&Storage::from(&region), &self.part.join(" "), &mut text);
+            let dumped = design.format().dump(&Storage::from(&region), &self.part.join(" "), &mut text);
             dumped.map_err(|error| image::unusable(&self.pool, error))?;
             String::from_utf8_lossy(&text).into_owned()
         };

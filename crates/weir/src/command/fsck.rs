@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fs::{FsError, FsType, FsckReport};
+use design::{Design, Format, FsError, FsckReport};
 use media::Storage;
 use media::nvmm::Access;
 use sim::{Machine, Seed, Setup};
@@ -65,12 +65,12 @@ impl Fsck {
         }
     }
 
-    fn check(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
+    fn check(&self) -> Result<(&'static dyn Design, Outcome), Failure> {
         let open = |file: &Path| image::open(file, None, Access::Private);
         let region = open(&self.pool)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let (storage, _) = image::storage(design, &region, self.names(), &open)?;
-        let found = self.checked(design, &storage, fs::FsType::replay)?;
+        let found = self.checked(design, &storage, |format, storage| format.replay(storage))?;
         Ok((design, Outcome { found, repairs: Vec::new() }))
     }
 
@@ -82,31 +82,33 @@ impl Fsck {
     /// Recovers, whole or in part, and checks.
     fn checked(
         &self,
-        design: &'static dyn FsType,
+        design: &'static dyn Design,
         storage: &Storage,
-        recover: impl Fn(&'static dyn FsType, &Storage) -> Result<Vec<String>, FsError>,
+        recover: fn(&dyn Format, &Storage) -> Result<Vec<String>, FsError>,
     ) -> Result<FsckReport, Failure> {
-        let mut notes = recover(design, storage).map_err(|error| match error {
+        let mut notes = recover(design.format(), storage).map_err(|error| match error {
             // Nothing is wrong with it.
             FsError::Unsupported { .. } => {
                 Failure::new(Exit::Run, format!("{}: {error}", self.pool.display()))
             }
             error => image::unusable(&self.pool, error),
         })?;
-        let mut found = design.fsck(storage);
+        let mut found = design.format().fsck(storage);
         notes.append(&mut found.notes);
         Ok(FsckReport { notes, ..found })
     }
 
-    fn repair(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
+    fn repair(&self) -> Result<(&'static dyn Design, Outcome), Failure> {
         let region = image::open(&self.pool, None, Access::ReadWrite)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let open = |file: &Path| image::open(file, None, Access::ReadWrite);
         let (storage, journal) = image::storage(design, &region, self.names(), &open)?;
-        let recover = |design: &'static dyn FsType, storage: &Storage| design.recover(storage);
-        let recovered = match self.checked(design, &storage, fs::FsType::replay) {
+        let recovered = match self.checked(design, &storage, |format, storage| format.replay(storage)) {
             Ok(found) if found.violations.is_empty() => {
-                let found = FsckReport { notes: found.notes, ..self.checked(design, &storage, recover)? };
+                let found = FsckReport {
+                    notes: found.notes,
+                    ..self.checked(design, &storage, |format, storage| format.recover(storage))?
+                };
                 return Ok((design, Outcome { found, repairs: Vec::new() }));
             }
             Err(failure) if failure.exit != Exit::Corrupt => return Err(failure),
@@ -115,15 +117,17 @@ impl Fsck {
         let setup = Setup::real_clock(Machine::unit(), Seed(0));
         let repaired = sim::run(&setup, {
             let storage = storage.clone();
-            move || design.repair(&storage)
+            move || design.format().repair(&storage)
         });
         let repairs = repaired
             .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
             .map_err(|error| image::unusable(&self.pool, error))?;
         let mut notes = recovered.map_or_else(|_| Vec::new(), |found| found.notes);
         // What is left may be what no recovery gets over.
-        let mut found = match design.fsck(&storage) {
-            found if found.violations.is_empty() => self.checked(design, &storage, recover)?,
+        let mut found = match design.format().fsck(&storage) {
+            found if found.violations.is_empty() => {
+                self.checked(design, &storage, |format, storage| format.recover(storage))?
+            }
             found => found,
         };
         notes.append(&mut found.notes);

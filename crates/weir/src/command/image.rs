@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fs::{FsError, FsType, Options};
+use design::{Design, FsError, Options};
 use media::Storage;
 use media::block::MemoryDevice;
 use media::nvmm::Access;
@@ -93,10 +93,10 @@ const NO_SPACE: i32 = 28;
 pub(super) fn check_size(
     name: &str,
     size: Bytes,
-    design: &dyn FsType,
+    design: &dyn Design,
     options: &Options,
 ) -> Result<(), Failure> {
-    let (needed, fs) = (design.min_size(options), design.name());
+    let (needed, fs) = (design.format().min_size(options), design.name());
     if size >= needed {
         return Ok(());
     }
@@ -136,17 +136,17 @@ fn holder(path: &Path) -> Option<&'static str> {
     let image = Arc::new(Region::anonymous(Bytes(len), free()).ok()?);
     image.store(0, &head).ok()?;
     let storage = Storage::from(&image);
-    fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&storage)).map(|design| design.name())
+    fs::FILE_SYSTEMS.iter().find(|design| design.format().recognises(&storage)).map(|design| design.name())
 }
 
 /// The journal of an image that keeps it in another file: the file that is named, or one beside the image.
 fn journal_of(
-    design: &dyn FsType,
+    design: &dyn Design,
     region: &Arc<Region>,
     (image, named): (&Path, Option<&Path>),
 ) -> Result<Option<PathBuf>, Failure> {
     let shown = image.display();
-    let Some(uuid) = design.outside_journal(&Storage::from(region)) else {
+    let Some(uuid) = design.format().outside_journal(&Storage::from(region)) else {
         return match named {
             None => Ok(None),
             Some(_) => {
@@ -194,7 +194,7 @@ fn uuid_text(uuid: &[u8; 16]) -> String {
 
 /// An image as a design takes it: with its journal, where that is in another file, which `open` opens.
 pub(super) fn storage(
-    design: &dyn FsType,
+    design: &dyn Design,
     region: &Arc<Region>,
     names: (&Path, Option<&Path>),
     open: &dyn Fn(&Path) -> Result<Arc<Region>, Failure>,
@@ -212,7 +212,7 @@ pub(super) fn beside(region: &Arc<Region>, journal: &Arc<Region>) -> Result<Stor
 
 /// The user who makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.
 pub(super) fn give_to_maker(
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     storage: &Storage,
     options: &Options,
 ) -> Result<(), Failure> {
@@ -238,14 +238,14 @@ pub(super) fn design(
     region: &Arc<Region>,
     named: Option<&str>,
     path: &Path,
-) -> Result<&'static dyn FsType, Failure> {
+) -> Result<&'static dyn Design, Failure> {
     let mut all = fs::FILE_SYSTEMS.iter().copied();
     if let Some(name) = named {
         return Ok(lab::plan::matrix::design(name)?);
     }
     // The first one ends the search: others look for copies in places where the file may have holes.
-    all.find(|design| design.recognises(&Storage::from(region))).ok_or_else(|| {
-        let known = fs::FILE_SYSTEMS.iter().copied().map(FsType::name).collect::<Vec<_>>().join(", ");
+    all.find(|design| design.format().recognises(&Storage::from(region))).ok_or_else(|| {
+        let known = fs::FILE_SYSTEMS.iter().copied().map(Design::name).collect::<Vec<_>>().join(", ");
         Failure::usage(format!(
             "{}: no design recognises this file: it is not a pool, or its superblocks are damaged; \
              `weir fsck --fs DESIGN` says more about a damaged pool (designs: {known})",

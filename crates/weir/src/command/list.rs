@@ -125,10 +125,10 @@ impl Kind {
 }
 
 fn designs() -> Rows {
-    let about = |design: &dyn fs::FsType| {
-        let options = fs::Options::defaults(design.options());
+    let about = |design: &dyn design::Design| {
+        let options = design::Options::defaults(design.options());
         Row {
-            needs: Some(design.needs(&options).to_string()),
+            needs: Some(design.format().needs(&options).to_string()),
             promises: Some(design.promises(&options).to_string()),
             ..Row::new(design.name(), design.summary())
         }

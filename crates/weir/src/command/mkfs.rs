@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use fs::{FsError, FsType, Options};
+use design::{Design, FsError, Options};
 use media::nvmm::Access;
 use media::{Region, Storage};
 use sim::Bytes;
@@ -51,7 +51,7 @@ pub(crate) struct Mkfs {
 
 /// What the words mean.
 struct Target {
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     pool: PathBuf,
     journal: Option<PathBuf>,
 }
@@ -143,7 +143,8 @@ fn claim(file: &Path, size: Option<Bytes>, checks: bool, new: &mut NewFiles) -> 
     }
     if checks && std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() > 0) {
         let region = image::open(file, None, Access::ReadOnly)?;
-        let holder = fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&Storage::from(&region)));
+        let holder =
+            fs::FILE_SYSTEMS.iter().find(|design| design.format().recognises(&Storage::from(&region)));
         let known = holder.map(|design| format!("a {} file system", design.name()));
         let found = contents::found(&region).map_err(|error| image::refused(file, &error))?;
         if let Some(what) = known.or(found.map(str::to_owned)) {
@@ -183,13 +184,13 @@ const EXTERNAL: &str = "external_journal";
 
 /// A pool, with the file for its journal beside it, which is made if it does not exist.
 fn beside(
-    design: &dyn FsType,
+    design: &dyn Design,
     region: &Arc<Region>,
     (file, options, checks): (&Path, &Options, bool),
     new: &mut NewFiles,
 ) -> Result<Storage, Failure> {
     let name = design.name();
-    let size = design.outside_journal_size(options, Bytes(region.len()));
+    let size = design.format().outside_journal_size(options, Bytes(region.len()));
     let size = size.ok_or_else(|| {
         Failure::usage(format!("{name} makes no journal in another file: leave out --journal"))
     })?;
@@ -199,7 +200,7 @@ fn beside(
 
 /// Makes a file system in a new file of holes. When that fails nothing is left of it.
 pub(super) fn make_sparse(
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     options: &Options,
     pool: &Path,
     size: Bytes,
@@ -226,7 +227,7 @@ fn make_holes(
              overwritten; `weir trim` gives the space of free blocks back), or name another file"
         )));
     }
-    if !design.may_have_holes() {
+    if !design.format().may_have_holes() {
         return Err(Failure::usage(format!("{name} reserves all its space at once: leave out --sparse")));
     }
     pool_file::make_sparse(pool, size)?;

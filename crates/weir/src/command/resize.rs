@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use fs::FsType;
+use design::Design;
 use media::nvmm::Access;
 use media::{Region, Storage};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -76,15 +76,15 @@ impl Resize {
     }
 
     /// Grows the file system to its region; its size before.
-    fn grow(&self, design: &'static dyn FsType, region: Arc<Region>) -> Result<Bytes, Failure> {
+    fn grow(&self, design: &'static dyn Design, region: Arc<Region>) -> Result<Bytes, Failure> {
         let grown = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
-            let before = design.grow(&Storage::from(&region))?;
+            let before = design.format().grow(&Storage::from(&region))?;
             region.sync()?;
-            Ok::<_, fs::FsError>(before)
+            Ok::<_, design::FsError>(before)
         });
         let grown = grown.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
         grown.map_err(|error| match error {
-            fs::FsError::NoGrowth { .. } => Failure::usage(format!("{}: {error}", self.pool.display())),
+            design::FsError::NoGrowth { .. } => Failure::usage(format!("{}: {error}", self.pool.display())),
             error => image::unusable(&self.pool, error),
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use archsim::Machine;
 use archsim::machine::KEYS;
 use clap::Args;
-use fs::{FsType, OptionKind};
+use design::{Design, OptionKind};
 use lab::claims::Paper;
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
@@ -147,7 +147,7 @@ fn unknown(prefix: Option<&str>, name: &str) -> Failure {
 fn names(kind: &str) -> Vec<&'static str> {
     let of = |presets: &[Preset]| presets.iter().map(|preset| preset.name).collect();
     match kind {
-        "fs" => fs::FILE_SYSTEMS.iter().copied().map(fs::FsType::name).collect(),
+        "fs" => fs::FILE_SYSTEMS.iter().copied().map(design::Design::name).collect(),
         "medium" => {
             let ssds = PRESETS.iter().map(|(name, _)| *name).chain(BlockModel::names());
             media::medium::names().into_iter().chain(ssds).collect()
@@ -174,8 +174,8 @@ fn design(name: &str) -> Option<Result<Shown, Failure>> {
         table.words(column);
     }
     for option in design.options() {
-        let row = [option.name, &takes(option.kind), option.default, option.help].map(str::to_owned);
-        table.rows.push(row.into());
+        let does = format!("{}: {}", option.when, option.help);
+        table.rows.push([option.name, &takes(option.kind), option.default, &does].map(str::to_owned).into());
     }
     let mut shown = Shown::of_table(&table, "options");
     if table.rows.is_empty() {
@@ -187,9 +187,9 @@ fn design(name: &str) -> Option<Result<Shown, Failure>> {
 }
 
 /// What it needs and promises when no option is given, and what it takes of the host's memory.
-fn with_defaults(shown: Shown, design: &dyn FsType) -> Shown {
-    let options = fs::Options::defaults(design.options());
-    let (needs, promises) = (design.needs(&options), design.promises(&options));
+fn with_defaults(shown: Shown, design: &dyn Design) -> Shown {
+    let options = design::Options::defaults(design.options());
+    let (needs, promises) = (design.format().needs(&options), design.promises(&options));
     let (small, large) = (Bytes::gib(1), Bytes::gib(2));
     let (dram, grown) = (design.dram(&options, small), design.dram(&options, large));
     let dram =
@@ -203,11 +203,16 @@ fn with_defaults(shown: Shown, design: &dyn FsType) -> Shown {
         .with("dram", dram)
 }
 
-fn parts(design: &dyn FsType) -> Vec<(String, String)> {
-    design.dump_parts().iter().map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect()
+fn parts(design: &dyn Design) -> Vec<(String, String)> {
+    design
+        .format()
+        .dump_parts()
+        .iter()
+        .map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned()))
+        .collect()
 }
 
-fn counts(design: &dyn FsType) -> Vec<(String, String)> {
+fn counts(design: &dyn Design) -> Vec<(String, String)> {
     let unit =
         |count: &Count| if count.unit().is_empty() { String::new() } else { format!("{}: ", count.unit()) };
     let line = |count: &&Count| (count.name().to_owned(), unit(count) + count.meaning());

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::Storage;
 use media::nvmm::Access;
 use sim::{Bytes, Machine, Seed, Setup};
@@ -68,7 +68,7 @@ fn of_pool(pool: &Path) -> Result<Bytes, Failure> {
         // Also of a design that refuses: the pool is to be as it was.
         let left = volume.unmount();
         region.sync()?;
-        Ok::<_, fs::FsError>(trimmed.and(left))
+        Ok::<_, design::FsError>(trimmed.and(left))
     });
     let trimmed = trimmed.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     let trimmed = trimmed.map_err(|error| image::unusable(pool, error))?;
@@ -89,9 +89,9 @@ fn given(before: u64, pool: &Path) -> Bytes {
 }
 
 /// The design gives nothing back, or the host cannot take it.
-fn unsupported(place: &Path, design: Option<&dyn FsType>) -> Failure {
-    if let Some(design) = design.filter(|design| !design.may_have_holes()) {
-        let can = fs::FILE_SYSTEMS.iter().filter(|design| design.may_have_holes());
+fn unsupported(place: &Path, design: Option<&dyn Design>) -> Failure {
+    if let Some(design) = design.filter(|design| !design.format().may_have_holes()) {
+        let can = fs::FILE_SYSTEMS.iter().filter(|design| design.format().may_have_holes());
         let can = can.map(|design| design.name()).collect::<Vec<_>>().join(", ");
         return refused(place, &format!("{} does not give space back; {can} do", design.name()));
     }

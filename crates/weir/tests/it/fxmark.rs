@@ -60,7 +60,7 @@ fn variants_complete_in_processes_and_those_in_the_background_work_beside_the_ot
     let (home, folder) = (tempfile::tempdir().unwrap(), folder());
     let fs = format!("host:{}", folder.path().display());
     for name in ["DRBL_bg", "MRPM_bg", "MRDL_bg", "MWCM-empty"] {
-        let result = bench(home.path(), &fs, &[&format!("fxmark/{name}"), "--runtime", "20ms"]);
+        let result = bench(home.path(), &fs, &[&format!("fxmark/{name}"), "--runtime", "20 ops"]);
         let sample = &result.samples[0];
         let beside = sample.workers.iter().filter(|worker| worker.background);
         assert_eq!(beside.count(), usize::from(name.ends_with("_bg")), "{name}");

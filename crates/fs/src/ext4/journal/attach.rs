@@ -10,7 +10,7 @@ use super::{DataMode, Journal, JournalMap};
 use crate::error::{Error, Result};
 use crate::ext4::layout::{compat, incompat};
 use crate::ext4::{Settings, Volume, damaged, external, mutant, superblock};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// The device and the blocks of the journal.
 pub(crate) struct JournalPlace {

@@ -39,7 +39,7 @@ use super::inode::Inode;
 use super::{Volume, mutant};
 use crate::cache::{Mapping, Page};
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
+use design::Mutant;
 use format::{
     COMMIT, DESCRIPTOR, Format, HEADER_BYTES, MAGIC, REVOKE, REVOKE_HEADER_BYTES, SUPERBLOCK_BYTES,
     TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,

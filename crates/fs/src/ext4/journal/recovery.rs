@@ -42,7 +42,7 @@ use super::format::{
 use super::{JournalMap, format};
 use crate::error::{Error, Result};
 use crate::ext4::mutant;
-use crate::mutant::Mutant;
+use design::Mutant;
 
 /// What a recovery did.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ext4::layout::GroupDescriptor;
 use crate::ext4::superblock::Geo;
 use crate::ext4::{Settings, Volume, damaged};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// Gives what has no place one, on the device; what was done.
 pub(super) fn place(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Vec<String>, FsError> {

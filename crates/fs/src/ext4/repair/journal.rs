@@ -11,7 +11,7 @@ use crate::ext4::journal::recovery::Care;
 use crate::ext4::layout::{JOURNAL_INO, compat, incompat};
 use crate::ext4::mkfs::{LEAST_JOURNAL, usual_journal};
 use crate::ext4::{JournalPlace, Settings, Volume, damaged};
-use crate::fs_type::FsError;
+use design::FsError;
 
 /// Blocks that the map of a new journal may need.
 const MAP_BLOCKS: u64 = 32;

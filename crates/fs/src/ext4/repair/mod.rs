@@ -47,7 +47,7 @@ use super::journal::Handle;
 use super::layout::{GroupDescriptor, ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
 use super::{Settings, Volume, damaged, fsck, superblock};
 use crate::error::{Error, Result};
-use crate::fs_type::FsError;
+use design::FsError;
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.repaired_inode");
 

@@ -9,9 +9,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use check::Design;
+use check::Configured;
+use check::configured::{fsck, region};
 use check::crash::Subject;
-use check::design::{fsck, region};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::nvmm::null::Null;
@@ -112,7 +112,7 @@ fn crashes(trace: &Trace, mode: Mode) -> Vec<Image> {
 
 /// Carries out the change after `before`; the images of crashes in it.
 fn crashed(
-    (design, which): (&dyn Design, &str),
+    (design, which): (&Configured, &str),
     region: &Arc<Region>,
     mode: Mode,
     before: impl FnOnce(&dyn FileSystem) -> Outcome<bool>,
@@ -131,7 +131,7 @@ fn crashed(
 }
 
 /// What the last crash has left.
-fn judge(design: &dyn Design, region: &Arc<Region>) -> Outcome<()> {
+fn judge(design: &Configured, region: &Arc<Region>) -> Outcome<()> {
     design.recover(region)?;
     fsck(design, region)?;
     let fs = design.mount(region).map_err(|error| format!("mount: {error}"))?;

@@ -1,7 +1,7 @@
 //! Crashes at every point of every operation, on every design of the table in each way in which it is mounted.
 //!
 //! A failure prints program, operation, event, choice and the lines that persisted; everything follows from the seed that is
-//! printed. A design says how many programs it passes over ([`fs::Checking::crash_every`]). `WEIR_CRASH_FS=words` explores only
+//! printed. A design says how many programs it passes over ([`design::Checking::crash_every`]). `WEIR_CRASH_FS=words` explores only
 //! designs whose names contain the words, `WEIR_CRASH_PROGRAM=words` all programs whose names contain the words,
 //! `WEIR_CRASH_RANDOM=n` that many random programs of two operations, `WEIR_CRASH_SEED=n` others, `WEIR_CRASH_EVERY=1` every
 //! program.
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::shared::harness::{checking, is_in_memory, subject, virtually};
+use check::configured::maps_files;
+use check::configured::{Altered, Sound};
 use check::crash::programs::{self, Program};
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore, explore_many, lints};
-use check::design::maps_files;
-use check::{Design, File, Op, Pattern};
+use check::{File, Op, Pattern};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::recorder::Mode;
 use sim::Bytes;
-use vfs::FileSystem;
 
 const SEED: u64 = 20_261_121;
 
@@ -312,10 +312,10 @@ fn a_forgotten_flush_or_fence_breaks_the_rule_that_is_about_it() {
 }
 
 /// A design whose recovery is another.
-struct Recovering(Arc<dyn Design>, fn(&dyn Design, &Arc<Region>) -> Result<(), String>);
+struct Recovering(fn(&Sound, &Arc<Region>) -> Result<(), String>);
 
 /// A recovery that writes something else each time.
-fn restless(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
+fn restless(design: &Sound, region: &Arc<Region>) -> Result<(), String> {
     design.recover(region)?;
     let last = region.len() - 8;
     let count = region.load_u64(last).map_err(|error| error.to_string())?;
@@ -323,7 +323,7 @@ fn restless(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
 }
 
 /// A recovery that flushes nothing.
-fn unflushed(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
+fn unflushed(design: &Sound, region: &Arc<Region>) -> Result<(), String> {
     for nth in 1..=1000 {
         region.inject(Fault::DropNth { target: Target::Flush, nth });
     }
@@ -332,36 +332,16 @@ fn unflushed(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
     recovered
 }
 
-impl Design for Recovering {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn min_size(&self) -> Bytes {
-        self.0.min_size()
-    }
-
-    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.0.mkfs(region)
-    }
-
-    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.0.mount(region)
-    }
-
-    fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.1(&*self.0, region)
-    }
-
-    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        self.0.fsck(region)
+impl Altered for Recovering {
+    fn recover(&self, sound: &Sound, region: &Arc<Region>) -> Result<(), String> {
+        self.0(sound, region)
     }
 }
 
 #[test]
 fn a_recovery_that_changes_something_each_time_is_noticed() {
     let pmfs = subject("pmfs", &[]);
-    let subject = Subject { design: Arc::new(Recovering(Arc::clone(&pmfs.design), restless)), ..pmfs };
+    let subject = Subject { design: Arc::new(pmfs.design.altered(Recovering(restless))), ..pmfs };
     let create = Program::new("creat", vec![], vec![Op::Create("foo".into())]);
     let tally = explore_all(&subject, &[create], effort(1));
     let found = tally.violations.iter().any(|violation| violation.what.contains("recovering twice changes"));
@@ -372,7 +352,7 @@ fn a_recovery_that_changes_something_each_time_is_noticed() {
 #[test]
 fn a_recovery_that_flushes_nothing_is_wrong_only_where_caches_are_lost() {
     let pmfs = subject("pmfs", &[]);
-    let design: Arc<dyn Design> = Arc::new(Recovering(Arc::clone(&pmfs.design), unflushed));
+    let design = Arc::new(pmfs.design.altered(Recovering(unflushed)));
     let programs: Vec<_> = programs::all().into_iter().filter(|program| program.setup.len() < 6).collect();
     let wrong = |mode| {
         let subject = Subject { design: Arc::clone(&design), mode, ..pmfs.clone() };

@@ -1,6 +1,6 @@
 //! Families of histories, and in which of them each mutant shows.
 
-use fs::Mutant;
+use design::Mutant;
 
 use super::explore::Family;
 use super::ops::{DIR, Op, Path};

@@ -19,9 +19,9 @@ mod world;
 
 use std::time::Instant;
 
+use design::Mutant;
 use explore::{Counts, Family, explore};
 use families::{families, mutants};
-use fs::Mutant;
 use fs::crest::mutant::{self, Rules};
 use ops::Op;
 

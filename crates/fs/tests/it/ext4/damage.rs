@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use check::design::{try_virtually, virtually};
-use check::{Design, NEW, observe};
+use check::configured::{try_virtually, virtually};
+use check::{NEW, observe};
 use rand::RngExt;
 use sim::{Bytes, Seed};
 use vfs::IoFlags;
@@ -21,7 +21,7 @@ fn a_damaged_image_gives_errors_and_never_a_panic() {
         [("ext4", &[("metadata_csum", "false"), ("block_size", "1k")][..]), ("ext2", &[]), ("ext4", &[])]
     {
         let design = judged(name, given);
-        let region = check::design::region(Bytes::mib(16));
+        let region = check::configured::region(Bytes::mib(16));
         let image = Arc::clone(&region);
         try_virtually(1, move || {
             design.mkfs(&image).expect("mkfs");
@@ -72,7 +72,7 @@ fn a_damaged_image_gives_errors_and_never_a_panic() {
 #[test]
 fn where_the_primary_superblock_is_bad_a_backup_is_used_and_said_so() {
     let design = judged("ext4", &[("block_size", "1k")]);
-    let region = check::design::region(Bytes::mib(16));
+    let region = check::configured::region(Bytes::mib(16));
     let image = Arc::clone(&region);
     let before = virtually(1, move || {
         let design = judged("ext4", &[("block_size", "1k")]);
@@ -159,7 +159,7 @@ fn all_bytes(region: &media::Region) -> Vec<u8> {
 
 #[test]
 fn a_listener_hears_what_a_mount_has_recovered_and_each_error_once() {
-    let region = check::design::region(Bytes::mib(8));
+    let region = check::configured::region(Bytes::mib(8));
     let heard = virtually(1, move || {
         let design = judged("ext4", &[("block_size", "1k"), ("metadata_csum", "false"), ("journal", "1MiB")]);
         design.mkfs(&region).expect("mkfs");
@@ -246,9 +246,10 @@ fn a_file_that_chattr_protects_is_not_changed() {
 fn a_journal_that_is_too_small_is_refused_and_one_of_1gib_is_no_other_size() {
     let design = fs::by_name("ext4").expect("a design");
     let said = |given| {
-        let region = check::design::region(Bytes::mib(8));
-        let made =
-            design.mkfs(&media::Storage::from(&region), &crate::shared::harness::options(design, given));
+        let region = check::configured::region(Bytes::mib(8));
+        let made = design
+            .format()
+            .mkfs(&media::Storage::from(&region), &crate::shared::harness::options(design, given));
         made.err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(said(&[("journal", "100k")]).contains("at least 4 MiB (1024 blocks)"));

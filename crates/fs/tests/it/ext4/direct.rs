@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use check::NEW;
-use check::design::virtually;
+use check::configured::virtually;
 use media::Storage;
 use media::block::{BlockDevice, MemoryDevice};
 use media::fault::Fault;
@@ -19,7 +19,7 @@ fn mounted(size: Bytes) -> (Arc<MemoryDevice>, Arc<dyn FileSystem>) {
     let storage = Storage::of_block(Arc::clone(&device) as Arc<dyn BlockDevice>);
     let design = fs::by_name("ext4").expect("a design");
     let options = harness::options(design, &[("block_size", "4k")]);
-    design.mkfs(&storage, &options).expect("mkfs");
+    design.format().mkfs(&storage, &options).expect("mkfs");
     (device, design.mount(&storage, &options).expect("mount"))
 }
 

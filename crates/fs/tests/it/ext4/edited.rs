@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use check::design::virtually;
-use check::{Design, NEW, observe};
+use check::configured::virtually;
+use check::{NEW, observe};
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::{FileSystem, Ino, IoFlags};
@@ -33,7 +33,7 @@ impl Edited {
         fill: impl Fn(&dyn FileSystem) + Send + 'static,
     ) -> Self {
         let design = Arc::new(judged(name, given));
-        let region = check::design::region(size);
+        let region = check::configured::region(size);
         design.mkfs(&region).expect("room");
         let edited = Self { region, design };
         edited.mounted(move |fs| fill(fs));

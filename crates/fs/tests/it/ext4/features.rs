@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use check::NEW;
-use check::design::virtually;
+use check::configured::virtually;
 use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
@@ -35,9 +35,9 @@ fn plain(name: &str) -> Arc<Region> {
     let design = fs::by_name(name).expect("a design");
     let given: &[(&str, &str)] = if name == "ext2" { &[] } else { &[("metadata_csum", "false")] };
     let options = harness::options(design, given);
-    let region = check::design::region(Bytes::mib(24));
+    let region = check::configured::region(Bytes::mib(24));
     let storage = Storage::from(&region);
-    virtually(1, move || design.mkfs(&storage, &options).expect("mkfs"));
+    virtually(1, move || design.format().mkfs(&storage, &options).expect("mkfs"));
     clear(&region, COMPAT, EXT_ATTR);
     clear(&region, RO_COMPAT, LARGE_FILE);
     region

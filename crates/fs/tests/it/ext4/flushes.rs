@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::NEW;
-use fs::{Options, by_name};
+use design::Options;
+use fs::by_name;
 use media::block::{BlockDevice, MemoryDevice};
 use media::event::TaskId;
 use media::fault::{Fault, Target};
@@ -43,7 +44,7 @@ fn asked(region: Region) -> String {
         let storage = Storage::of_block(device);
         let design = by_name("ext4").expect("a design");
         let options = Options::resolve("ext4", design.options(), &BTreeMap::default()).expect("defaults");
-        design.mkfs(&storage, &options).expect("mkfs");
+        design.format().mkfs(&storage, &options).expect("mkfs");
         let fs = design.mount(&storage, &options).expect("mount");
         let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
         seen.0.lock().clear();
@@ -76,7 +77,7 @@ fn memory_that_forgets_nothing_is_not_flushed() {
 fn a_flush_that_fails_fails_its_fsync_and_in_a_commit_it_ends_all_changes() {
     for design in ["ext4", "ext2"] {
         virtually(1, move || {
-            let (design, region) = (small(design), check::design::region(Bytes::mib(4)));
+            let (design, region) = (small(design), check::configured::region(Bytes::mib(4)));
             design.mkfs(&region).expect("mkfs");
             let fs = design.mount(&region).expect("mount");
             let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;

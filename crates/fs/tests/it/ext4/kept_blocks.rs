@@ -32,7 +32,7 @@ fn only_root_takes_the_last_part_of_the_blocks_and_others_see_less_as_available(
             let design = fs::by_name(name).expect("a design");
             let options = harness::options(design, given);
             let storage = Storage::from(&harness::region(Bytes::mib(16)));
-            design.mkfs(&storage, &options).expect("mkfs");
+            design.format().mkfs(&storage, &options).expect("mkfs");
             let fs: Arc<dyn FileSystem> = design.mount(&storage, &options).expect("mount");
             // The part is one of all blocks, also of those that never hold files.
             let all = (16 << 20) / u64::from(fs.statfs().expect("statfs").frsize);
@@ -45,7 +45,7 @@ fn only_root_takes_the_last_part_of_the_blocks_and_others_see_less_as_available(
             assert_eq!(full, Some(Errno::ENOSPC));
             assert!(free < 10, "{name} {given:?}: root leaves {free}");
             fs.unmount().expect("unmount");
-            assert_eq!(design.fsck(&storage).violations, []);
+            assert_eq!(design.format().fsck(&storage).violations, []);
         });
     }
 }
@@ -57,7 +57,7 @@ fn a_reservation_that_finds_no_space_leaves_no_block_beyond_the_end_of_a_file_wi
         let design = fs::by_name("ext2").expect("a design");
         let options = harness::options(design, &[("reserved", "0"), ("block_size", "1k")]);
         let storage = Storage::from(&harness::region(Bytes::mib(2)));
-        design.mkfs(&storage, &options).expect("mkfs");
+        design.format().mkfs(&storage, &options).expect("mkfs");
         let fs: Arc<dyn FileSystem> = design.mount(&storage, &options).expect("mount");
         let new = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
         let [few, file] = [b"few", b"big"].map(|name| fs.create(fs.root(), name, &new).expect("create").ino);
@@ -73,6 +73,6 @@ fn a_reservation_that_finds_no_space_leaves_no_block_beyond_the_end_of_a_file_wi
         assert_eq!(fs.getattr(file).expect("attributes").size, 700);
         assert_eq!(fs.statfs().expect("statfs").blocks_free, free);
         fs.unmount().expect("unmount");
-        assert_eq!(design.fsck(&storage).violations, []);
+        assert_eq!(design.format().fsck(&storage).violations, []);
     });
 }

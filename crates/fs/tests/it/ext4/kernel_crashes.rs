@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use check::configured::virtually;
 use check::crash::programs;
-use check::design::virtually;
-use check::{Design, Op, Runner, observe};
+use check::{Configured, Op, Runner, observe};
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{Mode, Plan, Trace};
@@ -58,7 +58,7 @@ pub(crate) fn by_kernel(root: &Path, folder: &Path, into: &mut BTreeMap<String, 
 
 /// What a mount here shows.
 pub(crate) fn by_us(
-    design: &Arc<dyn Design>,
+    design: &Arc<Configured>,
     region: &Arc<Region>,
 ) -> Result<BTreeMap<String, Shown>, String> {
     let (design, region) = (Arc::clone(design), Arc::clone(region));
@@ -75,10 +75,10 @@ pub(crate) fn by_us(
 }
 
 /// Runs a random program on a new image, crashes it at some point, and returns what a random choice leaves.
-fn crashed(design: &Arc<dyn Design>, number: u64, seed: u64) -> Arc<Region> {
+fn crashed(design: &Arc<Configured>, number: u64, seed: u64) -> Arc<Region> {
     let recorded = Arc::clone(design);
     let trace = virtually(seed, move || {
-        let region = check::design::region(Bytes::mib(2));
+        let region = check::configured::region(Bytes::mib(2));
         recorded.mkfs(&region).expect("mkfs");
         let mut runner = Runner::new(recorded.mount(&region).expect("mount"));
         let program = programs::random(seed, number as usize);
@@ -123,7 +123,7 @@ fn look(root: &Path) -> BTreeMap<String, Shown> {
 }
 
 fn copy(of: &Arc<Region>) -> Arc<Region> {
-    let copy = check::design::region(Bytes(of.len()));
+    let copy = check::configured::region(Bytes(of.len()));
     let mut bytes = vec![0; of.len() as usize];
     of.peek(0, &mut bytes).expect("the whole region");
     copy.store(0, &bytes).expect("it fits");

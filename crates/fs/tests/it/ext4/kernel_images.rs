@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use check::design::virtually;
-use check::{Design, NEW, observe};
+use check::configured::virtually;
+use check::{NEW, observe};
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::{FileSystem, IoFlags};
@@ -18,7 +18,7 @@ pub(crate) fn made_by_mkfs(arguments: &[&str], mib: u64) -> Arc<Region> {
     let all: Vec<_> = ["-q", "-F"].iter().chain(arguments).copied().chain([&*image.0]).collect();
     let output = run("mke2fs", &all);
     assert!(output.status.success(), "mke2fs {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let region = check::design::region(Bytes::mib(mib));
+    let region = check::configured::region(Bytes::mib(mib));
     region.store(0, &std::fs::read(&image.0).expect("the image")).expect("it fits");
     region
 }
@@ -96,7 +96,7 @@ fn images_of_mkfs_mount_are_filled_and_stay_clean_to_e2fsck() {
 pub(crate) fn copy(region: &Arc<Region>) -> Arc<Region> {
     let mut bytes = vec![0; region.len() as usize];
     region.peek(0, &mut bytes).expect("the whole region");
-    let copy = check::design::region(Bytes(region.len()));
+    let copy = check::configured::region(Bytes(region.len()));
     copy.store(0, &bytes).expect("it fits");
     copy
 }
@@ -149,7 +149,7 @@ fn after_a_crash_our_replay_and_that_of_e2fsck_leave_the_synced_tree() {
         assert!(said.contains("recovering journal"), "{features:?}: {said}");
         assert!(output.status.code().is_some_and(|code| code <= 1), "{features:?}: {said}");
         assert!(!said.contains("invalid") && !said.contains("corrupt"), "{features:?}: {said}");
-        let by_e2fsck = check::design::region(Bytes(crashed.len()));
+        let by_e2fsck = check::configured::region(Bytes(crashed.len()));
         by_e2fsck.store(0, &std::fs::read(&image.0).expect("the image")).expect("it fits");
         assert_eq!(check::difference(&shown(&by_e2fsck), &before), None, "{features:?}, e2fsck");
         assert_eq!(check::difference(&shown(&crashed), &before), None, "{features:?}, ours");

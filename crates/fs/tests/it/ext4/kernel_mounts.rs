@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use check::design::virtually;
-use check::{Design, observe};
+use check::configured::virtually;
+use check::observe;
 use media::nvmm::Region;
 use sim::Bytes;
 
@@ -111,7 +111,7 @@ fn the_kernel_shows_our_files_and_we_show_those_of_the_kernel() {
         };
         let Some((seen, after)) = in_kernel(&image, "rw", look) else { return };
         assert!(seen == files_of(&ours), "{features:?}: the kernel shows other files than were written");
-        let changed: Arc<Region> = check::design::region(Bytes(region.len()));
+        let changed: Arc<Region> = check::configured::region(Bytes(region.len()));
         changed.store(0, &std::fs::read(&image.0).expect("the image")).expect("it fits");
         assert!(files_of(&shown(&changed)) == after, "{features:?}: other files than the kernel wrote");
         e2fsck(&changed).unwrap_or_else(|said| panic!("{features:?}: {said}"));

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use check::design::virtually;
-use check::{Design, NEW};
+use check::NEW;
+use check::configured::virtually;
 use media::nvmm::Region;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use sim::Bytes;
@@ -55,7 +55,7 @@ fn count(region: &Region, bytes: &[u8]) -> usize {
 /// An image without checksums, in which bytes can be changed.
 fn made() -> (Judged, Arc<Region>) {
     let design = judged("ext4", &[("metadata_csum", "false"), ("journal", "0"), ("block_size", "1k")]);
-    let region = check::design::region(Bytes::mib(4));
+    let region = check::configured::region(Bytes::mib(4));
     design.mkfs(&region).expect("mkfs");
     (design, region)
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use check::design::virtually;
-use fs::FsType;
+use check::configured::virtually;
+use design::Design;
 use media::Storage;
 use media::nvmm::Region;
 use parking_lot::Mutex;
@@ -99,7 +99,7 @@ enum Part {
     Commit,
 }
 
-fn ext4() -> &'static dyn FsType {
+fn ext4() -> &'static dyn Design {
     fs::by_name("ext4").expect("a design")
 }
 
@@ -109,13 +109,13 @@ impl Image {
     }
 
     fn with_journal(kind: Kind, size: &str) -> Self {
-        let region = check::design::region(Bytes::mib(3 + 5 * kind.block as u64 / 1024));
+        let region = check::configured::region(Bytes::mib(3 + 5 * kind.block as u64 / 1024));
         let storage = Storage::from(&region);
         let block_size = format!("{}k", kind.block / 1024);
         let given = [("block_size", &*block_size), ("journal", size), ("metadata_csum", "false")];
         let options = harness::options(ext4(), &given);
         let (ino, file) = virtually(1, move || {
-            ext4().mkfs(&storage, &options).expect("mkfs");
+            ext4().format().mkfs(&storage, &options).expect("mkfs");
             let fs = ext4().mount(&storage, &options).expect("mount");
             let ino = fs.create(fs.root(), b"f", &check::NEW).expect("create").ino;
             fs.write(ino, 0, &vec![OLD; BLOCKS * kind.block], IoFlags::empty()).expect("write");
@@ -303,11 +303,11 @@ impl Image {
 
     fn repaired(&self) -> Vec<String> {
         let storage = Storage::from(&self.region);
-        virtually(1, move || ext4().repair(&storage).expect("a repair"))
+        virtually(1, move || ext4().format().repair(&storage).expect("a repair"))
     }
 
     fn assert_clean(&self, place: &str) {
-        assert_eq!(ext4().fsck(&Storage::from(&self.region)).violations, [], "{place}");
+        assert_eq!(ext4().format().fsck(&Storage::from(&self.region)).violations, [], "{place}");
         if has_e2fsck() {
             assert_eq!(e2fsck(&self.region), Ok(()), "{place}");
         }
@@ -383,7 +383,7 @@ fn a_damaged_part_of_a_log_stops_the_mount_and_changes_nothing_and_a_repair_says
         assert!(refused.contains("transaction 8"), "{place}: {refused}");
         assert!(refused.contains("--repair"), "{place}: {refused}");
         assert!(image.bytes() == before, "{place}: a mount that is refused changes nothing");
-        let found = ext4().fsck(&Storage::from(&image.region)).violations;
+        let found = ext4().format().fsck(&Storage::from(&image.region)).violations;
         assert!(found.iter().any(|one| one.to_string().contains("transaction 8")), "{place}: {found:?}");
         let done = image.repaired().join("; ");
         assert!(done.contains("gave up transaction 8"), "{place}: {done}");
@@ -450,8 +450,9 @@ fn a_damaged_superblock_of_the_journal_is_told_and_foreign_features_are_no_damag
     let refused = image.mounted().expect_err("an unknown feature");
     assert!(refused.contains("0x40") && !refused.contains("damaged"), "{refused}");
     let storage = Storage::from(&image.region);
-    let refused =
-        virtually(1, move || ext4().repair(&storage).expect_err("it may have transactions").to_string());
+    let refused = virtually(1, move || {
+        ext4().format().repair(&storage).expect_err("it may have transactions").to_string()
+    });
     assert!(refused.contains("0x40") && image.bytes() == before, "{refused}");
 }
 

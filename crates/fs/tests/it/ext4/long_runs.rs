@@ -11,9 +11,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use check::design::virtually;
+use check::configured::virtually;
+use check::configured::{Altered, Sound};
 use check::lockstep::{Round, run as in_lockstep};
-use check::{Design, NEW, Op};
+use check::{NEW, Op};
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::{FileSystem, IoFlags};
@@ -44,37 +45,32 @@ struct Made {
     last: Mutex<Option<Arc<Region>>>,
 }
 
-impl Design for Made {
-    fn name(&self) -> &str {
-        self.judged.name()
-    }
+/// [`Made`] in place of the design's own steps.
+struct ByMkfs(Arc<Made>);
 
-    fn min_size(&self) -> Bytes {
-        Bytes::mib(MIB)
-    }
-
-    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
+impl Altered for ByMkfs {
+    fn mkfs(&self, sound: &Sound, region: &Arc<Region>) -> Result<(), String> {
         let mut bytes = vec![0; region.len() as usize];
-        made_by_mkfs(self.features, MIB).peek(0, &mut bytes).expect("the whole image");
+        made_by_mkfs(self.0.features, MIB).peek(0, &mut bytes).expect("the whole image");
         region.store(0, &bytes).expect("it fits");
         // The reference begins with an empty root.
-        let fs = self.mount(region)?;
+        let fs = self.mount(sound, region)?;
         fs.rmdir(fs.root(), b"lost+found").map_err(|errno| errno.to_string())?;
         fs.unmount().map_err(|errno| errno.to_string())?;
-        *self.last.lock().expect("no thread panics with it") = Some(Arc::clone(region));
+        *self.0.last.lock().expect("no thread panics with it") = Some(Arc::clone(region));
         Ok(())
     }
 
-    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.judged.mount(region)
+    fn mount(&self, _: &Sound, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
+        self.0.judged.mount(region)
     }
 
-    fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.judged.recover(region)
+    fn recover(&self, _: &Sound, region: &Arc<Region>) -> Result<(), String> {
+        self.0.judged.recover(region)
     }
 
-    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        self.judged.fsck(region)
+    fn fsck(&self, _: &Sound, region: &Arc<Region>) -> Vec<String> {
+        self.0.judged.fsck(region)
     }
 }
 
@@ -106,7 +102,7 @@ fn random_operations_on_an_image_of_mkfs_leave_what_e2fsck_finds_clean_and_the_k
     let ops = wanted("WEIR_EXT4_OPS", 1000) as usize;
     for (seed, features) in (7000..).zip(FEATURES) {
         let made = Arc::new(Made { judged: judged("ext4", &[]), features, last: Mutex::default() });
-        let design = Arc::clone(&made) as Arc<dyn Design>;
+        let design = made.judged.as_altered(ByMkfs(Arc::clone(&made)));
         let size = Bytes::mib(MIB);
         // A few more, because some are left out.
         let drawn = ops + ops / 16;
@@ -176,7 +172,7 @@ fn fill_by_kernel(root: &Path, names: u64) {
 
 fn load(image: &Scratch) -> Arc<Region> {
     let bytes = std::fs::read(&image.0).expect("the image");
-    let region = check::design::region(Bytes(bytes.len() as u64));
+    let region = check::configured::region(Bytes(bytes.len() as u64));
     region.store(0, &bytes).expect("it fits");
     region
 }
@@ -203,7 +199,7 @@ fn what_the_kernel_fills_reads_here_as_the_kernel_has_written_it() {
         };
         let Some(kernel) = in_kernel(&image, "rw", fill) else { return };
         let region = load(&image);
-        let design = Arc::new(judged("ext4", &[])) as Arc<dyn Design>;
+        let design = judged("ext4", &[]).configured();
         let weir = by_us(&design, &region).expect("a sound image");
         same(&kernel, &weir).unwrap_or_else(|what| panic!("{features:?}: {what}"));
         e2fsck(&region).unwrap_or_else(|said| panic!("{features:?}: {said}"));
@@ -235,7 +231,7 @@ fn an_image_goes_back_and_forth_and_is_resized_between() {
     if !has_e2fsck() {
         return;
     }
-    let design = Arc::new(judged("ext4", &[])) as Arc<dyn Design>;
+    let design = judged("ext4", &[]).configured();
     for features in [&["-t", "ext4", "-b", "1024"][..], &["-t", "ext4", "-b", "4096", "-O", "^64bit"]] {
         let image = save(&made_by_mkfs(features, 40));
         let fill = |root: &Path| fill_by_kernel(root, 1000);

@@ -29,10 +29,11 @@ mod tools;
 use crate::shared::harness;
 use std::sync::Arc;
 
-use check::Design;
+use check::Configured;
 use check::Op;
+use check::configured::{Altered, Sound};
 use check::lockstep::{Difference, Round, run};
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
@@ -40,8 +41,9 @@ use tools::{e2fsck, has_e2fsck};
 use vfs::FileSystem;
 
 /// A design whose fsck is our own and, where it is installed, e2fsck.
+#[derive(Clone)]
 pub(crate) struct Judged {
-    design: &'static dyn FsType,
+    design: &'static dyn Design,
     options: Options,
     arguments: String,
 }
@@ -54,58 +56,61 @@ pub(crate) fn judged(name: &str, given: &[(&str, &str)]) -> Judged {
 }
 
 impl Judged {
+    /// The design as the harnesses take it.
+    pub(crate) fn configured(&self) -> Arc<Configured> {
+        self.as_altered(self.clone())
+    }
+
+    /// The same where this is only a part of what is altered.
+    pub(crate) fn as_altered(&self, altered: impl Altered + 'static) -> Arc<Configured> {
+        let sound = Configured::new(self.design, self.options.clone(), self.arguments.clone());
+        Arc::new(sound.altered(altered))
+    }
+
     /// Checks an image by our own fsck alone.
     pub(crate) fn look_at(&self, region: &Arc<Region>) {
-        let _ = self.design.fsck(&Storage::from(region));
+        let _ = self.design.format().fsck(&Storage::from(region));
     }
 
     /// What our own fsck finds.
     pub(crate) fn own_violations(&self, region: &Arc<Region>) -> Vec<String> {
-        self.design.fsck(&Storage::from(region)).violations.iter().map(ToString::to_string).collect()
+        let report = self.design.format().fsck(&Storage::from(region));
+        report.violations.iter().map(ToString::to_string).collect()
     }
 
     /// Repairs an image, as a person asks for it.
     pub(crate) fn repair(&self, region: &Arc<Region>) -> Result<Vec<String>, String> {
-        self.design.repair(&Storage::from(region)).map_err(|error| error.to_string())
+        self.design.format().repair(&Storage::from(region)).map_err(|error| error.to_string())
     }
 
     /// What our fsck tells beside violations.
     pub(crate) fn notes(&self, region: &Arc<Region>) -> Vec<String> {
-        self.design.fsck(&Storage::from(region)).notes
-    }
-}
-
-impl Design for Judged {
-    fn name(&self) -> &str {
-        self.design.name()
+        self.design.format().fsck(&Storage::from(region)).notes
     }
 
-    fn arguments(&self) -> String {
-        self.arguments.clone()
-    }
-
-    fn min_size(&self) -> Bytes {
-        self.design.min_size(&self.options)
-    }
-
-    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.mkfs(&Storage::from(region), &self.options).map_err(|error| error.to_string())?;
+    /// Makes an empty file system.
+    pub(crate) fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
+        let made = self.design.format().mkfs(&Storage::from(region), &self.options);
+        made.map_err(|error| error.to_string())?;
         // The reference begins with an empty root.
         let fs = self.mount(region)?;
         fs.rmdir(fs.root(), b"lost+found").map_err(|errno| errno.to_string())?;
         fs.unmount().map_err(|errno| errno.to_string())
     }
 
-    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
+    /// Mounts.
+    pub(crate) fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
         self.design.mount(&Storage::from(region), &self.options).map_err(|error| error.to_string())
     }
 
-    fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.recover(&Storage::from(region)).map(drop).map_err(|error| error.to_string())
+    /// Recovers.
+    pub(crate) fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
+        self.design.format().recover(&Storage::from(region)).map(drop).map_err(|error| error.to_string())
     }
 
-    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        let report = self.design.fsck(&Storage::from(region));
+    /// What both checks find.
+    pub(crate) fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
+        let report = self.design.format().fsck(&Storage::from(region));
         let mut violations: Vec<_> = report.violations.iter().map(ToString::to_string).collect();
         if violations.is_empty() && report.checked.is_empty() {
             violations.push(format!("nothing could be checked: {:?}", report.notes));
@@ -119,8 +124,26 @@ impl Design for Judged {
     }
 }
 
-fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
-    let judged = |name, options| Arc::new(judged(name, options)) as Arc<dyn Design>;
+impl Altered for Judged {
+    fn mkfs(&self, _: &Sound, region: &Arc<Region>) -> Result<(), String> {
+        self.mkfs(region)
+    }
+
+    fn mount(&self, _: &Sound, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
+        self.mount(region)
+    }
+
+    fn recover(&self, _: &Sound, region: &Arc<Region>) -> Result<(), String> {
+        self.recover(region)
+    }
+
+    fn fsck(&self, _: &Sound, region: &Arc<Region>) -> Vec<String> {
+        self.fsck(region)
+    }
+}
+
+fn configurations() -> Vec<(Arc<Configured>, Bytes)> {
+    let judged = |name, options| judged(name, options).configured();
     vec![
         (judged("ext2", &[("block_size", "1k"), ("cache", "256k")]), Bytes::mib(8)),
         (judged("ext2", &[("block_size", "4k")]), Bytes::mib(16)),
@@ -144,8 +167,8 @@ fn a_new_image_is_clean_to_e2fsck_at_every_size_and_block_size() {
         for block_size in ["1k", "2k", "4k"] {
             for mib in [3, 9, 40, 150] {
                 let design = judged(name, &[("block_size", block_size)]);
-                let region = check::design::region(Bytes::mib(mib));
-                if Bytes::mib(mib) < design.min_size() {
+                let region = check::configured::region(Bytes::mib(mib));
+                if Bytes::mib(mib) < design.configured().min_size() {
                     continue;
                 }
                 design.mkfs(&region).expect("room");

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use check::design::virtually;
-use check::{Design, NEW};
+use check::NEW;
+use check::configured::virtually;
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::IoFlags;
@@ -18,7 +18,7 @@ use crate::ext4::tools::{Scratch, e2fsck, has_e2fsck, run, save, tool};
 fn a_nameless_file_leaves_the_list_of_orphans_in_the_transaction_that_names_it() {
     // The first is the head of the list on the device, the others follow another inode.
     for named in 0..3 {
-        let region = check::design::region(Bytes::mib(16));
+        let region = check::configured::region(Bytes::mib(16));
         let image = Arc::clone(&region);
         let crashes = virtually(1, move || {
             let design = judged("ext4", &[("block_size", "1k"), ("journal", "1MiB")]);
@@ -82,7 +82,7 @@ fn with_orphan_file(features: &[&str]) -> Option<Arc<Region>> {
 
 fn region_of(image: &Scratch) -> Arc<Region> {
     let bytes = std::fs::read(&image.0).expect("the image");
-    let region = check::design::region(Bytes(bytes.len() as u64));
+    let region = check::configured::region(Bytes(bytes.len() as u64));
     region.store(0, &bytes).expect("it fits");
     region
 }

@@ -37,7 +37,7 @@ fn mounted((name, options): Given) -> (Arc<Region>, Arc<dyn FileSystem>) {
     let model = Medium::named("hinfs").and_then(|medium| medium.build()).expect("a preset");
     let region = Arc::new(Region::anonymous(Bytes::mib(4), model).expect("memory"));
     let design = by_name(name).expect("a design");
-    design.mkfs(&Storage::from(&region), &harness::options(design, options)).expect("mkfs");
+    design.format().mkfs(&Storage::from(&region), &harness::options(design, options)).expect("mkfs");
     let fs = mount(&region, (name, options));
     (region, fs)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use check::NEW;
-use check::design::{region, virtually};
+use check::configured::{region, virtually};
 use media::Storage;
 use media::block::{Geometry, MemoryDevice};
 use media::nvmm::Region;
@@ -18,7 +18,7 @@ const PIECE: u64 = 32 << 10;
 fn mounted(region: &Arc<Region>, given: &[(&str, &str)]) -> Arc<dyn FileSystem> {
     let ext4 = fs::by_name("ext4").expect("a design");
     let options = options(ext4, given);
-    ext4.mkfs(&Storage::from(region), &options).expect("mkfs");
+    ext4.format().mkfs(&Storage::from(region), &options).expect("mkfs");
     ext4.mount(&Storage::from(region), &options).expect("mount")
 }
 
@@ -137,7 +137,7 @@ fn a_journal_on_another_device_is_replayed_and_e2fsck_takes_both() {
         let storage = Storage::of_memory(beside).with_block(device);
         let ext4 = fs::by_name("ext4").expect("a design");
         let options = options(ext4, &[("external_journal", "true"), ("lazy_itable", "true")]);
-        ext4.mkfs(&storage, &options).expect("mkfs");
+        ext4.format().mkfs(&storage, &options).expect("mkfs");
         let lost = ext4.mount(&storage, &options).expect("mount");
         let ino = file(&*lost, b"kept");
         write(&*lost, ino, 0, 7, IoFlags::empty());

@@ -1,7 +1,7 @@
 //! Holes that are punched where there is no space left.
 
-use check::design::virtually;
-use check::{Design, NEW};
+use check::NEW;
+use check::configured::virtually;
 use sim::Bytes;
 use vfs::{Errno, FallocateMode, IoFlags};
 
@@ -16,7 +16,7 @@ const RUNS: u64 = 4;
 fn a_hole_that_finds_no_space_for_its_map_leaves_the_file_as_it_was_written() {
     virtually(1, || {
         let design = judged("ext4", &[("block_size", "1k"), ("journal", "1MiB")]);
-        let region = check::design::region(Bytes::mib(4));
+        let region = check::configured::region(Bytes::mib(4));
         design.mkfs(&region).expect("mkfs");
         let fs = design.mount(&region).expect("mount");
         let file = fs.create(fs.root(), b"x", &NEW).expect("create").ino;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use check::{Design, NEW};
+use check::NEW;
 use sim::{Bytes, Machine, Schedule, Seed, Setup, Switch, TaskSpec};
 use vfs::{FallocateMode, FileSystem, Ino, IoFlags, OpenFlags, SetAttr};
 
@@ -37,7 +37,7 @@ fn two_files(fs: &dyn FileSystem) -> [(Ino, Ino); 2] {
 fn tasks_that_remove_open_files_leave_a_list_of_orphans_that_a_mount_can_read() {
     for seed in 0..SEEDS {
         explored(seed, move || {
-            let (design, region) = (design(), check::design::region(Bytes::mib(4)));
+            let (design, region) = (design(), check::configured::region(Bytes::mib(4)));
             design.mkfs(&region).expect("mkfs");
             let fs = design.mount(&region).expect("mount");
             let files = two_files(&*fs);
@@ -71,7 +71,7 @@ fn remove_and_make(schedule: &Schedule) -> ((u32, bool), u64) {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
     let shown = schedule.clone();
     let (done, interleaving) = sim::explore(&setup, schedule, move || {
-        let (design, region) = (design(), check::design::region(Bytes::mib(4)));
+        let (design, region) = (design(), check::configured::region(Bytes::mib(4)));
         design.mkfs(&region).expect("mkfs");
         let fs = design.mount(&region).expect("mount");
         let [(a, old), (b, _)] = two_files(&*fs);
@@ -112,7 +112,7 @@ fn a_direct_read_during_a_cached_append_sees_the_file_before_or_after() {
     const BYTES: usize = 4096;
     for seed in 0..SEEDS {
         explored(seed, move || {
-            let (design, region) = (design(), check::design::region(Bytes::mib(4)));
+            let (design, region) = (design(), check::configured::region(Bytes::mib(4)));
             design.mkfs(&region).expect("mkfs");
             let fs = design.mount(&region).expect("mount");
             let file = fs.create(fs.root(), b"x", &NEW).expect("create").ino;
@@ -143,7 +143,7 @@ fn free_during_a_commit(free: fn(&dyn FileSystem, Ino)) {
     for seed in 0..SEEDS / 4 {
         explored(seed, move || {
             let given = [("block_size", "1k"), ("journal", "1MiB"), ("cache", "1MiB"), ("delalloc", "false")];
-            let (design, region) = (judged("ext4", &given), check::design::region(Bytes::mib(2)));
+            let (design, region) = (judged("ext4", &given), check::configured::region(Bytes::mib(2)));
             design.mkfs(&region).expect("mkfs");
             let fs = design.mount(&region).expect("mount");
             leave_secrets(&*fs);

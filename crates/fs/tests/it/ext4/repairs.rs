@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use check::design::virtually;
-use check::{Design, NEW, observe};
+use check::configured::virtually;
+use check::{NEW, observe};
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::{FileSystem, IoFlags};
@@ -321,7 +321,7 @@ fn after_a_repair_e2fsck_finds_every_planted_fault_gone_and_nothing_else_lost() 
             let place = format!("{features:?}: {fault}");
             let faulty = Faulty { image: save(&region), block_bytes };
             let planted = plant(&faulty);
-            let damaged = check::design::region(Bytes::mib(MIB));
+            let damaged = check::configured::region(Bytes::mib(MIB));
             damaged.store(0, &faulty.bytes()).expect("it fits");
             if !planted || e2fsck(&damaged).is_ok() {
                 println!("{place}: not a fault here");
@@ -365,7 +365,7 @@ fn a_file_that_lost_its_name_or_a_piece_of_its_map_keeps_the_rest() {
         let before = shown(&region).expect("a sound image");
         let faulty = Faulty { image: save(&region), block_bytes: 0 };
         asked(&faulty, &["unlink /plain"]);
-        let damaged = check::design::region(Bytes::mib(MIB));
+        let damaged = check::configured::region(Bytes::mib(MIB));
         damaged.store(0, &faulty.bytes()).expect("it fits");
         repaired(&damaged).expect("a repair");
         let after = shown(&damaged).expect("a sound image");
@@ -413,11 +413,11 @@ fn a_torn_name_is_kept_by_e2fsck_and_by_our_repair() {
         let before = shown(&region).expect("a sound image");
         let faulty = Faulty { image: save(&region), block_bytes: 1024 };
         let (old, torn) = tear_a_name(&faulty, "/many");
-        let damaged = check::design::region(Bytes::mib(MIB));
+        let damaged = check::configured::region(Bytes::mib(MIB));
         damaged.store(0, &faulty.bytes()).expect("it fits");
         let output = run("e2fsck", &["-fy", &faulty.image.0]);
         assert!(output.status.code().is_some_and(|code| code <= 1), "{features:?}: {output:?}");
-        let theirs = check::design::region(Bytes::mib(MIB));
+        let theirs = check::configured::region(Bytes::mib(MIB));
         theirs.store(0, &faulty.bytes()).expect("it fits");
         repaired(&damaged).expect("a repair");
         for (who, region) in [("e2fsck", &theirs), ("weir", &damaged)] {

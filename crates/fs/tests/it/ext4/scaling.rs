@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::NEW;
-use fs::{Options, by_name};
+use design::Options;
+use fs::by_name;
 use media::Storage;
 use sim::{Bytes, JoinHandle, Machine, Nanos, Seed, Setup, TaskSpec, Work};
 use vfs::{FileSystem, Ino, IoFlags, OpenFlags};
@@ -16,9 +17,9 @@ const CALLS: u64 = 2_000;
 type Call = fn(&dyn FileSystem, (Ino, Ino), u64);
 
 fn mounted() -> Arc<dyn FileSystem> {
-    let (design, region) = (by_name("ext4").expect("a design"), check::design::region(Bytes::mib(64)));
+    let (design, region) = (by_name("ext4").expect("a design"), check::configured::region(Bytes::mib(64)));
     let options = Options::resolve("ext4", design.options(), &BTreeMap::default()).expect("defaults");
-    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     design.mount(&Storage::from(&region), &options).expect("mount")
 }
 

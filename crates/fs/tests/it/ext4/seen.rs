@@ -169,7 +169,7 @@ fn a_check_does_not_mend_what_it_looks_at() {
     image.put(image.inode(image.ino("first")) + 0x1c, &[77, 0]);
     let design = fs::by_name("ext2").expect("a design");
     let storage = media::Storage::from(&image.region);
-    let notes = design.replay(&storage).expect("nothing to replay");
+    let notes = design.format().replay(&storage).expect("nothing to replay");
     assert_eq!(notes, ["it was not unmounted, and has no journal"]);
     assert!(image.violations().iter().any(|what| what.contains("sectors")), "{:?}", image.violations());
 }

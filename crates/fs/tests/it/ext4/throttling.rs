@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use check::NEW;
-use fs::{Options, by_name};
+use design::Options;
+use fs::by_name;
 use media::nvmm::Region;
 use media::{Medium, Storage};
 use sim::{Bytes, JoinHandle, Machine, Nanos, Seed, Setup, TaskSpec};
@@ -23,7 +24,7 @@ fn time(design: &'static str, tasks: u16) -> Nanos {
         let design = by_name(design).expect("a design");
         let given = [("cache".to_owned(), CACHE.to_string())].into();
         let options = Options::resolve(design.name(), design.options(), &given).expect("options");
-        design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+        design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
         let fs = design.mount(&Storage::from(&region), &options).expect("mount");
         let began = sim::now();
         let start = |task: u16| {

@@ -1,14 +1,13 @@
 //! Failures of every access of operations, on every design of the table in each way in which it is mounted.
 //!
 //! A failure prints program, kind and number of the access. A design says how many programs it passes over
-//! ([`fs::Checking::fail_every`]). `WEIR_FAULTS_FS=words` tries only designs whose names contain the words,
+//! ([`design::Checking::fail_every`]). `WEIR_FAULTS_FS=words` tries only designs whose names contain the words,
 //! `WEIR_FAULTS_PROGRAM=words` all programs whose names contain the words, where otherwise every sixth is tried at most, and none
 //! that loads whole nodes of trees word by word; `weir check faults` tries them all.
 
 mod regressions;
 
 use crate::shared::harness;
-use std::sync::Arc;
 
 use crate::shared::harness::{checking, mutant, subject};
 use check::Limits;
@@ -83,8 +82,7 @@ fn every_failure_of_a_change_of_a_large_attribute_is_answered_and_undone_or_ends
 #[test]
 fn a_design_that_hides_failures_is_found() {
     let honest = subject("pmfs", &[]);
-    let lying =
-        Subject { design: flawed(Arc::clone(&honest.design), Flaw::HiddenFailures), ..honest.clone() };
+    let lying = Subject { design: flawed(&honest.design, Flaw::HiddenFailures), ..honest.clone() };
     for name in ["unlink", "rename foo bar", "rmdir A", "write 4097 new"] {
         let found = fail_operations(&lying, &named(name), SEED).violations;
         assert!(found.iter().any(|violation| violation.what.contains("but")), "{name}: {found:?}");
@@ -95,8 +93,7 @@ fn a_design_that_hides_failures_is_found() {
 #[test]
 fn a_list_of_a_directory_that_ends_at_a_poisoned_line_is_found() {
     let honest = subject("pmfs", &[]);
-    let lying =
-        Subject { design: flawed(Arc::clone(&honest.design), Flaw::HiddenFailures), ..honest.clone() };
+    let lying = Subject { design: flawed(&honest.design, Flaw::HiddenFailures), ..honest.clone() };
     let found = poison_reading(&lying, SEED).violations;
     assert!(found.iter().any(|violation| violation.what.contains("does not list")), "{found:?}");
     assert_eq!(poison_reading(&honest, SEED).violations, []);

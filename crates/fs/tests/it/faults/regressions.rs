@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use check::Design;
-use check::design::{region, virtually};
+use check::Configured;
+use check::configured::{region, virtually};
 use check::op::NEW;
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use sim::Bytes;
@@ -17,7 +17,7 @@ const BLOCK: usize = 4096;
 
 /// A design that is mounted, with the region under it.
 struct Mounted {
-    design: Arc<dyn Design>,
+    design: Arc<Configured>,
     region: Arc<Region>,
     fs: Arc<dyn FileSystem>,
 }
@@ -280,7 +280,7 @@ fn no_text_that_people_give_seeds_a_bug() {
     for design in fs::FILE_SYSTEMS {
         for mutant in design.mutants() {
             let given = [("mutant".to_owned(), mutant.name().to_owned())].into();
-            assert!(Options::resolve(design.name(), FsType::options(*design), &given).is_err());
+            assert!(Options::resolve(design.name(), Design::options(*design), &given).is_err());
         }
         assert!(design.options().iter().all(|option| option.name != "mutant"));
     }

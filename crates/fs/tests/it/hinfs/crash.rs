@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use check::Design;
+use check::Configured;
 use check::crash::crash_recovery;
 use media::Storage;
 use media::event::{Event, Mark, Promise, Tap};
@@ -229,7 +229,7 @@ type Files = Vec<Content>;
 /// Images of one program that are recovered: everything that this needs, and what it has found.
 struct Recoveries<'a> {
     mounted: &'a Mounted,
-    design: Arc<dyn Design>,
+    design: Arc<Configured>,
     histories: &'a [History],
     first: Scratch,
     /// What recovery reads of `first`.
@@ -333,7 +333,7 @@ impl<'a> Recoveries<'a> {
         }
         grow_files(&*fs, &files)?;
         fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
-        let report = self.mounted.design.fsck(&Storage::from(&region));
+        let report = self.mounted.design.format().fsck(&Storage::from(&region));
         report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck after use: {violation}")))?;
         if self.crashed.len() < CRASHED_RECOVERIES && self.crashed.insert(files.clone()) {
             self.crash_recovery(image, &files)?;
@@ -358,8 +358,8 @@ impl<'a> Recoveries<'a> {
 impl Mounted {
     /// Recovers and checks an image, and mounts it as this one is.
     fn recovered(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.recover(&Storage::from(region)).map_err(|error| format!("recover: {error}"))?;
-        let report = self.design.fsck(&Storage::from(region));
+        self.design.format().recover(&Storage::from(region)).map_err(|error| format!("recover: {error}"))?;
+        let report = self.design.format().fsck(&Storage::from(region));
         report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck: {violation}")))?;
         self.design.mount(&Storage::from(region), &self.options).map_err(|error| format!("mount: {error}"))
     }

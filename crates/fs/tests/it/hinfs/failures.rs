@@ -76,7 +76,7 @@ fn strike(design: &'static str, fault: Fault) -> bool {
     // A journal that could not end a transaction refuses to unmount cleanly: mounting again recovers.
     let unmounted = mounted.fs.unmount();
     if unmounted.is_err() {
-        mounted.design.recover(&Storage::from(&mounted.region)).expect("recovery");
+        mounted.design.format().recover(&Storage::from(&mounted.region)).expect("recovery");
     }
     mounted.check();
     let fs = mounted.design.mount(&Storage::from(&mounted.region), &mounted.options).expect("mount again");

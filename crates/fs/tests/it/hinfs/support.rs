@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fs::{FsType, Options};
+use design::{Design, Options};
 use media::Storage;
 use media::nvmm::Region;
 use media::nvmm::hinfs::{Hinfs, Round};
@@ -56,7 +56,7 @@ pub(crate) fn virtually<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T +
 
 /// An image and the design that is mounted on it.
 pub(crate) struct Mounted {
-    pub(crate) design: &'static dyn FsType,
+    pub(crate) design: &'static dyn Design,
     pub(crate) region: Arc<Region>,
     pub(crate) options: Options,
     pub(crate) fs: Arc<dyn FileSystem>,
@@ -77,7 +77,7 @@ impl Mounted {
     pub(crate) fn new(name: &str, region: Arc<Region>, given: &[(&str, &str)]) -> Self {
         let design = fs::by_name(name).expect("a design");
         let options = harness::options(design, given);
-        design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+        design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
         let fs = design.mount(&Storage::from(&region), &options).expect("mount");
         Self { design, region, options, fs }
     }
@@ -151,7 +151,7 @@ impl Mounted {
     }
 
     pub(crate) fn check(&self) {
-        let report = self.design.fsck(&Storage::from(&self.region));
+        let report = self.design.format().fsck(&Storage::from(&self.region));
         assert_eq!(report.violations, [], "{}", self.design.name());
         assert!(!report.checked.is_empty(), "fsck checked nothing: {:?}", report.notes);
     }

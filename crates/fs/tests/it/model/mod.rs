@@ -8,10 +8,10 @@ use crate::shared::harness;
 use std::sync::Arc;
 
 use crate::shared::harness::{checking, small, small_with, virtually, with_options};
-use check::design::{fsck, region};
+use check::configured::{fsck, region};
 use check::kernel::HostDir;
 use check::lockstep::{Prepare, Round, run_many};
-use check::{Design, Limits, NEW, difference, observe};
+use check::{Configured, Limits, NEW, difference, observe};
 use media::fault::{Fault, Target};
 use rand::RngExt;
 use sim::{Bytes, Seed, TaskSpec};
@@ -27,10 +27,10 @@ const ROOMY: Bytes = Bytes::mib(8);
 const SCARCE: Bytes = Bytes::kib(256);
 
 /// A design, small, on regions of both sizes, then in each other way in which it is mounted or made.
-fn configurations(name: &str) -> Vec<(Arc<dyn Design>, Bytes)> {
+fn configurations(name: &str) -> Vec<(Arc<Configured>, Bytes)> {
     let (design, checking) = (small(name), checking(name));
     let beside =
-        |design: &dyn Design, room: Bytes| Bytes((design.min_size().0 + room.0).next_multiple_of(4096));
+        |design: &Configured, room: Bytes| Bytes((design.min_size().0 + room.0).next_multiple_of(4096));
     let scarce = (Arc::clone(&design), beside(&*design, SCARCE));
     let roomy = (Arc::clone(&design), beside(&*design, ROOMY));
     let variants = checking.variants.iter().map(|more| (small_with(name, more), ROOMY));
@@ -241,7 +241,7 @@ fn many_tasks_leave_one_consistent_tree() {
                 tasks.into_iter().for_each(sim::JoinHandle::join);
                 let before = observe(&*fs)?;
                 fs.unmount().map_err(|errno| errno.name().to_owned())?;
-                fsck(&*design, &region)?;
+                fsck(&design, &region)?;
                 let fs = design.mount(&region)?;
                 let after = observe(&*fs)?;
                 fs.unmount().map_err(|errno| errno.name().to_owned())?;

@@ -6,8 +6,8 @@ mod repairs;
 use std::sync::Arc;
 
 use crate::shared::harness::{small, subject, virtually, with_options};
+use check::configured::{fsck, region};
 use check::crash::{Effort, Watch, explore_many, programs};
-use check::design::{fsck, region};
 use check::{NEW, difference, observe};
 use sim::Bytes;
 use sim::ledger::Snapshot;
@@ -52,11 +52,11 @@ fn a_full_image_is_clean_after_its_unmount_and_has_all_of_its_files_after_the_ne
         let mut word = [0; 8];
         region.peek(2 * 4096, &mut word).expect("the clean word");
         assert_eq!(u64::from_le_bytes(word), 1, "nothing could be saved");
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
         let fs = design.mount(&region).expect("mount");
         assert_eq!(difference(&observe(&*fs).expect("a tree"), &before), None);
         fs.unmount().expect("unmount");
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
     });
 }
 
@@ -81,7 +81,7 @@ fn a_full_image_whose_modes_were_changed_until_nothing_was_left_can_be_emptied()
         // The first, which has all the data, last.
         names.iter().rev().for_each(|name| fs.unlink(fs.root(), name).expect("unlink"));
         fs.unmount().expect("unmount");
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
     });
 }
 
@@ -104,14 +104,14 @@ fn an_image_of_version_1_shows_what_it_held_and_becomes_one_of_version_2() {
             let sum = crc32c::crc32c(&[&bytes[..12], &bytes[16..]].concat());
             region.store_u32(superblock + 12, sum).expect("a store");
         }
-        fsck(&*design, &region).expect("fsck of version 1");
+        fsck(&design, &region).expect("fsck of version 1");
         let fs = design.mount(&region).expect("mount of version 1");
         assert_eq!(difference(&observe(&*fs).expect("a tree"), &before), None);
         fs.setxattr(file, b"user.large", &vec![2; 1 << 16], XattrMode::Set).expect("set");
         let after = observe(&*fs).expect("a tree");
         fs.unmount().expect("unmount");
         assert_eq!([0, 4096].map(|at| region.load_u32(at + VERSION)), [Ok(2), Ok(2)]);
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
         let fs = design.mount(&region).expect("mount");
         assert_eq!(difference(&observe(&*fs).expect("a tree"), &after), None);
         fs.unmount().expect("unmount");
@@ -147,7 +147,7 @@ fn a_file_is_as_it_was_after_so_many_others_were_used_that_it_was_unloaded() {
     assert_eq!(fs.getattr(file).expect("stat"), before[0]);
     fs.release(removed);
     fs.unmount().expect("unmount");
-    fsck(&*design, &region).expect("fsck");
+    fsck(&design, &region).expect("fsck");
 }
 
 /// What the table in the header of `nova/mod.rs` says.
@@ -339,7 +339,7 @@ fn cleaning_keeps_logs_short_and_changes_nothing() {
         assert_eq!(difference(&after, &before), None);
         assert_eq!(times(&*crashed), changed);
         crashed.unmount().expect("unmount");
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
         let again = design.mount(&region).expect("mount");
         assert_eq!(difference(&observe(&*again).expect("a tree"), &before), None);
         again.unmount().expect("unmount");
@@ -374,7 +374,7 @@ fn shards_are_shared_by_more_cores() {
         tasks.into_iter().for_each(sim::JoinHandle::join);
         let before = observe(&*fs)?;
         fs.unmount().map_err(|errno| errno.name().to_owned())?;
-        fsck(&*design, &region)?;
+        fsck(&design, &region)?;
         let fs = design.mount(&region)?;
         let after = observe(&*fs)?;
         fs.unmount().map_err(|errno| errno.name().to_owned())?;
@@ -420,7 +420,7 @@ fn a_cached_read_is_never_stale() {
         readers.into_iter().for_each(sim::JoinHandle::join);
         let counters = fs.counters();
         fs.unmount().expect("unmount");
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
         counters
     });
     println!("{hits:?}");
@@ -444,7 +444,7 @@ fn with_cache<T: Send + 'static>(
         let outcome = body(&*fs);
         let counters = fs.counters();
         fs.unmount().expect("unmount");
-        fsck(&*design, &region).expect("fsck");
+        fsck(&design, &region).expect("fsck");
         (outcome, counters)
     })
 }

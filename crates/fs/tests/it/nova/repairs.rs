@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use check::{File, NEW, Op, Pattern, Runner, Tree, observe};
-use fs::FsType;
+use design::Design;
 use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
@@ -20,7 +20,7 @@ const HEAD: u64 = 64;
 const TAIL: u64 = 72;
 const ROOT: u64 = 1;
 
-fn nova() -> &'static dyn FsType {
+fn nova() -> &'static dyn Design {
     fs::by_name("nova").expect("nova is a design")
 }
 
@@ -33,7 +33,7 @@ fn mount(region: &Arc<Region>) -> Arc<dyn FileSystem> {
 fn image() -> Arc<Region> {
     let region = harness::region(Bytes::mib(1));
     let options = harness::options(nova(), &[("shards", "1")]);
-    nova().mkfs(&Storage::from(&region), &options).expect("mkfs");
+    nova().format().mkfs(&Storage::from(&region), &options).expect("mkfs");
     let mut runner = Runner::new(mount(&region));
     let write =
         |path: &str, offset, len| Op::Write(File::At(path.into()), Some(offset), Pattern { len, tag: 1 });
@@ -195,20 +195,20 @@ fn repair_makes_each_planted_fault_right_and_keeps_the_rest() {
         virtually(1, move || {
             let region = image();
             let storage = Storage::from(&region);
-            assert_eq!(nova().fsck(&storage).violations, []);
+            assert_eq!(nova().format().fsck(&storage).violations, []);
             plant(&region);
-            let found = nova().fsck(&storage).violations;
+            let found = nova().format().fsck(&storage).violations;
             assert!(found.iter().any(|found| found.predicate == *predicate), "{what}: {found:?}");
-            let done = nova().repair(&storage).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let done = nova().format().repair(&storage).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(!done.is_empty(), "{what}");
-            assert_eq!(nova().fsck(&storage).violations, [], "{what}: {done:?}");
-            assert_eq!(nova().repair(&storage).expect("again"), Vec::<String>::new(), "{what}");
+            assert_eq!(nova().format().fsck(&storage).violations, [], "{what}: {done:?}");
+            assert_eq!(nova().format().repair(&storage).expect("again"), Vec::<String>::new(), "{what}");
             let tree = tree(&region);
             assert_eq!(*tree["other"].content, Pattern { len: 300, tag: 1 }.bytes(0), "{what}: {done:?}");
             let file =
                 tree.iter().find(|(path, _)| path.starts_with("file") || path.starts_with("lost+found/#"));
             assert!(file.is_some(), "{what}: {:?}", tree.keys());
-            assert_eq!(nova().fsck(&storage).violations, [], "mounted after: {what}");
+            assert_eq!(nova().format().fsck(&storage).violations, [], "mounted after: {what}");
         });
     }
 }
@@ -223,8 +223,8 @@ fn a_damaged_entry_before_the_last_is_named_and_left() {
         let entry = load(&region, at + HEAD);
         flip(&region, entry + 20);
         let tail = load(&region, at + TAIL);
-        assert_eq!(nova().repair(&storage).expect("repair"), Vec::<String>::new());
-        let left = nova().fsck(&storage).violations;
+        assert_eq!(nova().format().repair(&storage).expect("repair"), Vec::<String>::new());
+        let left = nova().format().fsck(&storage).violations;
         let named = format!("inode {number}: log at {entry}");
         assert!(left.iter().any(|left| left.what.contains(&named)), "{left:?}");
         assert_eq!(load(&region, at + TAIL), tail, "nothing was given up");
@@ -245,11 +245,11 @@ fn an_image_that_no_mount_recovers_is_repaired() {
         let (at, _) = inode(&region, "file");
         region.store(0, &bytes).expect("a store");
         flip(&region, load(&region, at + TAIL) - 20);
-        assert!(nova().recover(&storage).is_err());
-        assert!(!nova().repair(&storage).expect("repair").is_empty());
-        assert_eq!(nova().fsck(&storage).violations, []);
+        assert!(nova().format().recover(&storage).is_err());
+        assert!(!nova().format().repair(&storage).expect("repair").is_empty());
+        assert_eq!(nova().format().fsck(&storage).violations, []);
         let tree = tree(&region);
         assert!(tree.contains_key("new") && tree.contains_key("file"), "{:?}", tree.keys());
-        assert_eq!(nova().fsck(&storage).violations, []);
+        assert_eq!(nova().format().fsck(&storage).violations, []);
     });
 }

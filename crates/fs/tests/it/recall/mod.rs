@@ -12,7 +12,8 @@ use crate::shared::harness::{mounts, mutant, small};
 use check::Limits;
 use check::crash::programs::{self, Program};
 use check::recall::{Seeded, find, find_all};
-use fs::{FILE_SYSTEMS, Mutant};
+use design::Mutant;
+use fs::FILE_SYSTEMS;
 
 const SEED: u64 = 20_261_123;
 

@@ -3,22 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use check::Design;
+use check::Configured;
+use check::configured::usual_size;
+pub(crate) use check::configured::{region, virtually};
 use check::crash::Subject;
-use check::design::usual_size;
-pub(crate) use check::design::{region, virtually};
-use fs::{Checking, FILE_SYSTEMS, FsType, Mutant, Needs, Options};
-use media::Storage;
-use media::nvmm::Region;
+use design::{Checking, Design, Mutant, Needs, Options};
+use fs::FILE_SYSTEMS;
 use media::recorder::Mode;
-use sim::Bytes;
-use vfs::{FileSystem, Promises};
+use vfs::Promises;
 
 /// Options by name and value.
 pub(crate) type Given<'a> = &'a [(&'a str, &'a str)];
 
 /// The design's options with these values.
-pub(crate) fn options(design: &dyn FsType, given: &[(&str, &str)]) -> Options {
+pub(crate) fn options(design: &dyn Design, given: &[(&str, &str)]) -> Options {
     let given: BTreeMap<_, _> =
         given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Options::resolve(design.name(), design.options(), &given).expect("options of the test are valid")
@@ -35,24 +33,24 @@ fn small_and<'a>(name: &str, more: Given<'a>) -> Vec<(&'a str, &'a str)> {
 }
 
 /// The design called `name`, small.
-pub(crate) fn small(name: &str) -> Arc<dyn Design> {
+pub(crate) fn small(name: &str) -> Arc<Configured> {
     small_with(name, &[])
 }
 
 /// The same with these options as well.
-pub(crate) fn small_with(name: &str, more: Given<'_>) -> Arc<dyn Design> {
+pub(crate) fn small_with(name: &str, more: Given<'_>) -> Arc<Configured> {
     with_options(name, &small_and(name, more))
 }
 
 /// The design called `name` as small as tasks that work at once want it.
-pub(crate) fn tiny(name: &str) -> Arc<dyn Design> {
+pub(crate) fn tiny(name: &str) -> Arc<Configured> {
     with_options(name, checking(name).tiny)
 }
 
 /// Whether the design called `name` is made on memory.
 pub(crate) fn is_in_memory(name: &str) -> bool {
     let design = fs::by_name(name).expect("a design");
-    design.needs(&options(design, design.checking().small)) == Needs::Memory
+    design.format().needs(&options(design, design.checking().small)) == Needs::Memory
 }
 
 /// The names of all designs of the table.
@@ -63,7 +61,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// The design called `name`, small and with these options, on memory that keeps its caches in a power loss no more than ADR does.
 pub(crate) fn subject(name: &str, more: Given<'_>) -> Subject {
     let design = small_with(name, more);
-    let size = usual_size(&*design);
+    let size = usual_size(&design);
     Subject { design, size, promises: promises(name, &small_and(name, more)), mode: Mode::Adr }
 }
 
@@ -83,18 +81,11 @@ pub(crate) fn subjects() -> Vec<Subject> {
     names().flat_map(|name| mounts(name, None)).collect()
 }
 
-/// A design with options.
-pub(crate) struct WithOptions {
-    pub design: &'static dyn FsType,
-    pub options: Options,
-    arguments: String,
-}
-
 /// The design called `name` with these options.
-pub(crate) fn with_options(name: &str, given: &[(&str, &str)]) -> Arc<dyn Design> {
+pub(crate) fn with_options(name: &str, given: &[(&str, &str)]) -> Arc<Configured> {
     let design = fs::by_name(name).expect("a design");
     let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
-    Arc::new(WithOptions { design, options: options(design, given), arguments: arguments.join(" ") })
+    Arc::new(Configured::new(design, options(design, given), arguments.join(" ")))
 }
 
 /// What a design promises with these options.
@@ -110,58 +101,8 @@ pub(crate) fn mutant(design: &str, name: &str) -> Mutant {
 }
 
 /// The design with a seeded bug.
-pub(crate) fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<dyn Design> {
+pub(crate) fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<Configured> {
     let design = fs::by_name(name).expect("a design");
     let options = options(design, given).with_mutant(mutant);
-    Arc::new(WithOptions { design, options, arguments: mutant.name().to_owned() })
-}
-
-impl WithOptions {
-    fn storage(&self, region: &Arc<Region>) -> Storage {
-        self.design.needs(&self.options).on(region)
-    }
-}
-
-impl Design for WithOptions {
-    fn name(&self) -> &str {
-        self.design.name()
-    }
-
-    fn arguments(&self) -> String {
-        self.arguments.clone()
-    }
-
-    fn min_size(&self) -> Bytes {
-        self.design.needs(&self.options).least(self.design.min_size(&self.options))
-    }
-
-    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.mkfs(&self.storage(region), &self.options).map_err(|error| error.to_string())
-    }
-
-    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.mount(&self.storage(region), &self.options).map_err(|error| error.to_string())
-    }
-
-    fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.recover(&self.storage(region)).map(drop).map_err(|error| error.to_string())
-    }
-
-    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        let report = self.design.fsck(&self.storage(region));
-        if report.violations.is_empty() && report.checked.is_empty() {
-            return vec![format!("nothing could be checked: {:?}", report.notes)];
-        }
-        report.violations.iter().map(ToString::to_string).collect()
-    }
-
-    fn dump_parts(&self) -> Vec<String> {
-        self.design.dump_parts().iter().map(|(part, _)| (*part).to_owned()).collect()
-    }
-
-    fn dump(&self, region: &Arc<Region>, part: &str) -> Result<String, String> {
-        let mut text = Vec::new();
-        self.design.dump(&self.storage(region), part, &mut text).map_err(|error| error.to_string())?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
-    }
+    Arc::new(Configured::new(design, options, mutant.name().to_owned()))
 }

@@ -121,7 +121,7 @@ impl CrashCheck {
             (false, None) => format!(" --depth {}", self.depth),
         };
         let canary = self.drop_fence.map_or(String::new(), |nth| format!(" --drop-fence {nth}"));
-        let arguments = if arguments.is_empty() { arguments } else { format!(" {arguments}") };
+        let arguments = if arguments.is_empty() { String::new() } else { format!(" {arguments}") };
         format!("weir check crash --fs {name}{arguments}{depth}{canary} {again}")
     }
 
@@ -155,9 +155,8 @@ impl CrashCheck {
             let counts = [tally.points, tally.images, tally.distinct_images, tally.distinct_states];
             let more = [tally.nested_images, tally.violations.len()];
             let counts = counts.into_iter().chain(more).map(|count| count.to_string());
-            let row = [subject(&*one.subject.design), tried(tally.programs, one.programs)]
-                .into_iter()
-                .chain(counts);
+            let row =
+                [subject(&one.subject.design), tried(tally.programs, one.programs)].into_iter().chain(counts);
             table.rows.push(row.chain([number(tally.images_per_core_second())]).collect());
             if tally.without_space > 0 {
                 let (name, count) = (one.subject.design.name(), tally.without_space);
@@ -189,7 +188,7 @@ impl CrashCheck {
         let tally = &crashed.tally;
         Entry {
             check: self.check(),
-            subject: subject(&*crashed.subject.design),
+            subject: subject(&crashed.subject.design),
             unit: "distinct images".to_owned(),
             count: (tally.distinct_images + tally.nested_images) as u64,
             failures: tally.violations.len() as u64,

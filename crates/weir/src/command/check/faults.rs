@@ -71,7 +71,7 @@ impl FaultsCheck {
 
     /// The command that shows a violation again.
     fn again(&self, failed: &Failed, program: &str) -> String {
-        let (of, again) = (subject(&*failed.subject.design), self.chosen.again(&self.shared, program));
+        let (of, again) = (subject(&failed.subject.design), self.chosen.again(&self.shared, program));
         let canary = if self.canary { " --canary" } else { "" };
         format!("weir check faults --fs {of}{canary} {again}")
     }
@@ -90,7 +90,7 @@ impl FaultsCheck {
         }
         let mut told = String::new();
         for one in failed {
-            let (tally, name) = (&one.tally, subject(&*one.subject.design));
+            let (tally, name) = (&one.tally, subject(&one.subject.design));
             let count = |count: Option<&usize>| count.copied().unwrap_or(0);
             let kinds = Kind::ALL.iter().map(|kind| count(tally.injected.get(kind)));
             let counts = [tally.failures()].into_iter().chain(kinds).map(|count| count.to_string());
@@ -116,7 +116,7 @@ impl FaultsCheck {
         let tally = &failed.tally;
         Entry {
             check: "faults".to_owned(),
-            subject: subject(&*failed.subject.design),
+            subject: subject(&failed.subject.design),
             unit: "failures".to_owned(),
             count: tally.failures() as u64,
             failures: tally.violations.len() as u64,

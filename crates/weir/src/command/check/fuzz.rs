@@ -80,10 +80,10 @@ impl FuzzCheck {
         });
         let designs = self.shared.designs(Size::Small)?.into_iter();
         let fuzzed = designs.map(|design| {
-            let (began, name) = (Instant::now(), subject(&*design));
+            let (began, name) = (Instant::now(), subject(&design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();
             let design = match fault {
-                Some(fault) => flawed(design, fault),
+                Some(fault) => flawed(&design, fault),
                 None => design,
             };
             let fuzzer = Fuzzer::new(&design, self.shared.seed);

@@ -28,11 +28,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use check::configured::{maps_files, usual_size};
 use check::crash::{Subject, programs};
-use check::design::{maps_files, usual_size};
-use check::{Design, Limits};
+use check::{Configured, Limits};
 use clap::{Args, Subcommand};
-use fs::Mutant;
+use design::Mutant;
 use media::recorder::Mode;
 use sim::{Bytes, KIB};
 
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// The designs, made small.
-    fn designs(&self, size: Size) -> Result<Vec<Arc<dyn Design>>, Failure> {
+    fn designs(&self, size: Size) -> Result<Vec<Arc<Configured>>, Failure> {
         let given: BTreeMap<String, String> = options(&self.options)?;
         self.fs.iter().map(|name| checked(name, &given, size)).collect()
     }
@@ -157,8 +157,8 @@ fn subjects_of(
             Some(mutant) => seeded(name, given, mutant)?,
             None => checked(name, given, Size::Small)?,
         };
-        let size = if size == chosen::REGION { size.max(usual_size(&*design)) } else { size };
-        check_size(&*design, size)?;
+        let size = if size == chosen::REGION { size.max(usual_size(&design)) } else { size };
+        check_size(&design, size)?;
         Ok(Subject { design, size, promises: promises(name, given)?, mode: Mode::Adr })
     };
     mounts(name, given)?.iter().map(subject).collect()
@@ -189,7 +189,7 @@ fn keep_panics_of_runs_quiet() {
 }
 
 /// A design with its options, as tables and the ledger name it.
-fn subject(design: &dyn Design) -> String {
+fn subject(design: &Configured) -> String {
     format!("{} {}", design.name(), design.arguments()).trim_end().to_owned()
 }
 
@@ -204,7 +204,7 @@ fn written(size: Bytes) -> String {
 }
 
 /// Refuses a design that maps no files: its programs would store nothing.
-fn refuse_without_maps(design: &Arc<dyn Design>, size: Bytes) -> Result<(), Failure> {
+fn refuse_without_maps(design: &Arc<Configured>, size: Bytes) -> Result<(), Failure> {
     let name = design.name();
     if maps_files(design, size).map_err(|what| Failure::new(Exit::Run, format!("{name}: {what}")))? {
         return Ok(());
@@ -212,7 +212,7 @@ fn refuse_without_maps(design: &Arc<dyn Design>, size: Bytes) -> Result<(), Fail
     Err(Failure::usage(format!("{name} maps no files: leave it out of --fs, or leave out --mapped")))
 }
 
-fn check_size(design: &dyn Design, size: Bytes) -> Result<(), Failure> {
+fn check_size(design: &Configured, size: Bytes) -> Result<(), Failure> {
     let (name, needed) = (design.name(), design.min_size());
     if size >= needed {
         return Ok(());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use check::Design;
+use check::Configured;
 use check::kernel::HostDir;
 use check::lockstep::{Failed, Prepare, Round, Seen, run_many};
 use clap::Args;
@@ -55,7 +55,7 @@ pub(super) struct ModelCheck {
 
 /// What came of one design.
 struct Compared {
-    design: Arc<dyn Design>,
+    design: Arc<Configured>,
     seen: Seen,
     failed: Option<Failed>,
     took: Duration,
@@ -69,7 +69,7 @@ impl ModelCheck {
         };
         let designs = self.shared.designs(Size::Small)?;
         for design in &designs {
-            check_size(&**design, self.size.unwrap_or(ROUND_SIZE))?;
+            check_size(design, self.size.unwrap_or(ROUND_SIZE))?;
             if self.mapped {
                 refuse_without_maps(design, self.size.unwrap_or(ROUND_SIZE))?;
             }
@@ -93,7 +93,7 @@ impl ModelCheck {
         Err(Failure::new(Exit::Check, format!("{}: not as the model says", names.join(", "))))
     }
 
-    fn compare(&self, design: Arc<dyn Design>, host: Option<&HostDir>, output: &Output) -> Compared {
+    fn compare(&self, design: Arc<Configured>, host: Option<&HostDir>, output: &Output) -> Compared {
         let (began, rounds) = (Instant::now(), self.ops.div_ceil(ROUND_OPS));
         let counter = Counter::new(output, design.name(), rounds);
         let prepare = self.fail_store.map(|nth| -> Prepare {
@@ -107,7 +107,7 @@ impl ModelCheck {
         Compared { design, seen, failed, took: began.elapsed() }
     }
 
-    fn round(&self, design: &Arc<dyn Design>, number: u64) -> Round {
+    fn round(&self, design: &Arc<Configured>, number: u64) -> Round {
         let tight = Bytes((design.min_size().0 + TIGHT).next_multiple_of(4 * KIB));
         let size = self.size.unwrap_or(if number.is_multiple_of(2) { ROUND_SIZE } else { tight });
         let ops = ROUND_OPS.min(self.ops - number * ROUND_OPS) as usize;
@@ -132,8 +132,10 @@ impl ModelCheck {
         let host = self.host.as_ref().map(|path| format!("--host {}", path.display()));
         let mapped = self.mapped.then(|| "--mapped".to_owned());
         let canary = self.fail_store.map(|nth| format!("--fail-store {nth}"));
-        for more in
-            [Some(arguments), host, mapped, canary].into_iter().flatten().filter(|more| !more.is_empty())
+        for more in [Some(arguments.to_owned()), host, mapped, canary]
+            .into_iter()
+            .flatten()
+            .filter(|more| !more.is_empty())
         {
             let _ = write!(command, " {more}");
         }
@@ -169,7 +171,7 @@ impl ModelCheck {
         let seed = self.shared.seed;
         let entry = |check: &str, count: usize| Entry {
             check: check.to_owned(),
-            subject: subject(&*compared.design),
+            subject: subject(&compared.design),
             unit: "operations".to_owned(),
             count: count as u64,
             failures: u64::from(compared.failed.is_some()),

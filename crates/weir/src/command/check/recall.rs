@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use check::crash::programs::{self, Program};
 use check::recall::{Counts, Forgotten, Found, LeaveOut, Seeded, find_all, forgotten};
 use clap::Args;
-use fs::Mutant;
+use design::Mutant;
 use media::fault::Target;
 use report::table::Table;
 use serde_json::{Value, json};
@@ -246,7 +246,7 @@ impl RecallCheck {
     fn names(&self) -> Result<Vec<&'static str>, Failure> {
         let mut names = Vec::new();
         for name in &self.shared.fs {
-            names.extend(lab::plan::matrix::design(name)?.mutants().iter().map(fs::Mutant::name));
+            names.extend(lab::plan::matrix::design(name)?.mutants().iter().map(design::Mutant::name));
             names.extend([Target::Flush, Target::Fence].map(class));
         }
         Ok(names)

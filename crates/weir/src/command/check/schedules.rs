@@ -76,9 +76,9 @@ impl SchedulesCheck {
         }
         let designs = self.shared.designs(Size::Tiny)?;
         let explored = designs.into_iter().map(|design| {
-            let (began, name) = (Instant::now(), subject(&*design));
+            let (began, name) = (Instant::now(), subject(&design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();
-            let design = if self.torn_append { flawed(design, Flaw::TornAppend) } else { design };
+            let design = if self.torn_append { flawed(&design, Flaw::TornAppend) } else { design };
             let counter = Counter::new(output, &name, self.turns(scenarios.len()));
             let effort = self.effort(began);
             let tallies = schedules::explore(&design, &scenarios, &effort, &|| counter.one_more());

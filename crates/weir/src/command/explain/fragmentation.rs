@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use fs::Options;
+use design::Options;
 use lab::MachinePreset;
 use lab::flash::file::{self, Piece, Predicted, Took};
 use lab::flash::host::HostCost;

@@ -25,7 +25,7 @@ mod words;
 use std::path::PathBuf;
 
 use clap::Args;
-use fs::FsType;
+use design::Design;
 use media::nvmm::Access;
 use sim::Bytes;
 
@@ -119,7 +119,7 @@ impl Mount {
     }
 
     /// The design that is named, or the one that the pool was made for.
-    fn design(&self) -> Result<&'static dyn FsType, Failure> {
+    fn design(&self) -> Result<&'static dyn Design, Failure> {
         if self.design != AUTO {
             return Ok(lab::plan::matrix::design(&self.design)?);
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fs::{FsType, Options};
+use design::{Design, Options, Phase};
 use fuse::{Backing, MountError, MountFlags, Server};
 use media::Storage;
 use media::nvmm::Access;
@@ -33,7 +33,7 @@ use crate::{leaving, mounted, pool_file};
 /// Everything that a mount needs, checked as far as it can be without opening the pool.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    pub(super) design: &'static dyn FsType,
+    pub(super) design: &'static dyn Design,
     options: Options,
     words: Words,
     source: Source,
@@ -61,7 +61,7 @@ const THREADS_LEAST: usize = 4;
 const POLL: Duration = Duration::from_micros(50);
 
 impl Job {
-    pub(super) fn new(mount: &Mount, design: &'static dyn FsType, words: &Words) -> Result<Self, Failure> {
+    pub(super) fn new(mount: &Mount, design: &'static dyn Design, words: &Words) -> Result<Self, Failure> {
         let options = Options::resolve(design.name(), design.options(), &words.design)
             .map_err(|error| Failure::usage(format!("-o: {error}")))?;
         let medium = Medium::parse(mount.medium.as_deref().unwrap_or("dram"))?;
@@ -203,7 +203,7 @@ impl Job {
 
     /// Names the options that have no effect on a pool that exists.
     fn note_unused(&self, output: &Output) {
-        let specs = self.design.options().iter().filter(|spec| spec.help.starts_with("mkfs:"));
+        let specs = self.design.options().iter().filter(|spec| spec.when == Phase::Mkfs);
         for spec in specs.filter(|spec| self.words.design.contains_key(spec.name)) {
             let pool = &self.source;
             output.note(&format!(
@@ -245,7 +245,7 @@ impl Job {
         }
     }
 
-    fn unusable(&self, error: fs::FsError) -> Failure {
+    fn unusable(&self, error: design::FsError) -> Failure {
         match self.source.path() {
             Some(pool) => image::unusable(pool, error),
             None => Failure::from(error),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fs::{FsType, MountWord};
+use design::{Design, MountWord};
 use fuse::{Cache, FLAG_WORDS, MountFlags};
 use vfs::AccessTimes;
 
@@ -121,7 +121,7 @@ impl Default for Words {
 impl Words {
     /// Reads the lists for a mount of `design`; without one, what may be an option of a design is passed over. Of two words that
     /// contradict each other the later one holds.
-    pub(super) fn parse(lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
+    pub(super) fn parse(lists: &[String], design: Option<&dyn Design>) -> Result<Self, Failure> {
         Self::default().changed(lists, design)
     }
 
@@ -130,7 +130,7 @@ impl Words {
     pub(super) fn of_remount(
         present: &str,
         lists: &[String],
-        design: Option<&dyn FsType>,
+        design: Option<&dyn Design>,
     ) -> Result<Self, Failure> {
         // What that list says nothing of.
         let times = Some(AccessTimes::Strict);
@@ -138,7 +138,7 @@ impl Words {
         unsaid.changed(&[present.to_owned()], None)?.changed(lists, design)
     }
 
-    fn changed(self, lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
+    fn changed(self, lists: &[String], design: Option<&dyn Design>) -> Result<Self, Failure> {
         let mut words = Self { design: BTreeMap::new(), ..self };
         let given: Vec<_> =
             lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
@@ -169,7 +169,7 @@ impl Words {
         }
     }
 
-    fn take(&mut self, word: &str, design: Option<&dyn FsType>) -> Result<(), Failure> {
+    fn take(&mut self, word: &str, design: Option<&dyn Design>) -> Result<(), Failure> {
         if let Some((set, _, flag)) = FLAG_WORDS.iter().find(|(set, clear, _)| *set == word || *clear == word)
         {
             self.flags.set(*flag, *set == word);
@@ -192,7 +192,7 @@ impl Words {
         Ok(())
     }
 
-    fn take_pair(&mut self, word: &str, design: Option<&dyn FsType>) -> Result<(), Failure> {
+    fn take_pair(&mut self, word: &str, design: Option<&dyn Design>) -> Result<(), Failure> {
         match word.split_once('=') {
             Some(("threads", number)) => {
                 let threads = number.parse().ok().filter(|threads| (1..=256).contains(threads));
@@ -226,7 +226,7 @@ impl Words {
         &mut self,
         word: &str,
         (key, value): (&str, Option<&str>),
-        design: Option<&dyn FsType>,
+        design: Option<&dyn Design>,
     ) -> Result<(), Failure> {
         let meant = design.map_or(MountWord::Unknown, |design| design.mount_word(key, value));
         let (key, value) = match meant {
@@ -240,7 +240,7 @@ impl Words {
     }
 }
 
-fn unknown_word(key: &str, design: &dyn FsType) -> String {
+fn unknown_word(key: &str, design: &dyn Design) -> String {
     let flags = FLAG_WORDS.iter().flat_map(|(set, clear, _)| [*set, *clear]);
     let known = OWN.iter().map(|word| word.trim_end_matches("=N").trim_end_matches("=NAME"));
     let known: Vec<_> = flags.chain(known).chain(design.options().iter().map(|option| option.name)).collect();

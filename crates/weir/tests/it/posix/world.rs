@@ -174,14 +174,14 @@ impl InProcess {
             let design_type = fs::by_name(design).expect("a design");
             let given = [("buffer", "4MiB")].into_iter().filter(|_| design.starts_with("hinfs"));
             let given = given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            let options = fs::Options::resolve(design, design_type.options(), &given).expect("options");
+            let options = design::Options::resolve(design, design_type.options(), &given).expect("options");
             let region = Arc::new(Region::anonymous(Bytes::mib(64), Box::new(Null)).expect("memory"));
-            design_type.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            design_type.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
             let mounted = design_type.mount(&Storage::from(&region), &options).expect("mount");
             let mount = Mount::new(mounted, MountOptions::default()).expect("a root");
             body(&Self { design, mount: Arc::clone(&mount) });
             mount.unmount().expect("unmount");
-            let report = design_type.fsck(&Storage::from(&region));
+            let report = design_type.format().fsck(&Storage::from(&region));
             assert_eq!(report.violations, [], "{design}");
         });
         outcome.unwrap_or_else(|error| panic!("{error}"));

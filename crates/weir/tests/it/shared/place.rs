@@ -16,7 +16,7 @@ pub(crate) fn designs() -> impl Iterator<Item = &'static str> {
 /// What a design promises of a crash.
 pub(crate) fn promises(name: &str) -> vfs::Promises {
     let design = ::fs::by_name(name).expect("a design");
-    design.promises(&::fs::Options::defaults(design.options()))
+    design.promises(&design::Options::defaults(design.options()))
 }
 
 pub(crate) fn weir() -> Command {

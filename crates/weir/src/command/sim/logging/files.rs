@@ -135,16 +135,16 @@ fn record(name: &str) -> Result<(Trace, Trace), Failure> {
     let refused = format!("--fs {name}");
     let design = checked(name, &BTreeMap::new(), Size::Small)?;
     let kind = lab::plan::matrix::design(name)?;
-    if kind.needs(&fs::Options::defaults(kind.options())) != fs::Needs::Memory {
+    if kind.format().needs(&design::Options::defaults(kind.options())) != design::Needs::Memory {
         return Err(Failure::usage(format!(
             "--fs {name}: this design is not only in memory; give pmfs, hinfs, nova or rcache"
         )));
     }
-    let region: Arc<Region> = check::design::region(REGION.max(design.min_size()));
+    let region: Arc<Region> = check::configured::region(REGION.max(design.min_size()));
     let failed = told.clone();
     let body = move || {
         design.mkfs(&region).map_err(&failed)?;
-        let journal = kind.journal(&media::Storage::from(&region));
+        let journal = kind.format().journal(&media::Storage::from(&region));
         let journal = journal.map_err(|error| Failure::usage(format!("{refused}: {error}")))?;
         let fs = design.mount(&region).map_err(&failed)?;
         let listener = Arc::new(Listener { journal, heard: Mutex::default() });
@@ -154,7 +154,7 @@ fn record(name: &str) -> Result<(Trace, Trace), Failure> {
         done.and_then(|()| fs.unmount()).map_err(|errno| failed(errno.name().to_owned()))?;
         Ok::<Heard, Failure>(std::mem::take(&mut *listener.heard.lock().expect("no listener panics")))
     };
-    let heard = check::design::try_virtually(1, body).map_err(told)??;
+    let heard = check::configured::try_virtually(1, body).map_err(told)??;
     Ok((heard.own.finish()?, heard.hardware.finish()?))
 }
 

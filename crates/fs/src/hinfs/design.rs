@@ -1,9 +1,8 @@
 //! HiNFS and its variants in the table of designs.
 
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
+use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, OptionSpec, Options, Phase};
 use media::Storage;
 use media::nvmm::Region;
 use sim::{Bytes, LockClass, Nanos, PAGE_BYTES};
@@ -12,42 +11,40 @@ use vfs::{Durability, FileSystem, Promises, SyncScope};
 use super::benefit::Benefit;
 use super::pool::Pool;
 use super::{HiNfs, Settings, mutant};
-use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
-use crate::mutant::Mutant;
-use crate::options::{OptionKind, OptionSpec, Options};
-use crate::pmfs::fs_type::JOURNAL_USUAL;
+use crate::pmfs::design::{OPTIONS as PMFS_OPTIONS, PROMISES as PMFS_PROMISES};
+use crate::pmfs::format::{JOURNAL_USUAL, PmfsFormat};
 use crate::pmfs::vfs::Mounted;
 use crate::pmfs::{self, Volume};
 
 /// HiNFS, or one of the variants that its authors compare it with.
-pub(crate) struct HinfsType {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
+pub(crate) struct HinfsDesign {
+    format: PmfsFormat,
+    summary: &'static str,
     /// Cacheline-level fetch and write-back.
-    pub(crate) by_line: bool,
+    by_line: bool,
     /// The eager-persistent write checker.
-    pub(crate) checker: bool,
+    checker: bool,
 }
 
 /// HiNFS, complete.
-pub(crate) static HINFS: HinfsType = HinfsType {
-    name: "hinfs",
+pub(crate) static HINFS: HinfsDesign = HinfsDesign {
+    format: PmfsFormat { design: "hinfs", usual_journal },
     summary: "PMFS with a DRAM write buffer for lazy writes (EuroSys 2016)",
     by_line: true,
     checker: true,
 };
 
 /// Without cacheline-level fetch and write-back.
-pub(crate) static HINFS_NCLFW: HinfsType = HinfsType {
-    name: "hinfs-nclfw",
+pub(crate) static HINFS_NCLFW: HinfsDesign = HinfsDesign {
+    format: PmfsFormat { design: "hinfs-nclfw", usual_journal },
     summary: "HiNFS, but fetches and writes back whole blocks",
     by_line: false,
     checker: true,
 };
 
 /// Without the eager-persistent write checker.
-pub(crate) static HINFS_WB: HinfsType = HinfsType {
-    name: "hinfs-wb",
+pub(crate) static HINFS_WB: HinfsDesign = HinfsDesign {
+    format: PmfsFormat { design: "hinfs-wb", usual_journal },
     summary: "HiNFS, but buffers every write, synced or not",
     by_line: true,
     checker: false,
@@ -58,73 +55,85 @@ const OWN_OPTIONS: [OptionSpec; 12] = [
         name: "buffer",
         kind: OptionKind::Cache,
         default: "2GiB",
-        help: "mount: DRAM for the write buffer (paper: 2 GB)",
+        when: Phase::Mount,
+        help: "DRAM for the write buffer (paper: 2 GB)",
     },
     OptionSpec {
         name: "low",
         kind: OptionKind::Fraction,
         default: "5%",
-        help: "mount: free pages below this start write-back",
+        when: Phase::Mount,
+        help: "free pages below this start write-back",
     },
     OptionSpec {
         name: "high",
         kind: OptionKind::Fraction,
         default: "20%",
-        help: "mount: free pages above this stop write-back",
+        when: Phase::Mount,
+        help: "free pages above this stop write-back",
     },
     OptionSpec {
         name: "wake",
         kind: OptionKind::Time,
         default: "5s",
-        help: "mount: interval at which write-back looks for old blocks",
+        when: Phase::Mount,
+        help: "interval at which write-back looks for old blocks",
     },
     OptionSpec {
         name: "dirty_age",
         kind: OptionKind::Time,
         default: "30s",
-        help: "mount: blocks not written for this long are written back",
+        when: Phase::Mount,
+        help: "blocks not written for this long are written back",
     },
     OptionSpec {
         name: "eager_timeout",
         kind: OptionKind::Time,
         default: "5s",
-        help: "mount: eager blocks become lazy after this long without a sync",
+        when: Phase::Mount,
+        help: "eager blocks become lazy after this long without a sync",
     },
     OptionSpec {
         name: "writeback_tasks",
         kind: OptionKind::Count,
         default: "4",
-        help: "mount: number of write-back tasks (the paper does not say)",
+        when: Phase::Mount,
+        help: "number of write-back tasks (the paper does not say)",
     },
     OptionSpec {
         name: "dram_write",
         kind: OptionKind::Time,
         default: "50ns",
-        help: "mount: L_dram of the benefit model, per line (the paper does not say)",
+        when: Phase::Mount,
+        help: "L_dram of the benefit model, per line (the paper does not say)",
     },
     OptionSpec {
         name: "medium_write",
         kind: OptionKind::Time,
         default: "0ns",
-        help: "mount: L_nvmm of the benefit model, per line; 0: that of the medium",
+        when: Phase::Mount,
+        help: "L_nvmm of the benefit model, per line; 0: that of the medium",
     },
     OptionSpec {
         name: "new_blocks",
         kind: OptionKind::Choice(&["inherit", "lazy"]),
         default: "inherit",
-        help: "mount: initial state of new blocks: that of the file's block that was judged last, or lazy",
+        when: Phase::Mount,
+        help: "initial state of new blocks: that of the file's block that was judged last, or lazy",
     },
     OptionSpec {
         name: "sync",
         kind: OptionKind::Flag,
         default: "false",
-        help: "mount: every write is durable when it returns",
+        when: Phase::Mount,
+        help: "every write is durable when it returns",
     },
     OptionSpec {
         name: "list_moves",
         kind: OptionKind::Choice(&["unless_recent", "every_write"]),
         default: "unless_recent",
-        help: "mount: which writes move a block to the end of the write-back list: all, or all but those to the newest 64th",
+        when: Phase::Mount,
+        help: "which writes move a block to the end of the write-back list: all, or all but those to the newest 64th",
     },
 ];
 
@@ -143,7 +152,7 @@ const TINY: Given = &[
     ("writeback_tasks", "2"),
 ];
 
-const ALL_OPTIONS: [OptionSpec; 17] = join(pmfs::fs_type::OPTIONS, &OWN_OPTIONS);
+const ALL_OPTIONS: [OptionSpec; 17] = join(PMFS_OPTIONS, &OWN_OPTIONS);
 
 /// PMFS's options and our own.
 const fn join(format: &[OptionSpec], own: &[OptionSpec; 12]) -> [OptionSpec; 17] {
@@ -158,7 +167,7 @@ const fn join(format: &[OptionSpec], own: &[OptionSpec; 12]) -> [OptionSpec; 17]
 
 static OPTIONS: [OptionSpec; 17] = ALL_OPTIONS;
 
-impl HinfsType {
+impl HinfsDesign {
     fn settings(&self, region: &Region, options: &Options) -> Settings {
         let medium = match options.time("medium_write") {
             Nanos::ZERO => region.model().line_time(),
@@ -187,9 +196,9 @@ fn usual_journal(region: &Region, options: &Options) -> u64 {
     wanted.min(affordable).max(JOURNAL_USUAL)
 }
 
-impl FsType for HinfsType {
+impl Design for HinfsDesign {
     fn name(&self) -> &'static str {
-        self.name
+        self.format.design
     }
 
     fn summary(&self) -> &'static str {
@@ -200,12 +209,16 @@ impl FsType for HinfsType {
         &OPTIONS
     }
 
+    fn format(&self) -> &dyn Format {
+        &self.format
+    }
+
     fn classes(&self) -> Vec<&'static LockClass> {
         [pmfs::CLASSES, super::CLASSES].concat()
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let metadata = pmfs::fs_type::PROMISES;
+        let metadata = PMFS_PROMISES;
         match options.flag("sync") {
             true => metadata,
             false => Promises { data: Durability::OnSync, sync: SyncScope::File, ..metadata },
@@ -225,65 +238,20 @@ impl FsType for HinfsType {
         }
     }
 
-    fn min_size(&self, options: &Options) -> Bytes {
-        pmfs::fs_type::min_size(options)
-    }
-
     fn dram(&self, options: &Options, _: Bytes) -> Bytes {
         options.size("buffer")
-    }
-
-    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        let region = storage.memory()?;
-        pmfs::fs_type::make(self.name, region, options, usual_journal(region, options))
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let region = storage.memory()?;
         let volume = Volume::mount(region, pmfs::Settings::from_options(options));
-        let volume = volume.map_err(|error| error.of(self.name))?;
+        let volume = volume.map_err(|error| error.of(self.format.design))?;
         let pages = options.size("buffer").0 / PAGE_BYTES as u64;
         let pool = Pool::new(pages, options.fraction("low"), options.fraction("high"));
         Ok(Arc::new(Mounted(HiNfs::new(volume, self.settings(region, options), pool))))
     }
 
-    fn recognises(&self, storage: &Storage) -> bool {
-        pmfs::fs_type::is_made_for(self.name, storage)
-    }
-
-    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        pmfs::fs_type::recover(storage.memory()?).map_err(|error| error.of(self.name))
-    }
-
-    fn fsck(&self, storage: &Storage) -> FsckReport {
-        pmfs::fs_type::check(storage)
-    }
-
-    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
-        pmfs::recovery::grow(storage.memory()?).map(Bytes).map_err(|error| error.of(self.name))
-    }
-
-    fn may_have_holes(&self) -> bool {
-        true
-    }
-
-    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError> {
-        pmfs::fs_type::journal(storage.memory()?).map_err(|error| error.of(self.name))
-    }
-
-    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        pmfs::repair::repair(storage.memory()?)
-    }
-
     fn mutants(&self) -> &'static [Mutant] {
         mutant::ALL
-    }
-
-    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
-        pmfs::fs_type::PmfsType.dump(storage, part, out)
-    }
-
-    fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
-        pmfs::fs_type::PmfsType.dump_parts()
     }
 }

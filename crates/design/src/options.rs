@@ -1,7 +1,9 @@
 //! Options of mkfs and mount: declared as data, checked as a whole.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use document::nearest;
 use sim::{Bytes, Nanos};
 
 use crate::mutant::Mutant;
@@ -15,8 +17,28 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// The value when it is not given.
     pub default: &'static str,
+    /// The command that reads it.
+    pub when: Phase,
     /// What it does, with the paper's section or the reason for the default.
     pub help: &'static str,
+}
+
+/// The command that reads an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Making a file system: the image has the value from then on.
+    Mkfs,
+    /// Each mount.
+    Mount,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mkfs => "mkfs",
+            Self::Mount => "mount",
+        })
+    }
 }
 
 /// What an option takes.
@@ -79,14 +101,14 @@ fn fraction(text: &str) -> Option<f64> {
 #[non_exhaustive]
 pub enum OptionError {
     /// No such option.
-    #[error("unknown option \"{name}\"; {design} has: {known}")]
+    #[error("unknown option \"{name}\" of {design}: {advice}")]
     Unknown {
         /// As given.
         name: String,
         /// The design.
         design: String,
-        /// The options it has.
-        known: String,
+        /// The option that was meant, or the options it has.
+        advice: String,
     },
     /// A value that the option does not take.
     #[error("option {name}={value}: expected {expected}")]
@@ -150,12 +172,12 @@ impl Options {
     }
 
     /// Whether what is written is lost.
-    pub(crate) fn discards(&self) -> bool {
+    pub fn discards(&self) -> bool {
         self.discards
     }
 
     /// The bug that is seeded.
-    pub(crate) fn mutant(&self) -> Option<Mutant> {
+    pub fn mutant(&self) -> Option<Mutant> {
         self.mutant
     }
 
@@ -201,6 +223,6 @@ impl Options {
 }
 
 fn unknown(design: &str, specs: &[OptionSpec], name: &str) -> OptionError {
-    let known: Vec<_> = specs.iter().map(|spec| spec.name).collect();
-    OptionError::Unknown { name: name.to_owned(), design: design.to_owned(), known: known.join(", ") }
+    let known = specs.iter().map(|spec| spec.name);
+    OptionError::Unknown { name: name.to_owned(), design: design.to_owned(), advice: nearest(name, known) }
 }

@@ -1,57 +1,63 @@
 //! RCache in the table of designs: NOVA's format, and options of its own for what the paper leaves open.
 
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
+use design::{
+    Checking, Design, Format, FsError, Given, Mutant, OptionError, OptionKind, OptionSpec, Options, Phase,
+};
 use media::Storage;
 use sim::{Bytes, Count, LockClass, Nanos, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use super::cache::{COUNTS, Cache, Settings};
 use super::mutant;
-use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
-use crate::mutant::Mutant;
-use crate::nova::fs_type as nova;
+use crate::nova::design as nova;
+use crate::nova::format::NovaFormat;
 use crate::nova::vfs::Mounted;
 use crate::nova::{COUNTS as NOVA_COUNTS, MakeCache, PageCache, Volume};
-use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// RCache.
-pub(crate) struct RcacheType;
+pub(crate) struct RcacheDesign;
 
 const NAME: &str = "rcache";
+
+static FORMAT: NovaFormat = NovaFormat { design: NAME };
 
 const OWN_OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         name: "cache",
         kind: OptionKind::Cache,
         default: "0",
-        help: "mount: DRAM for cached pages; 0: a quarter of the host's memory (the paper gives no size)",
+        when: Phase::Mount,
+        help: "DRAM for cached pages; 0: a quarter of the host's memory (the paper gives no size)",
     },
     OptionSpec {
         name: "threshold",
         kind: OptionKind::Count,
         default: "1",
-        help: "mount: a page that is read more often than this within a window is cached (unpublished)",
+        when: Phase::Mount,
+        help: "a page that is read more often than this within a window is cached (unpublished)",
     },
     OptionSpec {
         name: "window",
         kind: OptionKind::Time,
         default: "1s",
-        help: "mount: length of the window in which reads are counted (unpublished)",
+        when: Phase::Mount,
+        help: "length of the window in which reads are counted (unpublished)",
     },
     OptionSpec {
         name: "requests",
         kind: OptionKind::Count,
         default: "4096",
-        help: "mount: length of the queue of the copying task; a page that finds it full is cached later",
+        when: Phase::Mount,
+        help: "length of the queue of the copying task; a page that finds it full is cached later",
     },
     OptionSpec {
         name: "poll",
         kind: OptionKind::Time,
         default: "100us",
-        help: "mount: how long the copying task sleeps at first when no page waits; later up to 4ms",
+        when: Phase::Mount,
+        help: "how long the copying task sleeps at first when no page waits; later up to 4ms",
     },
 ];
 
@@ -127,7 +133,7 @@ fn settings(options: &Options) -> Result<Settings, OptionError> {
     })
 }
 
-impl FsType for RcacheType {
+impl Design for RcacheDesign {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -138,6 +144,10 @@ impl FsType for RcacheType {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn format(&self) -> &dyn Format {
+        &FORMAT
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {
@@ -161,17 +171,8 @@ impl FsType for RcacheType {
         &mutant::ALL
     }
 
-    fn min_size(&self, options: &Options) -> Bytes {
-        nova::min_size(options)
-    }
-
     fn dram(&self, options: &Options, _: Bytes) -> Bytes {
         options.size("cache")
-    }
-
-    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        settings(options)?;
-        nova::make(NAME, storage.memory()?, options)
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
@@ -180,43 +181,6 @@ impl FsType for RcacheType {
             &|region, blocks| Ok(Box::new(Cache::start(region, blocks, settings)?) as Box<dyn PageCache>);
         let (volume, _) = Volume::mount(storage.memory()?, nova::settings(options), Some(make))?;
         Ok(Arc::new(Mounted(volume)))
-    }
-
-    fn recognises(&self, storage: &Storage) -> bool {
-        // The format is NOVA's; an image says nothing of how it was cached.
-        nova::NovaType.recognises(storage)
-    }
-
-    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        nova::recover(storage.memory()?)
-    }
-
-    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
-        nova::grow(storage.memory()?)
-    }
-
-    fn may_have_holes(&self) -> bool {
-        true
-    }
-
-    fn fsck(&self, storage: &Storage) -> FsckReport {
-        nova::check(storage)
-    }
-
-    fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError> {
-        nova::journal(storage.memory()?)
-    }
-
-    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        nova::mend(storage)
-    }
-
-    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
-        nova::NovaType.dump(storage, part, out)
-    }
-
-    fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
-        nova::NovaType.dump_parts()
     }
 }
 

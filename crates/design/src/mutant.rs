@@ -1,6 +1,6 @@
 //! Seeded bugs, which the checks of the designs must find.
 //!
-//! A design declares its own beside its code (`NAME/mutant.rs`, [`crate::FsType::mutants`]) and asks for one where it changes
+//! A design declares its own beside its code (`NAME/mutant.rs`, [`crate::Design::mutants`]) and asks for one where it changes
 //! metadata, never on the path of a read or of a write in place. A mutant is switched on in one mounted instance, only by
 //! [`crate::Options::with_mutant`]: no option of mkfs or mount does it.
 
@@ -16,22 +16,25 @@ pub struct Mutant {
 
 impl Mutant {
     /// A bug with its name in reports and the class of bugs that it stands for.
-    pub(crate) const fn new(name: &'static str, class: &'static str) -> Self {
+    pub const fn new(name: &'static str, class: &'static str) -> Self {
         Self { name, class, needs_failure: false, programs: &[], scenarios: &[] }
     }
 
     /// The same, of a bug that shows only when the medium fails.
-    pub(crate) const fn when_the_medium_fails(self) -> Self {
+    #[must_use]
+    pub const fn when_the_medium_fails(self) -> Self {
         Self { needs_failure: true, ..self }
     }
 
     /// The same, of a bug that only long programs show: those with these names are tried first.
-    pub(crate) const fn shown_by(self, programs: &'static [&'static str]) -> Self {
+    #[must_use]
+    pub const fn shown_by(self, programs: &'static [&'static str]) -> Self {
         Self { programs, ..self }
     }
 
     /// The same, of a race: only several tasks at once show it, in scenarios of `weir check schedules` with these names.
-    pub(crate) const fn shown_by_tasks(self, scenarios: &'static [&'static str]) -> Self {
+    #[must_use]
+    pub const fn shown_by_tasks(self, scenarios: &'static [&'static str]) -> Self {
         Self { scenarios, ..self }
     }
 

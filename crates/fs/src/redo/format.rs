@@ -1,73 +1,40 @@
-//! Redo in the table of designs.
+//! Redo's format.
 
 use std::io::Write;
 use std::ops::Range;
-use std::sync::Arc;
 
-use ::vfs::{FileSystem, Promises};
+use design::{Format, FsError, FsckReport, Needs, Options};
 use media::Storage;
-use sim::{Bytes, LockClass};
+use sim::Bytes;
 
+use super::design::NAME;
+use super::fsck;
 use super::layout::{MAGIC, Superblock};
-use super::log::{Volume, capacity, format, load, size_for, superblock};
+use super::log::{format, load, size_for, superblock};
 use super::repair::repair;
 use super::state::{BLOCK, BLOCK_COST};
-use super::vfs::{MIN_SIZE, Redo};
-use super::{fsck, mutant};
+use super::vfs::MIN_SIZE;
 use crate::error::Error;
-use crate::fs_type::{Checking, FsError, FsType, FsckReport};
-use crate::mutant::Mutant;
-use crate::options::{OptionSpec, Options};
 
-/// Redo.
-pub(crate) struct RedoType;
+/// The format.
+pub(crate) struct RedoFormat;
 
-const NAME: &str = "redo";
-
-fn damaged(error: Error) -> FsError {
-    match error {
-        Error::Media(error) => FsError::Media(error),
-        other => FsError::Damaged { design: NAME, what: other.to_string() },
-    }
-}
-
-impl FsType for RedoType {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn summary(&self) -> &'static str {
-        "all state in DRAM, every change in a redo log; the template for new designs"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        &[]
-    }
-
-    fn classes(&self) -> Vec<&'static LockClass> {
-        vec![&super::vfs::VOLUME]
-    }
-
-    fn promises(&self, _: &Options) -> Promises {
-        Promises::STRICT
-    }
-
-    fn checking(&self) -> Checking {
-        // An image takes long to mount: all files are read.
-        Checking { crash_every: 3, ..Checking::default() }
+impl Format for RedoFormat {
+    fn needs(&self, _: &Options) -> Needs {
+        Needs::Memory
     }
 
     fn min_size(&self, _: &Options) -> Bytes {
         MIN_SIZE
     }
 
+    fn bytes_per_inode(&self, _: &Options) -> u64 {
+        0
+    }
+
     fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
         // Two halves, each with a checkpoint of all files and a log.
         Bytes(size_for(files.0.saturating_add(files.0 / BLOCK * (BLOCK_COST - BLOCK))))
-    }
-
-    fn dram(&self, _: &Options, size: Bytes) -> Bytes {
-        Bytes(capacity(size.0))
     }
 
     fn mkfs(&self, storage: &Storage, _: &Options) -> Result<(), FsError> {
@@ -77,16 +44,6 @@ impl FsType for RedoType {
             return Err(FsError::TooSmall { design: NAME, needed: MIN_SIZE, size });
         }
         format(region).map_err(damaged)
-    }
-
-    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        if !self.recognises(storage) {
-            let found =
-                "the magic number is another; `weir mkfs --force` overwrites it with a new one".to_owned();
-            return Err(FsError::WrongFormat { design: NAME, found });
-        }
-        let volume = Volume::open(storage.memory()?, options.mutant()).map_err(damaged)?;
-        Ok(Arc::new(Redo::new(volume)))
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
@@ -99,11 +56,19 @@ impl FsType for RedoType {
         load(storage.memory()?).map(|_| Vec::new()).map_err(damaged)
     }
 
+    fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        self.recover(storage)
+    }
+
     fn fsck(&self, storage: &Storage) -> FsckReport {
         match storage.memory() {
             Ok(region) => fsck::check(region),
             Err(error) => FsckReport::unchecked(error.to_string()),
         }
+    }
+
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        repair(storage.memory()?).map_err(damaged)
     }
 
     fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
@@ -116,14 +81,6 @@ impl FsType for RedoType {
 
     fn journal(&self, _: &Storage) -> Result<Vec<Range<u64>>, FsError> {
         Err(FsError::NoJournal { design: NAME, why: "its log is where its data is" })
-    }
-
-    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        repair(storage.memory()?).map_err(damaged)
-    }
-
-    fn mutants(&self) -> &'static [Mutant] {
-        mutant::ALL
     }
 
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn Write) -> Result<(), FsError> {
@@ -151,6 +108,14 @@ impl FsType for RedoType {
             ("log", "checkpoint, tail and number of records of the active half"),
             ("inode N", "an inode with its names or blocks"),
         ]
+    }
+}
+
+/// An error of this design as one of making, mounting or checking.
+pub(super) fn damaged(error: Error) -> FsError {
+    match error {
+        Error::Media(error) => FsError::Media(error),
+        other => FsError::Damaged { design: NAME, what: other.to_string() },
     }
 }
 
