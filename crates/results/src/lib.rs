@@ -7,7 +7,8 @@
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
-//! | [`statistics`] | medians, bootstrap intervals, verdicts |
+//! | [`statistics`] | medians, intervals, verdicts, many of them at once |
+//! | [`steady`] | whether a longer run would show the same rate |
 //! | [`validation`] | [`validation::ValidationFile`]: the model beside published measurements |
 //! | [`file`](mod@file) | reading with clear errors, writing whole or not at all |
 //!
@@ -26,6 +27,8 @@ pub mod histogram;
 pub mod record;
 pub mod scaling;
 pub mod statistics;
+pub mod steady;
+mod student;
 pub mod validation;
 
 pub use claim::{ClaimOutcome, ClaimsFile, Class, ReadingOutcome};

@@ -1,6 +1,11 @@
 //! Statistics of repeats: robust, seeded, and shy of naming a winner without evidence.
 //!
-//! Repeats are few and not normal, so the centre is the median and intervals come from the percentile
+//! Designs that ran the same seeds are compared seed by seed ([`compare_pairs`]): what a seed does to both is no difference between
+//! them. The ratio is the geometric mean of the pairs' ratios, and its interval that of Student's t of their logarithms (Law and
+//! Kelton, *Simulation Modeling and Analysis*, 2000, section 10.2: paired-t confidence interval). Fewer than [`LEAST_PAIRS`] pairs
+//! give the range of their ratios and name nothing. Pairs without any spread are a workload without randomness: one value.
+//!
+//! Without pairs, repeats are few and not normal, so the centre is the median and intervals come from the percentile
 //! bootstrap (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13). The resampling is
 //! seeded: the same data give the same interval.
 //!
@@ -9,10 +14,15 @@
 //! 7.1). They give that range, and it is called so. Two such sides differ when their ranges are apart and as many values of equal
 //! distribution would be apart in at most 5 % of cases: in 2 of all ways to choose the values of one side (the exact test of Mann
 //! and Whitney, 1947). Three against three are never enough.
+//!
+//! Several comparisons that are read together find more by chance than one: [`together`] corrects their chances (Holm, *A simple
+//! sequentially rejective multiple test procedure*, 1979).
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
+
+use crate::student;
 
 /// Confidence of every interval here.
 pub const CONFIDENCE: f64 = 0.95;
@@ -21,6 +31,9 @@ const RESAMPLES: usize = 4_000;
 /// With fewer repeats there is a range and no interval.
 pub const LEAST_REPEATS: usize = 6;
 
+/// With fewer pairs there is a range and no interval.
+pub const LEAST_PAIRS: usize = 4;
+
 /// What an interval is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,8 +41,12 @@ pub enum Coverage {
     /// A 95 % confidence interval.
     #[default]
     Confidence,
-    /// From the least to the largest: there are fewer than [`LEAST_REPEATS`] repeats.
+    /// From the least to the largest: there are fewer than [`LEAST_REPEATS`] repeats, or [`LEAST_PAIRS`] pairs.
     Range,
+    /// A 95 % confidence interval of the ratios of pairs with one seed each.
+    Pairs,
+    /// Every pair has this ratio: nothing is random.
+    Exact,
 }
 
 /// How far an estimate may be off.
@@ -95,6 +112,9 @@ pub struct Comparison {
     /// What it comes to.
     #[serde(flatten)]
     pub verdict: Verdict,
+    /// How often equal sides would be as far apart; `None` where a side ran only once, or the interval has no end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
 }
 
 impl Comparison {
@@ -179,14 +199,75 @@ pub fn compare(baseline: &[f64], new: &[f64], threshold: f64, seed: u64) -> Opti
     }
     let ratio = median(new)? / base;
     let interval = ratio_interval(baseline, new, seed);
-    let chance = chance_of_being_apart(baseline.len(), new.len());
+    let least = chance_of_being_apart(baseline.len(), new.len());
     let once = baseline.len().min(new.len()) < 2;
     let verdict = match interval {
-        Some(interval) => judge(ratio, interval, threshold, chance),
+        Some(interval) => judge(ratio, interval, threshold, least),
         None if once => Verdict::RanOnce,
         None => Verdict::Unbounded,
     };
-    Some(Comparison { ratio, interval, verdict })
+    let chance = interval.map(|_| chance_of_ranks(baseline, new));
+    Some(Comparison { ratio, interval, verdict, chance })
+}
+
+/// Judges the second values of pairs against the first ones, which ran the same seed each. `None` where there is no pair, or a
+/// value is not positive: [`compare`] takes those.
+pub fn compare_pairs(pairs: &[(f64, f64)], threshold: f64) -> Option<Comparison> {
+    if pairs.is_empty() || pairs.iter().any(|(base, new)| *base <= 0.0 || *new <= 0.0) {
+        return None;
+    }
+    let logs: Vec<f64> = pairs.iter().map(|(base, new)| sim::math::ln(new / base)).collect();
+    let ratio = sim::math::exp(mean(&logs)?);
+    let count = logs.len();
+    if count == 1 {
+        return Some(Comparison { ratio, interval: None, verdict: Verdict::RanOnce, chance: None });
+    }
+    let same = |side: fn(&(f64, f64)) -> f64| pairs.iter().all(|pair| side(pair) == side(&pairs[0]));
+    if same(|pair| pair.0) && same(|pair| pair.1) {
+        let ratio = pairs[0].1 / pairs[0].0;
+        let exact = Interval { low: ratio, high: ratio, coverage: Coverage::Exact };
+        let chance = if ratio == 1.0 { 1.0 } else { 0.0 };
+        let verdict = judge(ratio, exact, threshold, 0.0);
+        return Some(Comparison { ratio, interval: Some(exact), verdict, chance: Some(chance) });
+    }
+    let (low, high) = ends(&logs);
+    let (interval, chance) = if count < LEAST_PAIRS {
+        let range = (sim::math::exp(low), sim::math::exp(high));
+        // All of the signs alike: 2 of 2^n ways.
+        (Interval { low: range.0, high: range.1, coverage: Coverage::Range }, 0.5_f64.powi(count as i32 - 1))
+    } else {
+        interval_of_logs(&logs)?
+    };
+    let verdict = judge(ratio, interval, threshold, if interval.is_range() { chance } else { 0.0 });
+    Some(Comparison { ratio, interval: Some(interval), verdict, chance: Some(chance) })
+}
+
+/// Student's interval of the geometric mean of ratios, and how often chance alone puts it as far from 1.
+fn interval_of_logs(logs: &[f64]) -> Option<(Interval, f64)> {
+    let (centre, freedom) = (mean(logs)?, logs.len() as u32 - 1);
+    let squares: f64 = logs.iter().map(|log| (log - centre) * (log - centre)).sum();
+    let error = (squares / f64::from(freedom) / logs.len() as f64).sqrt();
+    if error == 0.0 {
+        let ratio = sim::math::exp(centre);
+        return Some((Interval { low: ratio, high: ratio, coverage: Coverage::Exact }, 0.0));
+    }
+    let reach = student::quantile(1.0 - CONFIDENCE, freedom) * error;
+    let (low, high) = (sim::math::exp(centre - reach), sim::math::exp(centre + reach));
+    Some((Interval { low, high, coverage: Coverage::Pairs }, student::two_sided(centre / error, freedom)))
+}
+
+/// The chances of several comparisons that are read together, each as large as it must be so that one of them is below 5 % by
+/// chance in at most 5 % of cases.
+pub fn together(chances: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..chances.len()).collect();
+    order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
+    let mut corrected = vec![0.0; chances.len()];
+    let mut largest = 0.0_f64;
+    for (place, index) in order.into_iter().enumerate() {
+        largest = largest.max(((chances.len() - place) as f64 * chances[index]).min(1.0));
+        corrected[index] = largest;
+    }
+    corrected
 }
 
 fn judge(ratio: f64, interval: Interval, threshold: f64, chance: f64) -> Verdict {
@@ -207,6 +288,33 @@ fn chance_of_being_apart(n: usize, m: usize) -> f64 {
     // 2 of (n + m choose n) ways.
     let ways = (1..=n).map(|k| (m + k) as f64 / k as f64).product::<f64>();
     2.0 / ways
+}
+
+/// How often values of one distribution rank as far apart as these, on either side: the exact test of Mann and Whitney, of whose
+/// ties each counts a half.
+fn chance_of_ranks(a: &[f64], b: &[f64]) -> f64 {
+    let (n, m) = (a.len(), b.len());
+    let wins = |x: &f64| b.iter().map(|y| if x > y { 2 } else { u64::from(x == y) }).sum::<u64>();
+    let twice: u64 = a.iter().map(wins).sum();
+    // The smaller of both statistics, rounded away from the end.
+    let least = twice.min(2 * (n * m) as u64 - twice).div_ceil(2) as usize;
+    // Ways in which `count` of the values rank so that the statistic is `sum`, as shares of all ways.
+    let mut ways = vec![vec![0.0; n * m + 1]; n + 1];
+    ways[0][0] = 1.0;
+    for value in 1..=n + m {
+        for count in (1..=n.min(value)).rev() {
+            // The value is the `count`-th of its side: it stands over `value - count` of the other.
+            let over = value - count;
+            if over > m {
+                continue;
+            }
+            for sum in (over..=n * m).rev() {
+                ways[count][sum] += ways[count - 1][sum - over];
+            }
+        }
+    }
+    let all: f64 = ways[n].iter().sum();
+    (2.0 * ways[n][..=least].iter().sum::<f64>() / all).min(1.0)
 }
 
 /// The least and the largest.
@@ -342,6 +450,116 @@ mod tests {
     fn a_run_of_the_baseline_that_counted_nothing_is_not_one_run() {
         let comparison = compare(&[0.0, 100.0, 100.0], &[200.0, 200.0, 200.0], 0.02, SEED).unwrap();
         assert_eq!((comparison.verdict, comparison.interval), (Verdict::Unbounded, None));
+    }
+
+    /// Numbers that are nearly normal: twelve uniform ones.
+    fn normal(rng: &mut Xoshiro256StarStar) -> f64 {
+        (0..12).map(|_| (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
+    }
+
+    /// Pairs whose seeds spread by 10 %, both sides by 1 % more, the second one larger by `by`.
+    fn pairs(rng: &mut Xoshiro256StarStar, count: usize, by: f64) -> Vec<(f64, f64)> {
+        let pair = |_| {
+            let seed = 1000.0 * (1.0 + 0.1 * normal(rng));
+            (seed * (1.0 + 0.01 * normal(rng)), seed * (1.0 + by) * (1.0 + 0.01 * normal(rng)))
+        };
+        (0..count).map(pair).collect()
+    }
+
+    #[test]
+    fn the_interval_of_pairs_covers_the_true_ratio_in_95_of_100_cases() {
+        let mut rng = Xoshiro256StarStar::seed_from_u64(SEED);
+        for count in [4, 6, 12] {
+            let covers = |_: &u32| {
+                let found = compare_pairs(&pairs(&mut rng, count, 0.05), 0.0).unwrap();
+                found.interval.unwrap().contains(1.05)
+            };
+            let covered = (0..4000).filter(covers).count();
+            // Five standard deviations of the count: a 90 % interval covers 3,600.
+            assert!((3730..=3870).contains(&covered), "{covered} of 4000 with {count} pairs");
+        }
+    }
+
+    #[test]
+    fn equal_sides_have_a_winner_in_at_most_5_of_100_cases_and_5_percent_are_found_in_80() {
+        let mut rng = Xoshiro256StarStar::seed_from_u64(SEED);
+        let named = |rng: &mut Xoshiro256StarStar, by: f64| {
+            let verdict = |_: &u32| {
+                let found = compare_pairs(&pairs(rng, 6, by), 0.0).unwrap().verdict;
+                matches!(found, Verdict::Faster | Verdict::Slower)
+            };
+            (0..4000).filter(verdict).count()
+        };
+        let by_chance = named(&mut rng, 0.0);
+        assert!(by_chance <= 270, "{by_chance} of 4000 by chance");
+        let found = named(&mut rng, 0.05);
+        assert!(found >= 3200, "{found} of 4000 differences of 5 %");
+    }
+
+    #[test]
+    fn equal_sides_without_pairs_have_a_winner_in_at_most_5_of_100_cases() {
+        let mut rng = Xoshiro256StarStar::seed_from_u64(SEED);
+        for count in [4, 5] {
+            let verdict = |_: &u32| {
+                let [a, b] =
+                    [(); 2].map(|()| (0..count).map(|_| 100.0 + normal(&mut rng)).collect::<Vec<_>>());
+                matches!(compare(&a, &b, 0.0, SEED).unwrap().verdict, Verdict::Faster | Verdict::Slower)
+            };
+            let by_chance = (0..2000).filter(verdict).count();
+            assert!(by_chance <= 145, "{by_chance} of 2000 with {count} repeats");
+        }
+    }
+
+    #[test]
+    fn the_spread_of_the_baseline_counts() {
+        let steady = [100.0, 100.1, 99.9, 100.0, 100.05, 99.95];
+        let spread = [60.0, 150.0, 100.0, 80.0, 120.0, 101.0];
+        let found = compare(&spread, &steady, 0.0, SEED).unwrap();
+        assert!(found.interval.unwrap().relative_half_width(1.0) > 0.1, "{found:?}");
+        let zipped: Vec<_> = spread.into_iter().zip(steady).collect();
+        assert!(compare_pairs(&zipped, 0.0).unwrap().interval.unwrap().relative_half_width(1.0) > 0.1);
+    }
+
+    #[test]
+    fn what_a_seed_does_to_both_sides_is_no_difference() {
+        let mut rng = Xoshiro256StarStar::seed_from_u64(SEED);
+        let pairs = pairs(&mut rng, 8, 0.05);
+        let (base, new): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+        let width = |found: Comparison| found.interval.unwrap().relative_half_width(found.ratio);
+        let apart = width(compare(&base, &new, 0.0, SEED).unwrap());
+        let paired = width(compare_pairs(&pairs, 0.0).unwrap());
+        assert!(paired * 3.0 < apart, "{paired} of {apart}");
+    }
+
+    #[test]
+    fn pairs_without_spread_are_one_value_and_few_pairs_name_nothing() {
+        let exact = compare_pairs(&[(100.0, 105.0); 3], 0.02).unwrap();
+        assert_eq!((exact.verdict, exact.interval.unwrap().coverage), (Verdict::Faster, Coverage::Exact));
+        let same = compare_pairs(&[(100.0, 100.0); 6], 0.02).unwrap();
+        assert_eq!(same.verdict, Verdict::NoDifference { at_percent: 2.0 });
+        let few = compare_pairs(&[(100.0, 105.0), (101.0, 107.0), (99.0, 106.0)], 0.02).unwrap();
+        assert!(matches!(few.verdict, Verdict::TooFew { .. }), "{few:?}");
+        assert_eq!(compare_pairs(&[(0.0, 1.0)], 0.02), None);
+    }
+
+    #[test]
+    fn comparisons_that_are_read_together_are_corrected_as_holm_does() {
+        let corrected = together(&[0.01, 0.04, 0.03, 0.005]);
+        for (got, want) in corrected.into_iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            close(Some(got), want);
+        }
+    }
+
+    #[test]
+    fn ranks_have_the_chances_of_the_tables() {
+        // Mann and Whitney, 1947, table I: U = 0 of 4 and 4, and of 6 and 6.
+        close(Some(chance_of_ranks(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0])), 2.0 / 70.0);
+        let (low, high): (Vec<f64>, Vec<f64>) =
+            ((0..6).map(f64::from).collect(), (6..12).map(f64::from).collect());
+        close(Some(chance_of_ranks(&high, &low)), 2.0 / 924.0);
+        // U = 1 of 3 and 3 has two ways on each side.
+        close(Some(chance_of_ranks(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0])), 0.2);
+        close(Some(chance_of_ranks(&[1.0, 2.0], &[1.0, 2.0])), 1.0);
     }
 
     #[test]
