@@ -3,16 +3,18 @@
 //! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a
 //! design is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other.
 //! Otherwise the paragraph says that no difference was detected, with the interval, that the cells ran too few times to tell, that
-//! the host was busy meanwhile, or that an interrupt ended a run before its time. Beside a directory of the host, which has no
-//! medium, it speaks of each medium by itself.
+//! the rate of one of them was not steady, that the host was busy meanwhile, or that an interrupt ended a run before its time. The
+//! winners of one paragraph are judged together (Holm). Beside a directory of the host, which has no medium, it speaks of each
+//! medium by itself.
 
 use crate::axis;
-use crate::cell::{self, BOOTSTRAP_SEED, Cell};
+use crate::cell::{self, Cell};
 use crate::claims;
 use crate::readings;
 use crate::units::{Unit, number, ratio};
 use results::ResultFile;
-use results::statistics::{self, Comparison, LEAST_REPEATS, Verdict};
+use results::statistics::{self, CONFIDENCE, Comparison, Coverage, LEAST_REPEATS, Verdict};
+use results::steady::Steadiness;
 
 /// Differences below this are not called differences.
 pub const THRESHOLD: f64 = 0.02;
@@ -36,7 +38,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     let design = axis::design_axis(all.keys().copied());
     let designs = all.get(design).cloned().unwrap_or_default();
     let workloads = all.get("workload").cloned().unwrap_or_default();
-    if let [first, _, ..] = designs[..] {
+    if designs.len() > 1 {
         let names: Vec<Option<&str>> =
             if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
         let media = media_beside_host(&cells, all.get("medium").map_or(&[], Vec::as_slice));
@@ -54,7 +56,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
                 medium.map(|name| format!("on medium {}", axis::label(name, &[]))),
             ];
             let place = place.into_iter().flatten().collect::<Vec<_>>().join(" ");
-            contests.push((place, Contest { cells, design, first, told: false }));
+            contests.push((place, Contest { cells, design, told: false }));
         }
         let compared: Vec<bool> =
             contests.iter().filter_map(|(_, contest)| contest.is_of_one_run_each()).collect();
@@ -65,7 +67,12 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
                 contest.told = true;
             }
         }
-        sentences.extend(contests.iter().filter_map(|(place, contest)| contest.sentence(place)));
+        let mut outcomes: Vec<Vec<Outcome<'_>>> =
+            contests.iter().map(|(_, contest)| contest.outcomes()).collect();
+        let family = judge_together(&mut outcomes);
+        let answers = contests.iter().zip(&outcomes);
+        sentences.extend(answers.filter_map(|((place, contest), found)| contest.sentence(place, found)));
+        sentences.extend(family);
         if names.len() > MOST_WORKLOADS {
             sentences.push(format!("{} more workloads are in the tables.", names.len() - MOST_WORKLOADS));
         }
@@ -104,11 +111,29 @@ fn alone(cells: &[Cell<'_>], design: &str) -> String {
     format!("Only {design} was measured: {}{on}, {runs}.", rate(median))
 }
 
+/// Withdraws the winners that are none when all comparisons of the paragraph are judged together; a sentence where there are
+/// several and one is left.
+fn judge_together(outcomes: &mut [Vec<Outcome<'_>>]) -> Option<String> {
+    let chances: Vec<f64> = outcomes.iter().flatten().filter_map(|outcome| outcome.chance).collect();
+    let mut corrected = statistics::together(&chances).into_iter();
+    let mut winners = 0;
+    for outcome in outcomes.iter_mut().flatten().filter(|outcome| outcome.chance.is_some()) {
+        let chance = corrected.next().unwrap_or(1.0);
+        let wins = matches!(outcome.standing, Standing::Wins);
+        if wins && chance > 1.0 - CONFIDENCE {
+            outcome.standing = Standing::ByChance(chance);
+        } else if wins {
+            winners += 1;
+        }
+    }
+    (winners > 0 && chances.len() > 1)
+        .then(|| format!("Winners hold with 95 % for all {} comparisons together (Holm).", chances.len()))
+}
+
 /// The designs on one workload.
 struct Contest<'c> {
     cells: Vec<&'c Cell<'c>>,
     design: &'static str,
-    first: &'c str,
     /// Whether a sentence before has said that one run of each names no winner.
     told: bool,
 }
@@ -117,9 +142,11 @@ struct Contest<'c> {
 struct Outcome<'c> {
     /// The design with the highest median.
     best: &'c str,
-    /// What it is set against: the first design, or the next best where it is the first itself.
+    /// The next best, which it is set against.
     rival: &'c str,
     against: Comparison,
+    /// How often equal designs would be as far apart, of those that it must be faster than.
+    chance: Option<f64>,
     standing: Standing<'c>,
     /// The next best, if it has the same median.
     level: Option<&'c str>,
@@ -136,6 +163,10 @@ enum Standing<'c> {
     Ties(&'c str, Comparison),
     /// The cells ran too few times to tell.
     Unknown,
+    /// The rate of this design was not steady: a longer run may show another order.
+    Unsteady(&'c str, Steadiness),
+    /// It is faster, and among so many comparisons chance does this in so many cases.
+    ByChance(f64),
     /// The host was busy during a run of them: their times cannot be relied on.
     Noisy,
     /// An interrupt ended a run of them before its time.
@@ -143,10 +174,12 @@ enum Standing<'c> {
 }
 
 impl<'c> Contest<'c> {
-    fn sentence(&self, place: &str) -> Option<String> {
-        let outcomes: Vec<Outcome<'_>> =
-            self.places().iter().filter_map(|place| self.outcome(place)).collect();
-        let text = match &outcomes[..] {
+    fn outcomes(&self) -> Vec<Outcome<'c>> {
+        self.places().iter().filter_map(|place| self.outcome(place)).collect()
+    }
+
+    fn sentence(&self, place: &str, outcomes: &[Outcome<'_>]) -> Option<String> {
+        let text = match outcomes {
             [] => return None,
             [only] => only.sentence(self.told),
             several => self.over(several),
@@ -157,8 +190,7 @@ impl<'c> Contest<'c> {
 
     /// Whether all of its outcomes are of single runs that nothing else disturbed; none where nothing is compared.
     fn is_of_one_run_each(&self) -> Option<bool> {
-        let places = self.places();
-        let outcomes: Vec<Outcome<'_>> = places.iter().filter_map(|place| self.outcome(place)).collect();
+        let outcomes = self.outcomes();
         let one_run = |outcome: &Outcome<'_>| {
             outcome.repeats == (1, 1) && matches!(outcome.standing, Standing::Unknown)
         };
@@ -182,38 +214,34 @@ impl<'c> Contest<'c> {
 
     /// What the place shows; none where there is no choice.
     fn outcome(&self, place: &[&'c Cell<'c>]) -> Option<Outcome<'c>> {
-        let mut ranked: Vec<(&str, Vec<f64>)> =
-            place.iter().filter_map(|cell| Some((cell.axis(self.design)?, cell.throughputs()))).collect();
-        let median = |values: &[f64]| statistics::median(values).unwrap_or(0.0);
-        ranked.sort_by(|a, b| median(&b.1).total_cmp(&median(&a.1)));
+        let mut ranked: Vec<(&'c str, f64, &'c Cell<'c>)> = place
+            .iter()
+            .filter_map(|cell| {
+                Some((cell.axis(self.design)?, statistics::median(&cell.throughputs())?, *cell))
+            })
+            .collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         let (best, others) = ranked.split_first()?;
-        let to_best =
-            |other: &(&str, Vec<f64>)| statistics::compare(&other.1, &best.1, THRESHOLD, BOOTSTRAP_SEED);
-        let rival = others.iter().find(|other| other.0 == self.first).or(others.first())?;
-        let mut standing = Standing::Wins;
-        // The nearest rival last, so that it is the one that is named.
-        for other in others.iter().rev() {
-            let compared = to_best(other)?;
-            match compared.verdict {
-                Verdict::Faster => {}
-                Verdict::NoDifference { .. } => standing = Standing::Ties(other.0, compared),
-                _ if matches!(standing, Standing::Wins) => standing = Standing::Unknown,
-                _ => {}
-            }
-        }
-        if place.iter().any(|cell| cell.is_noisy()) {
-            standing = Standing::Noisy;
-        }
-        if place.iter().any(|cell| cell.is_cut_short()) {
-            standing = Standing::CutShort;
-        }
-        let runs = || ranked.iter().map(|(_, values)| values.len());
+        let rival = others.first()?;
+        let compared = others
+            .iter()
+            .map(|other| Some((other.0, best.2.against(other.2, THRESHOLD)?)))
+            .collect::<Option<Vec<_>>>()?;
+        let chances = compared.iter().map(|(_, against)| against.chance);
+        let chance = chances.reduce(|a, b| Some(a?.max(b?))).flatten();
+        let runs = || ranked.iter().map(|(_, _, cell)| cell.throughputs().len());
         let repeats = (runs().min()?, runs().max()?);
-        let level = others
-            .first()
-            .filter(|next| median(&next.1).total_cmp(&median(&best.1)).is_eq())
-            .map(|next| next.0);
-        Some(Outcome { best: best.0, rival: rival.0, against: to_best(rival)?, standing, level, repeats })
+        let level = (rival.1.total_cmp(&best.1).is_eq()).then_some(rival.0);
+        let standing = standing(place, &compared, &ranked);
+        Some(Outcome {
+            best: best.0,
+            rival: rival.0,
+            against: compared[0].1,
+            chance,
+            standing,
+            level,
+            repeats,
+        })
     }
 
     /// Several places: how many each design wins, and what of the others.
@@ -230,7 +258,7 @@ impl<'c> Contest<'c> {
         for name in by_frequency(wins.iter().map(|outcome| outcome.best)) {
             let own: Vec<&Outcome<'_>> =
                 wins.iter().copied().filter(|outcome| outcome.best == name).collect();
-            parts.push(format!("{name} is fastest at {}{}", points(own.len()), self.range(&own)));
+            parts.push(format!("{name} is fastest at {}{}", points(own.len()), Self::range(&own)));
         }
         let ties: Vec<Comparison> = outcomes.iter().filter_map(Outcome::tie).collect();
         if !ties.is_empty() {
@@ -259,7 +287,7 @@ impl<'c> Contest<'c> {
                 unknown.iter().copied().partition(|o| o.level.is_some());
             if let Some(name) = by_frequency(ahead.iter().map(|outcome| outcome.best)).first() {
                 let own: Vec<&Outcome<'_>> = ahead.iter().copied().filter(|o| o.best == *name).collect();
-                let range = self.range(&own);
+                let range = Self::range(&own);
                 parts.push(format!("{name} measured highest at {}{range}", points(own.len())));
             }
             if !level.is_empty() {
@@ -270,6 +298,23 @@ impl<'c> Contest<'c> {
         if noisy > 0 {
             parts.push(format!("at {} the host was busy, so no winner is named there", points(noisy)));
         }
+        let unsteady: Vec<_> = outcomes.iter().filter_map(Outcome::unsteady).collect();
+        if let Some((name, found)) = unsteady.first() {
+            parts.push(format!(
+                "at {} a rate was not steady, so no winner is named there ({}): take a run {} times as long",
+                points(unsteady.len()),
+                of_unsteady(name, *found),
+                found.longer()
+            ));
+        }
+        let chance =
+            outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::ByChance(_))).count();
+        if chance > 0 {
+            parts.push(format!(
+                "at {} a difference is no larger than chance makes it among so many comparisons",
+                points(chance)
+            ));
+        }
         let short = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::CutShort)).count();
         if short > 0 {
             parts.push(format!("at {} a run was cut short, so no winner is named there", points(short)));
@@ -277,27 +322,72 @@ impl<'c> Contest<'c> {
         parts.join("; ")
     }
 
-    /// `: 1.02x to 5.90x pmfs`: the best's ratios to the first design.
-    fn range(&self, outcomes: &[&Outcome<'_>]) -> String {
-        let to_first = outcomes.iter().filter(|outcome| outcome.rival == self.first);
-        let ratios: Vec<f64> =
-            to_first.map(|outcome| outcome.against.ratio).filter(|r| r.is_finite()).collect();
-        let (Some(least), Some(most)) =
-            (ratios.iter().copied().reduce(f64::min), ratios.iter().copied().reduce(f64::max))
-        else {
+    /// `: 1.02x to 5.90x pmfs`: the best's ratios to the next best, by name where it is the same everywhere.
+    fn range(outcomes: &[&Outcome<'_>]) -> String {
+        let ratios = || outcomes.iter().map(|outcome| outcome.against.ratio).filter(|r| r.is_finite());
+        let (Some(least), Some(most)) = (ratios().reduce(f64::min), ratios().reduce(f64::max)) else {
             return String::new();
         };
+        let same = outcomes.iter().all(|outcome| outcome.rival == outcomes[0].rival);
+        let rival = if same { outcomes[0].rival } else { "the next best" };
         if ratio(least) == ratio(most) {
-            return format!(": {} {}", ratio(least), self.first);
+            return format!(": {} {rival}", ratio(least));
         }
-        format!(": {} to {} {}", ratio(least), ratio(most), self.first)
+        format!(": {} to {} {rival}", ratio(least), ratio(most))
     }
+}
+
+/// Whether the best of a place is a winner, and why not: against all others, the nearest first.
+fn standing<'c>(
+    place: &[&'c Cell<'c>],
+    compared: &[(&'c str, Comparison)],
+    ranked: &[(&'c str, f64, &'c Cell<'c>)],
+) -> Standing<'c> {
+    if place.iter().any(|cell| cell.is_cut_short()) {
+        return Standing::CutShort;
+    }
+    if place.iter().any(|cell| cell.is_noisy()) {
+        return Standing::Noisy;
+    }
+    let tie = |(other, against): &(&'c str, Comparison)| match against.verdict {
+        Verdict::NoDifference { .. } => Some(Standing::Ties(other, *against)),
+        _ => None,
+    };
+    if let Some(tied) = compared.iter().find_map(tie) {
+        return tied;
+    }
+    if compared.iter().any(|(_, against)| against.verdict != Verdict::Faster) {
+        return Standing::Unknown;
+    }
+    let unsteady = ranked.iter().map(|(name, _, cell)| (*name, cell.steadiness()));
+    match unsteady.into_iter().find(|(_, found)| !found.is_settled()) {
+        Some((name, found)) => Standing::Unsteady(name, found),
+        None => Standing::Wins,
+    }
+}
+
+/// `nova is still starting: its later rate is 9 % higher`.
+fn of_unsteady(name: &str, found: Steadiness) -> String {
+    let (is, change) = match found {
+        Steadiness::Starting { change } => ("is still starting, its later rate", change),
+        Steadiness::Drifting { change } => ("has not settled, its rate at the end", change),
+        Steadiness::Steady { .. } | Steadiness::Unknown => ("is steady, its later rate", 0.0),
+    };
+    let (size, side) = (change.abs() * 100.0, if change < 0.0 { "lower" } else { "higher" });
+    format!("{name} {is} {} {side}", percent(size))
 }
 
 impl Outcome<'_> {
     fn tie(&self) -> Option<Comparison> {
         match self.standing {
             Standing::Ties(_, compared) => Some(compared),
+            _ => None,
+        }
+    }
+
+    fn unsteady(&self) -> Option<(&str, Steadiness)> {
+        match self.standing {
+            Standing::Unsteady(name, found) => Some((name, found)),
             _ => None,
         }
     }
@@ -339,6 +429,19 @@ impl Outcome<'_> {
                 interval(against)
             ),
             Standing::CutShort => "a run was cut short, so no winner is named".to_owned(),
+            Standing::Unsteady(name, found) => format!(
+                "no winner is named, because {}: take a run {} times as long ({best} had {} the throughput of {rival})",
+                of_unsteady(name, found),
+                found.longer(),
+                ratio(against.ratio)
+            ),
+            Standing::ByChance(chance) => format!(
+                "{best} had {} the throughput of {rival} ({}), which chance does in {:.0} % of cases among so many comparisons: \
+                 take more --repeats",
+                ratio(against.ratio),
+                interval(against),
+                chance * 100.0
+            ),
             Standing::Noisy => format!(
                 "{best} had {} the throughput of {rival} ({}) while the host was busy, which names no winner: measure again on a \
                  quiet host",
@@ -372,8 +475,13 @@ pub(crate) fn interval(compared: &Comparison) -> String {
         }
         .to_owned();
     };
-    let what = if interval.is_range() { "range of the runs" } else { "95 % interval" };
-    format!("{what} {} to {}", number(interval.low), number(interval.high))
+    let ends = format!("{} to {}", number(interval.low), number(interval.high));
+    match interval.coverage {
+        Coverage::Confidence => format!("95 % interval {ends}"),
+        Coverage::Range => format!("range of the runs {ends}"),
+        Coverage::Pairs => format!("95 % interval {ends}, seed by seed"),
+        Coverage::Exact => "deterministic: one value".to_owned(),
+    }
 }
 
 /// The smallest difference, in percent, that a comparison without one would have found.

@@ -1,7 +1,8 @@
 //! Repeats of one cell, aggregated.
 
 use crate::units;
-use results::statistics::{self, Interval};
+use results::statistics::{self, Comparison, Interval};
+use results::steady::{self, Steadiness};
 use results::{Histogram, OperationRecord, ResultFile, Sample};
 use std::collections::BTreeMap;
 
@@ -83,6 +84,45 @@ impl<'a> Cell<'a> {
     /// Whether an interrupt ended a repeat before its time.
     pub fn is_cut_short(&self) -> bool {
         self.samples.iter().any(|sample| sample.partial)
+    }
+
+    /// Whether the rate was steady, by the series of all repeats together; `Unknown` where they have parts of different lengths.
+    pub fn steadiness(&self) -> Steadiness {
+        let series: Vec<_> = self.measured().filter_map(|sample| sample.series.as_ref()).collect();
+        let Some(step) = series.first().map(|first| first.step_ns) else { return Steadiness::Unknown };
+        let parts = series.iter().map(|series| series.ops.len()).min().unwrap_or(0);
+        if series.len() != self.measured().count() || series.iter().any(|series| series.step_ns != step) {
+            return Steadiness::Unknown;
+        }
+        let calls = |part: usize| series.iter().map(|series| series.ops[part]).sum();
+        steady::of_series(&(0..parts).map(calls).collect::<Vec<u64>>())
+    }
+
+    /// Judges this cell against `base`, seed by seed where both ran the same seeds under the virtual clock. Differences below
+    /// `threshold` are none.
+    pub fn against(&self, base: &Self, threshold: f64) -> Option<Comparison> {
+        let paired = self.pairs_with(base).and_then(|pairs| statistics::compare_pairs(&pairs, threshold));
+        let apart =
+            || statistics::compare(&base.throughputs(), &self.throughputs(), threshold, BOOTSTRAP_SEED);
+        paired.or_else(apart)
+    }
+
+    /// The throughputs of `base` and of this cell by seed; none where one of them ran a seed that the other did not, one seed
+    /// twice, or under the real clock, where a seed says little of the time.
+    fn pairs_with(&self, base: &Self) -> Option<Vec<(f64, f64)>> {
+        let by_seed = |cell: &Self| {
+            let rates: BTreeMap<u64, f64> =
+                cell.measured().map(|sample| (sample.seed, sample.throughput_ops_per_s)).collect();
+            (rates.len() == cell.measured().count()).then_some(rates)
+        };
+        if self.measured().chain(base.measured()).any(|sample| sample.host.is_some()) {
+            return None;
+        }
+        let (base, own) = (by_seed(base)?, by_seed(self)?);
+        if !base.keys().eq(own.keys()) {
+            return None;
+        }
+        Some(base.into_values().zip(own.into_values()).collect())
     }
 
     /// The latencies of all operations of all repeats.

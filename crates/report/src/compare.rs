@@ -4,7 +4,7 @@ mod setup;
 
 use crate::answer::THRESHOLD;
 use crate::axis;
-use crate::cell::{self, BOOTSTRAP_SEED, Cell};
+use crate::cell::{self, Cell};
 use crate::units::ratio;
 use results::statistics::{self, Comparison, Verdict};
 use results::{Clock, ResultFile};
@@ -232,7 +232,7 @@ fn compare_cell(
         baseline_ops_per_s: statistics::median(&old_values)?,
         new_ops_per_s: statistics::median(&new_values)?,
         runs: [old_values.len(), new_values.len()],
-        comparison: statistics::compare(&old_values, &new_values, threshold, BOOTSTRAP_SEED)?,
+        comparison: new.against(old, threshold)?,
     })
 }
 

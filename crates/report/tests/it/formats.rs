@@ -2,7 +2,7 @@
 
 use crate::sample;
 use report::{FORMATS, Figure, Report, by_name};
-use results::{FailureKind, OperationRecord, ResultFile, Sample, SampleFailure};
+use results::{FailureKind, OperationRecord, ResultFile, Sample, SampleFailure, SeriesRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn all() -> Report {
@@ -273,13 +273,69 @@ fn every_point_of_a_figure_is_in_its_table() {
 #[test]
 fn the_first_paragraph_names_winners_only_where_there_is_a_difference() {
     let sentences = report::answer::sentences(&sample::bars()).join(" ");
-    let wins = "On fileserver, hinfs is fastest: 2.70x pmfs (95 % interval 2.";
+    let wins = "On fileserver, hinfs is fastest: 2.70x pmfs (95 % interval 2.70 to 2.70, seed by seed)";
     assert!(sentences.contains(wins), "{sentences}");
-    let tie = "On webserver, no difference of 2.9 % or more between hinfs and pmfs is detectable: 1.01x (95 % interval ";
+    let tie = "On webserver, no difference of 2 % or more between hinfs and pmfs is detectable: 1.01x (95 % interval ";
     assert!(sentences.contains(tie), "{sentences}");
+    assert!(sentences.contains("hold with 95 % for all 4 comparisons together (Holm)"), "{sentences}");
     assert!(sentences.contains("2 of 5 published claims hold"), "{sentences}");
     let scaling = report::answer::sentences(&sample::lines()[0]).join(" ");
     assert!(scaling.contains("hinfs is fastest at all 6 points: 2.70x to 5.62x pmfs"), "{scaling}");
+}
+
+/// A design that is still filling its buffer is slower at first: a longer run reverses the order.
+#[test]
+fn a_rate_that_is_not_steady_names_no_winner_and_says_how_long_to_run() {
+    let mut file = sample::bars();
+    for sample in file.samples.iter_mut().filter(|sample| sample.axis("fs") == Some("hinfs")) {
+        let ops = (0..100).map(|part| if part < 55 { 940 } else { 1350 }).collect();
+        sample.series = Some(SeriesRecord { step_ns: 200_000, ops });
+    }
+    let sentences = report::answer::sentences(&file).join(" ");
+    let none = "On fileserver, no winner is named, because hinfs is still starting, its later rate ";
+    assert!(sentences.contains(none) && !sentences.contains("hinfs is fastest"), "{sentences}");
+    assert!(
+        sentences.contains("take a run 10 times as long (hinfs had 2.70x the throughput of pmfs)"),
+        "{sentences}"
+    );
+}
+
+#[test]
+fn a_workload_without_randomness_has_one_value_and_no_interval() {
+    let mut file = sample::bars();
+    for sample in &mut file.samples {
+        sample.throughput_ops_per_s = if sample.axis("fs") == Some("hinfs") { 2000.0 } else { 1000.0 };
+    }
+    let sentences = report::answer::sentences(&file).join(" ");
+    assert!(sentences.contains("hinfs is fastest: 2.00x pmfs (deterministic: one value)"), "{sentences}");
+    assert!(!sentences.contains("interval"), "{sentences}");
+}
+
+/// One of six places has a difference that chance makes in one of twenty cases.
+#[test]
+fn a_difference_that_many_comparisons_find_by_chance_names_no_winner() {
+    let mut file = sample::bars();
+    let rates = [[100.0, 108.0], [101.0, 112.0], [99.0, 99.5], [100.0, 101.0], [102.0, 103.0], [98.0, 106.0]];
+    file.samples.clear();
+    let template = sample::bars().samples.remove(0);
+    for (place, apart) in [("a", true), ("b", false), ("c", false), ("d", false), ("e", false), ("f", false)]
+    {
+        for (fs, design) in ["pmfs", "hinfs"].into_iter().enumerate() {
+            for (repeat, rate) in rates.iter().enumerate() {
+                let mut sample = template.clone();
+                sample.axes.insert("fs".to_owned(), design.to_owned());
+                sample.axes.insert("workload".to_owned(), place.to_owned());
+                (sample.repeat, sample.seed) = (repeat as u32, repeat as u64);
+                // Where no difference is, the sides change places from seed to seed.
+                let side = if apart { fs } else { (fs + repeat) % 2 };
+                sample.throughput_ops_per_s = rate[side];
+                file.samples.push(sample);
+            }
+        }
+    }
+    let sentences = report::answer::sentences(&file).join(" ");
+    assert!(sentences.contains("which chance does in "), "{sentences}");
+    assert!(!sentences.contains("fastest"), "{sentences}");
 }
 
 #[test]
