@@ -12,9 +12,10 @@ trap 'rm -rf "$home"' EXIT
 winners=()
 for length in "${lengths[@]}"; do
   XDG_DATA_HOME=$home "$weir" bench varmail --fs pmfs,hinfs --threads 8 --repeats 6 --runtime "$length" \
-    -o "$home/$length.md" >"$home/$length.txt"
-  verdict=$(grep -oE -m1 '[^.]*(is fastest|no winner is named|no difference of|which chance does)[^.]*\.[^|]*' "$home/$length.txt" | head -1)
-  winner=$(sed -nE 's/.*\b([a-z0-9-]+) is fastest.*/\1/p' <<<"$verdict")
+    --quiet >"$home/$length.txt"
+  # The answer stands below the table.
+  verdict=$(sed '1,/^  hinfs/d' "$home/$length.txt" | tr '\n' ' ' | sed 's/^ *//')
+  winner=$(sed -nE 's/.*\b([a-z0-9-]+) is fastest:.*/\1/p' <<<"$verdict")
   printf '%-6s %-6s %s\n' "$length" "${winner:--}" "$verdict"
   [ -n "$verdict" ] || { echo "no verdict at $length"; exit 1; }
   [ -z "$winner" ] || winners+=("$winner")

@@ -33,15 +33,33 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     if cells.is_empty() {
         return vec!["Nothing was measured, so there is no answer.".to_owned()];
     }
+    let mut sentences = contest_of(&cells);
+    if sentences.is_empty() {
+        let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
+        sentences.push(alone(&cells, cells[0].axis(design).unwrap_or_default()));
+    }
+    sentences.push(claims::tally(&results.claims));
+    sentences.retain(|sentence| !sentence.is_empty());
+    sentences
+}
+
+/// Who won where, a sentence for each workload; none where no designs are compared.
+pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
+    let mut cells = cell::cells(results);
+    cells.retain(|cell| !cell.throughputs().is_empty());
+    contest_of(&cells)
+}
+
+fn contest_of(cells: &[Cell<'_>]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
-    let all = cell::all_axes(&cells);
+    let all = cell::all_axes(cells);
     let design = axis::design_axis(all.keys().copied());
     let designs = all.get(design).cloned().unwrap_or_default();
     let workloads = all.get("workload").cloned().unwrap_or_default();
     if designs.len() > 1 {
         let names: Vec<Option<&str>> =
             if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
-        let media = media_beside_host(&cells, all.get("medium").map_or(&[], Vec::as_slice));
+        let media = media_beside_host(cells, all.get("medium").map_or(&[], Vec::as_slice));
         let mut contests: Vec<(String, Contest<'_>)> = Vec::new();
         for (workload, medium) in
             names.iter().take(MOST_WORKLOADS).flat_map(|name| media.iter().map(move |m| (name, m)))
@@ -76,11 +94,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
         if names.len() > MOST_WORKLOADS {
             sentences.push(format!("{} more workloads are in the tables.", names.len() - MOST_WORKLOADS));
         }
-    } else {
-        sentences.push(alone(&cells, designs.first().copied().unwrap_or_default()));
     }
-    sentences.push(claims::tally(&results.claims));
-    sentences.retain(|sentence| !sentence.is_empty());
     sentences
 }
 
