@@ -185,16 +185,14 @@ impl<'a> Place<'a> {
         };
         let at = call.offset.max(0) as u64;
         let done = match call.op {
-            Op::Read => number(calls.read(fd, scratch.buffer.of(length(step)))),
             Op::Pread | Op::SendFile if call.offset >= 0 => {
                 number(calls.pread(fd, scratch.buffer.of(length(step)), at))
             }
-            Op::SendFile => number(calls.read(fd, scratch.buffer.of(length(step)))),
-            Op::Write => number(calls.write(fd, self.written(step))),
+            Op::Read | Op::Pread | Op::SendFile => number(calls.read(fd, scratch.buffer.of(length(step)))),
             Op::Pwrite | Op::ReceiveFile if call.offset >= 0 => {
                 number(calls.pwrite(fd, self.written(step), at))
             }
-            Op::ReceiveFile => number(calls.write(fd, self.written(step))),
+            Op::Write | Op::Pwrite | Op::ReceiveFile => number(calls.write(fd, self.written(step))),
             Op::Lseek => return self.seek(calls, fd, step),
             Op::Getdents => return self.list(calls, fd, step),
             Op::Fsync => unit(calls.fsync(fd)),
