@@ -13,10 +13,12 @@ use document::nearest_of;
 
 /// The workload called `name` with `settings` in place of its own values.
 pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error> {
-    let loaded = if let Some(suite) = suite_of_file(name) {
-        let text = text(name)?;
+    let loaded = if let Some((suite, file)) = file_of(name) {
         check_switches(suite, settings)?;
-        suite.read(name, &text, settings)
+        match suite.open(Path::new(file), settings) {
+            Some(opened) => opened,
+            None => suite.read(file, &text(file)?, settings),
+        }
     } else {
         let (suite, entry) = suite::find(name).ok_or_else(|| unknown(name))?;
         check_switches(suite, settings)?;
@@ -37,15 +39,21 @@ pub fn text(name: &str) -> Result<String, Error> {
     }
 }
 
-/// The suite whose files end as `name` does.
-fn suite_of_file(name: &str) -> Option<&'static dyn Suite> {
+/// The suite and the file of a name that is `SUITE:FILE`, or a file that ends as those of a suite do.
+fn file_of(name: &str) -> Option<(&'static dyn Suite, &str)> {
+    if let Some((suite, file)) = name.split_once(':')
+        && let Some(suite) = suite::by_name(suite)
+    {
+        return Some((suite, file));
+    }
     let extension = Path::new(name).extension()?.to_str()?;
-    SUITES.iter().copied().find(|suite| suite.extension() == Some(extension))
+    let suite = SUITES.iter().copied().find(|suite| suite.extension() == Some(extension))?;
+    Some((suite, name))
 }
 
 /// The suite of the workload called `name`; none for a name that is not known.
 pub fn suite_of(name: &str) -> Option<&'static dyn Suite> {
-    suite_of_file(name).or_else(|| suite::find(name).map(|(suite, _)| suite))
+    file_of(name).map(|(suite, _)| suite).or_else(|| suite::find(name).map(|(suite, _)| suite))
 }
 
 /// How long the workload called `name` is measured when nothing is said; none for a name that is not known.

@@ -21,6 +21,7 @@
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::figure::rank;
+use crate::replay;
 use crate::scaling;
 use crate::summary;
 use crate::table::Table;
@@ -44,6 +45,7 @@ pub fn explain(results: &[ResultFile], only: &BTreeMap<String, String>) -> Strin
             texts.push(summary::heading(result) + "\n");
         }
         texts.extend(cells);
+        texts.extend(replay::best(result, only));
         texts.extend(scaling::tables(result, only).iter().map(Table::to_text));
         texts.extend(scaling::how_to_free(result, only));
     }
@@ -57,7 +59,8 @@ fn explain_cells(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec<S
 }
 
 fn explain_cell(cell: &Cell<'_>) -> String {
-    let mut text = heading(cell) + "\n" + &explain_operations(&cell.operations());
+    let mut text = heading(cell) + "\n" + &replay::shares(cell).unwrap_or_default();
+    text += &explain_operations(&cell.operations());
     let served = cell.served();
     if !served.is_empty() {
         text += "  Requests of the kernel to the server of this mount, and its work in the background:\n";

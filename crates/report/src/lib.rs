@@ -8,6 +8,7 @@
 //! | [`cell`] | repeats of one cell aggregated |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
+//! | `replay` | how much of a replay is the program, and where it runs best |
 //! | [`readings`] | claims under the readings of their paper |
 //! | [`export`] | figures as files for papers |
 //! | [`validation`] | tables of `weir validate` |
@@ -42,6 +43,7 @@ mod pdf;
 #[path = "pdf_left_out.rs"]
 mod pdf;
 pub mod readings;
+mod replay;
 mod scaling;
 mod spread;
 pub mod summary;

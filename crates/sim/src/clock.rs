@@ -72,6 +72,16 @@ pub fn work(work: Work, n: u64) {
     }
 }
 
+/// Private CPU work that takes `span` on a core of its own, as a recorded program's, which no machine prices. Under the real clock it
+/// spins, and sleeps through a long span.
+pub fn compute_for(span: Nanos) {
+    let Some(cx) = context::current() else { return };
+    match cx.clock() {
+        Clock::Virtual => compute(cx, cx.software(Activity::SOFTWARE), span),
+        Clock::Real => spin(cx, Activity::SOFTWARE, cx.run.tsc().now() + span),
+    }
+}
+
 /// What `n` units of `work` cost on the machine of this run, without letting the time pass: for work that another core does.
 /// Nothing under the real clock.
 pub fn cost_of(work: Work, n: u64) -> Nanos {

@@ -2,7 +2,7 @@
 
 use sim::{LockClass, Work};
 
-use crate::{dentry, descriptors, kernel, process, vnode};
+use crate::{dentry, descriptors, kernel, locks, process, vnode};
 
 /// Walking one path component through the dentry cache, hit.
 pub const PATH_COMPONENT: Work = Work::new(20, "path_component");
@@ -12,8 +12,14 @@ pub const OPEN_FILE: Work = Work::new(21, "open_file");
 pub const WORK: &[Work] = &[PATH_COMPONENT, OPEN_FILE];
 
 /// The classes of locks and cache lines that every mount has.
-pub static CLASSES: &[&LockClass] =
-    &[&dentry::DENTRY, &descriptors::DESCRIPTORS, &process::POSITION, &vnode::ATTRIBUTES, &vnode::REFERENCES];
+pub static CLASSES: &[&LockClass] = &[
+    &dentry::DENTRY,
+    &descriptors::DESCRIPTORS,
+    &locks::LOCKS,
+    &process::POSITION,
+    &vnode::ATTRIBUTES,
+    &vnode::REFERENCES,
+];
 
 /// Those that a mount has beside them when it stands for a kernel.
 pub static KERNEL_CLASSES: &[&LockClass] =

@@ -28,6 +28,7 @@ use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
 use crate::host_mapping::{HostMapping, note_cut};
+use crate::locks::{LockAction, LockKind, LockOwner};
 use crate::mapping::Mapping;
 use crate::ops;
 use crate::syscalls::{Fd, Syscalls, check_offset};
@@ -293,6 +294,49 @@ impl Syscalls for Host {
         done
     }
 
+    fn flock(&self, fd: Fd, action: LockAction) -> Result<()> {
+        let _op = sim::op(ops::LOCK);
+        self.with(fd, |file| fs::flock(file, flock_operation(action)?))
+    }
+
+    /// Of a range of any size the whole file is locked, for this process: descriptors of one process do not exclude each other.
+    fn lock(&self, fd: Fd, action: LockAction, _owner: LockOwner, offset: u64, _len: u64) -> Result<()> {
+        let _op = sim::op(ops::LOCK);
+        check_offset(offset)?;
+        match action {
+            LockAction::Test(_) => self.files.get(fd).map(drop),
+            action => self.with(fd, |file| fs::fcntl_lock(file, flock_operation(action)?)),
+        }
+    }
+
+    fn fsetattr(&self, fd: Fd, set: &SetAttr) -> Result<()> {
+        let _op = sim::op(ops::SETATTR);
+        change_file(self.files.get(fd)?.as_fd(), set)
+    }
+
+    fn fgetxattr(&self, fd: Fd, name: &[u8]) -> Result<Vec<u8>> {
+        let _op = sim::op(ops::XATTR);
+        xattr::check_name(name)?;
+        self.with(fd, |file| filled(|value| fs::fgetxattr(file, name, value)))
+    }
+
+    fn fsetxattr(&self, fd: Fd, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        let _op = sim::op(ops::XATTR);
+        xattr::check_name(name)?;
+        self.with(fd, |file| fs::fsetxattr(file, name, value, xattr_flags(mode)))
+    }
+
+    fn flistxattr(&self, fd: Fd) -> Result<Vec<u8>> {
+        let _op = sim::op(ops::XATTR);
+        self.with(fd, |file| filled(|names| fs::flistxattr(file, names)))
+    }
+
+    fn fremovexattr(&self, fd: Fd, name: &[u8]) -> Result<()> {
+        let _op = sim::op(ops::XATTR);
+        xattr::check_name(name)?;
+        self.with(fd, |file| fs::fremovexattr(file, name))
+    }
+
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         let _op = sim::op(ops::FALLOCATE);
         let flags = fs::FallocateFlags::from_bits_retain(mode.bits());
@@ -412,38 +456,37 @@ impl Syscalls for Host {
 
     fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
         let _op = sim::op(ops::SETATTR);
-        change(&self.target(path)?, set)
+        change(&self.target(path)?, set, AtFlags::empty())
+    }
+
+    fn lsetattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
+        let _op = sim::op(ops::SETATTR);
+        let (place, flags) = self.unfollowed(path, AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_link = || Ok(Self::stat_at(&place, flags)?.kind == FileKind::Symlink);
+        if (set.perm.is_some() || set.size.is_some()) && is_link()? {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        change(&place, set, flags)
     }
 
     fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         let _op = sim::op(ops::XATTR);
         xattr::check_name(name)?;
         let (_fd, path) = self.path_for_xattr(path)?;
-        let mut value = vec![0; 1 << 16];
-        let len = fs::getxattr(&path, name, &mut value).map_err(errno_of)?;
-        value.truncate(len);
-        Ok(value)
+        filled(|value| fs::getxattr(&path, name, value)).map_err(errno_of)
     }
 
     fn setxattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let _op = sim::op(ops::XATTR);
         xattr::check_name(name)?;
         let (_fd, path) = self.path_for_xattr(path)?;
-        let flags = match mode {
-            XattrMode::Set => fs::XattrFlags::empty(),
-            XattrMode::Create => fs::XattrFlags::CREATE,
-            XattrMode::Replace => fs::XattrFlags::REPLACE,
-        };
-        fs::setxattr(&path, name, value, flags).map_err(errno_of)
+        fs::setxattr(&path, name, value, xattr_flags(mode)).map_err(errno_of)
     }
 
     fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>> {
         let _op = sim::op(ops::XATTR);
         let (_fd, path) = self.path_for_xattr(path)?;
-        let mut names = vec![0; 1 << 16];
-        let len = fs::listxattr(&path, &mut names).map_err(errno_of)?;
-        names.truncate(len);
-        Ok(names)
+        filled(|names| fs::listxattr(&path, names)).map_err(errno_of)
     }
 
     fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
@@ -545,12 +588,64 @@ fn truncate(place: &Place<'_>, size: u64) -> Result<()> {
     done
 }
 
+/// What a call fills a buffer of the largest size with.
+fn filled(call: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+    let mut value = vec![0; 1 << 16];
+    let len = call(&mut value)?;
+    value.truncate(len);
+    Ok(value)
+}
+
+/// `EINVAL` for a question, which flock(2) has not.
+fn flock_operation(action: LockAction) -> rustix::io::Result<fs::FlockOperation> {
+    Ok(match action {
+        LockAction::Wait(LockKind::Shared) => fs::FlockOperation::LockShared,
+        LockAction::Wait(LockKind::Exclusive) => fs::FlockOperation::LockExclusive,
+        LockAction::Try(LockKind::Shared) => fs::FlockOperation::NonBlockingLockShared,
+        LockAction::Try(LockKind::Exclusive) => fs::FlockOperation::NonBlockingLockExclusive,
+        LockAction::Release => fs::FlockOperation::Unlock,
+        LockAction::Test(_) => return Err(rustix::io::Errno::INVAL),
+    })
+}
+
+fn xattr_flags(mode: XattrMode) -> fs::XattrFlags {
+    match mode {
+        XattrMode::Set => fs::XattrFlags::empty(),
+        XattrMode::Create => fs::XattrFlags::CREATE,
+        XattrMode::Replace => fs::XattrFlags::REPLACE,
+    }
+}
+
+fn times_of(set: &SetAttr) -> Option<fs::Timestamps> {
+    (set.atime.is_some() || set.mtime.is_some())
+        .then(|| fs::Timestamps { last_access: timespec(set.atime), last_modification: timespec(set.mtime) })
+}
+
+/// As [`change`], of an open file.
+fn change_file(file: BorrowedFd<'_>, set: &SetAttr) -> Result<()> {
+    if set.uid.is_some() || set.gid.is_some() {
+        let (uid, gid) = (set.uid.map(fs::Uid::from_raw), set.gid.map(fs::Gid::from_raw));
+        fs::fchown(file, uid, gid).map_err(errno_of)?;
+    }
+    if let Some(perm) = set.perm {
+        fs::fchmod(file, Mode::from_raw_mode(perm)).map_err(errno_of)?;
+    }
+    if let Some(size) = set.size {
+        fs::ftruncate(file, size).map_err(errno_of)?;
+        note_cut();
+    }
+    match times_of(set) {
+        Some(times) => fs::futimens(file, &times).map_err(errno_of),
+        None => Ok(()),
+    }
+}
+
 /// The attributes that one system call each changes: owner, permission, size, times.
-fn change(place: &Place<'_>, set: &SetAttr) -> Result<()> {
+fn change(place: &Place<'_>, set: &SetAttr, flags: AtFlags) -> Result<()> {
     let (dir, path) = (&place.dir, &*place.path);
     if set.uid.is_some() || set.gid.is_some() {
         let (uid, gid) = (set.uid.map(fs::Uid::from_raw), set.gid.map(fs::Gid::from_raw));
-        fs::chownat(dir, path, uid, gid, AtFlags::empty()).map_err(errno_of)?;
+        fs::chownat(dir, path, uid, gid, flags).map_err(errno_of)?;
     }
     if let Some(perm) = set.perm {
         fs::chmodat(dir, path, Mode::from_raw_mode(perm), AtFlags::empty()).map_err(errno_of)?;
@@ -558,12 +653,10 @@ fn change(place: &Place<'_>, set: &SetAttr) -> Result<()> {
     if let Some(size) = set.size {
         truncate(place, size)?;
     }
-    if set.atime.is_some() || set.mtime.is_some() {
-        let times =
-            fs::Timestamps { last_access: timespec(set.atime), last_modification: timespec(set.mtime) };
-        fs::utimensat(dir, path, &times, AtFlags::empty()).map_err(errno_of)?;
+    match times_of(set) {
+        Some(times) => fs::utimensat(dir, path, &times, flags).map_err(errno_of),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn open_flags(flags: OpenFlags) -> Result<OFlags> {

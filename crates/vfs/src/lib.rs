@@ -20,6 +20,7 @@
 //! | [`credentials`] | who acts, and what the permission bits allow them |
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
+//! | [`locks`] | advisory locks |
 //! | `kernel` | locks that a kernel keeps beside every file system, for runs that stand for one |
 //! | [`mapping`] | mapped files: what a program holds, and what a design offers for them |
 //! | [`host`], `host_mapping` | [`Syscalls`] on a directory of the real kernel; its mapped files |
@@ -43,6 +44,7 @@ pub mod flags;
 pub mod host;
 mod host_mapping;
 mod kernel;
+pub mod locks;
 pub mod mapping;
 pub mod mount;
 pub mod ops;
@@ -62,6 +64,7 @@ pub use file_system::{FileSystem, Listener, Written};
 pub use flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
 pub use host::{Host, HostError};
 pub use kernel::Linux;
+pub use locks::{LockAction, LockKind, LockOwner};
 pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};
 pub use process::{Limits, Process};

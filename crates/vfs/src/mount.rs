@@ -18,6 +18,7 @@ use crate::errno::{Errno, Result};
 use crate::file_system::FileSystem;
 use crate::flags::RenameFlags;
 use crate::kernel::{DirectoryGuard, KernelLocks, Linux};
+use crate::locks::Locks;
 use crate::vnode::{DeferredReleases, Vnode};
 
 /// When reading sets the access time of a file or directory.
@@ -62,6 +63,7 @@ pub struct Mount {
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
     deferred: Arc<DeferredReleases>,
     moves: AtomicU64,
+    pub(crate) locks: Locks,
     kernel: Option<Box<KernelLocks>>,
 }
 
@@ -80,6 +82,7 @@ impl Mount {
             linked: Mutex::default(),
             deferred,
             moves: AtomicU64::new(0),
+            locks: Locks::new(),
             kernel,
         }))
     }

@@ -40,6 +40,7 @@ ops! {
     26 MSYNC "msync";
     27 LOAD "load";
     28 STORE "store";
+    29 LOCK "lock";
 }
 
 /// Background write-back of a design's cache or buffer.

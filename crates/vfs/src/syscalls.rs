@@ -6,6 +6,7 @@
 use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::locks::{LockAction, LockOwner};
 use crate::mapping::Mapping;
 
 /// A file descriptor of one process.
@@ -43,6 +44,34 @@ pub trait Syscalls: Send + Sync {
     fn fstat(&self, fd: Fd) -> Result<Attr>;
     /// Changes the size of an open file.
     fn ftruncate(&self, fd: Fd, size: u64) -> Result<()>;
+    /// Takes or gives back a lock of a whole file, which belongs to the open file: flock(2). `EAGAIN`.
+    fn flock(&self, _fd: Fd, _action: LockAction) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Takes, gives back or asks for a lock of `len` bytes from `offset` on; 0: to the end, however far that is: fcntl(2). `EAGAIN`.
+    fn lock(&self, _fd: Fd, _action: LockAction, _owner: LockOwner, _offset: u64, _len: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Changes attributes of an open file: fchmod, fchown, futimens in one.
+    fn fsetattr(&self, _fd: Fd, _set: &SetAttr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// An extended attribute's value, of an open file.
+    fn fgetxattr(&self, _fd: Fd, _name: &[u8]) -> Result<Vec<u8>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Sets an extended attribute of an open file.
+    fn fsetxattr(&self, _fd: Fd, _name: &[u8], _value: &[u8], _mode: XattrMode) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Names of the extended attributes of an open file, each ended by a zero byte.
+    fn flistxattr(&self, _fd: Fd) -> Result<Vec<u8>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Removes an extended attribute of an open file.
+    fn fremovexattr(&self, _fd: Fd, _name: &[u8]) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
     /// Reserves, zeroes or frees a range.
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()>;
     /// Maps `len` bytes of a regular file from `offset` on into memory, shared with all who read, write or map the file
@@ -82,6 +111,10 @@ pub trait Syscalls: Send + Sync {
     fn truncate(&self, path: &[u8], size: u64) -> Result<()>;
     /// Changes attributes: chmod, chown, utimens in one.
     fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()>;
+    /// The same of a symbolic link itself, if the path names one. `EOPNOTSUPP` for the permissions and the size of a link.
+    fn lsetattr(&self, _path: &[u8], _set: &SetAttr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
     /// An extended attribute's value.
     fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>>;
     /// Sets an extended attribute.

@@ -269,7 +269,15 @@ fn failed_cells<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(),
 
 /// Operations that failed fail the command, unless the workload provides for them.
 fn failed_operations<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(), Failure> {
-    match results.flat_map(|result| &result.samples).map(|sample| sample.errors).sum() {
+    let samples: Vec<&Sample> = results.flat_map(|result| &result.samples).collect();
+    let differs = |sample: &&&Sample| sample.counters.get("replay.differing").is_some_and(|count| *count > 0);
+    if let Some(sample) = samples.iter().find(differs) {
+        // The first note says how many, the second which one is the first.
+        let told: Vec<&str> = sample.notes.iter().take(2).map(String::as_str).collect();
+        let cell = lab::cell::title(&sample.axes);
+        return Err(Failure::new(Exit::Run, format!("{cell}: {}", told.join("; the first: "))));
+    }
+    match samples.iter().map(|sample| sample.errors).sum() {
         0_u64 => Ok(()),
         1 => Err(Failure::new(Exit::Run, "1 operation failed; the report says where")),
         count => Err(Failure::new(Exit::Run, format!("{count} operations failed; the report says where"))),

@@ -8,6 +8,7 @@
 //! | [`suite`] | what every suite of workloads offers: [`Suite`], [`Workload`], [`Job`] |
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
 //! | [`fio`] | job files of fio |
+//! | [`replay`] | recorded programs |
 //! | [`fxmark`] | loops on one part of a file system each, with more and more workers |
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod filebench;
 pub mod fio;
 pub mod fragmentation;
 pub mod fxmark;
+pub mod replay;
 pub mod suite;
 mod tree;
 
@@ -24,4 +26,4 @@ pub use suite::{Job, JobError, LoadError, Suite, Workload};
 
 /// Every suite, in the order in which lists show them.
 pub const SUITES: &[&dyn Suite] =
-    &[&filebench::Filebench, &fxmark::FxMark, &fragmentation::Fragmentation, &fio::Fio];
+    &[&filebench::Filebench, &fxmark::FxMark, &fragmentation::Fragmentation, &fio::Fio, &replay::Replay];

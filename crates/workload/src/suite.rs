@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -69,6 +69,11 @@ pub trait Suite: Sync {
     /// The workload in the file called `name` that holds `text`.
     fn read(&self, name: &str, _text: &str, _settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
         Err(LoadError::Wrong(format!("{name}: {} has no files with workloads", self.name())))
+    }
+
+    /// The workload in the file at `path`, of a suite whose files are no texts; none of one whose files are ([`Suite::read`]).
+    fn open(&self, _path: &Path, _settings: &Settings) -> Option<Result<Arc<dyn Workload>, LoadError>> {
+        None
     }
 
     /// More about the built-in workload `name`, for people: its text, or what it does in detail.
@@ -145,6 +150,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
 
     /// Whether it ends by itself, so that no time need be said.
     fn ends(&self) -> bool {
+        false
+    }
+
+    /// Whether its paths and links are someone else's, so that nothing may follow them out of a directory of the host.
+    fn is_foreign(&self) -> bool {
         false
     }
 

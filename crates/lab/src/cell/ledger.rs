@@ -61,7 +61,7 @@ pub(super) fn operations(window: &Snapshot) -> Vec<OperationRecord> {
 }
 
 fn records(window: &Snapshot, tallies: &BTreeMap<usize, Tally>) -> Vec<OperationRecord> {
-    let kinds = ops::ALL.iter().chain(ops::BACKGROUND);
+    let kinds = ops::ALL.iter().chain(ops::BACKGROUND).chain(workload::charges::OPERATIONS);
     kinds.filter_map(|op| record(*op, window, tallies.get(&op.index()))).collect()
 }
 

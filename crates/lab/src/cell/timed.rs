@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, Mapping, OpenFlags, Protection,
-    RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode, ops,
+    Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, LockAction, LockOwner, Mapping,
+    OpenFlags, Protection, RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode, ops,
 };
 
 const SHARDS: usize = 16;
@@ -281,6 +281,34 @@ impl Syscalls for Timed {
         self.call(ops::TRUNCATE, || self.inner.ftruncate(fd, size))
     }
 
+    fn flock(&self, fd: Fd, action: LockAction) -> Result<()> {
+        self.call(ops::LOCK, || self.inner.flock(fd, action))
+    }
+
+    fn lock(&self, fd: Fd, action: LockAction, owner: LockOwner, offset: u64, len: u64) -> Result<()> {
+        self.call(ops::LOCK, || self.inner.lock(fd, action, owner, offset, len))
+    }
+
+    fn fsetattr(&self, fd: Fd, set: &SetAttr) -> Result<()> {
+        self.call(ops::SETATTR, || self.inner.fsetattr(fd, set))
+    }
+
+    fn fgetxattr(&self, fd: Fd, name: &[u8]) -> Result<Vec<u8>> {
+        self.call(ops::XATTR, || self.inner.fgetxattr(fd, name))
+    }
+
+    fn fsetxattr(&self, fd: Fd, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.call(ops::XATTR, || self.inner.fsetxattr(fd, name, value, mode))
+    }
+
+    fn flistxattr(&self, fd: Fd) -> Result<Vec<u8>> {
+        self.call(ops::XATTR, || self.inner.flistxattr(fd))
+    }
+
+    fn fremovexattr(&self, fd: Fd, name: &[u8]) -> Result<()> {
+        self.call(ops::XATTR, || self.inner.fremovexattr(fd, name))
+    }
+
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         self.call(ops::FALLOCATE, || self.inner.fallocate(fd, mode, offset, len))
     }
@@ -340,6 +368,10 @@ impl Syscalls for Timed {
 
     fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
         self.call(ops::SETATTR, || self.inner.setattr(path, set))
+    }
+
+    fn lsetattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
+        self.call(ops::SETATTR, || self.inner.lsetattr(path, set))
     }
 
     fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {

@@ -122,9 +122,10 @@ impl Work {
         let path = folder.0.as_path();
         // The directory is opened once here, so that its errors are told; each process then has it from its own opening.
         drop(Host::new(path).map_err(words)?);
-        let (tallies, root) = (self.tallies(), path.to_owned());
+        let (tallies, root, confined) = (self.tallies(), path.to_owned(), self.spec.workload.is_foreign());
         let start = move || -> Arc<dyn Syscalls> {
-            Arc::new(Host::new(&root).expect("the directory was opened when the cell began"))
+            let host = if confined { Host::confined(&root) } else { Host::new(&root) };
+            Arc::new(host.expect("the directory was opened when the cell began"))
         };
         let full =
             || format!("the file system of {} is full: make room", path.parent().unwrap_or(path).display());

@@ -6,6 +6,7 @@ mod fragmentation;
 mod fxmark;
 mod plans;
 mod readings;
+mod replay;
 mod runs;
 mod shapes;
 mod validation;

@@ -17,7 +17,7 @@ const LEAST_SHARE: f64 = 0.03;
 const MOST_KINDS: usize = 4;
 
 /// The order of known activities in a bar, bottom up along the path of a call; others follow by name.
-const ACTIVITIES: [&str; 11] = [
+const ACTIVITIES: [&str; 12] = [
     "software",
     "copy",
     "data",
@@ -28,6 +28,7 @@ const ACTIVITIES: [&str; 11] = [
     "stall",
     "core_wait",
     "generator",
+    "trace_order",
     "sleep",
 ];
 

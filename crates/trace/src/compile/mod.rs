@@ -12,6 +12,7 @@
 //! | position of an open file | one step after the other |
 //! | inode | what changes it, alone; what reads it between two changes, at the same time |
 //! | name in a directory | likewise; a name that was not there belongs to the time between two changes too |
+//! | names of a directory | a listing comes after the changes before it and before those after it |
 //! | locks of an inode | one step after the other |
 //! | threads | fork before the child's first step; its last before the end of the wait; its exec before a vfork ends |
 //!
@@ -36,8 +37,8 @@ pub use program::{Program, ThreadSteps};
 use crate::call::{Call, Field, Op};
 use crate::error::{Error, Result};
 use crate::reader::{Ending, Reader};
-use crate::record::{Entry, Record, Thread, Timed, Times};
-use crate::state::{Effect, Refused, State};
+use crate::record::{Entry, Kind, Record, Thread, Timed, Times};
+use crate::state::{Effect, ROOT, Refused, State};
 use crate::words::{CREAT, EXCL, TRUNC};
 use order::{Handles, Order};
 
@@ -86,6 +87,8 @@ pub struct Summary {
     pub level_ns: u64,
     /// The length of the trace.
     pub span_ns: u64,
+    /// Whether the trace says of a directory that was listed which names it had before.
+    pub listed: bool,
 }
 
 /// Takes what [`compile`] makes, in the order of the trace.
@@ -98,6 +101,8 @@ pub trait Sink {
     fn step(&mut self, step: &Step, waits: &[Wait]) -> Result<()>;
     /// Something that must exist before the first step, directories before what is in them. After all steps.
     fn initial(&mut self, entry: &Entry) -> Result<()>;
+    /// Something that exists after the last step, directories before what is in them. After what must exist before the first.
+    fn last(&mut self, entry: &Entry) -> Result<()>;
     /// The end.
     fn end(&mut self, summary: &Summary) -> Result<()>;
 }
@@ -309,7 +314,9 @@ impl Compiler {
             self.summary.cut_after = Some(line);
         }
         self.summary.contradictions = self.state.tree.contradictions;
+        self.summary.listed = matches!(reader.head().get("snapshot"), Some(b"touched" | b"all"));
         initial_entries(&self.state, &mut |entry| sink.initial(entry))?;
+        last_entries(&mut self.state, &mut |entry| sink.last(entry))?;
         sink.end(&self.summary)?;
         Ok(self.summary)
     }
@@ -332,4 +339,42 @@ fn initial_entries(state: &State, give: &mut dyn FnMut(&Entry) -> Result<()>) ->
         }
     }
     Ok(())
+}
+
+/// What exists when the trace has ended, as far as it has shown it: parents first, names of a directory sorted. Of several names of
+/// one file each is given, with the number of the file as its group.
+fn last_entries(state: &mut State, give: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {
+    let mut open: Vec<(u32, Vec<u8>)> = vec![(ROOT, Vec::new())];
+    while let Some((directory, path)) = open.pop() {
+        let mut below = Vec::new();
+        for key in state.tree.children(directory) {
+            let Some(number) = state.tree.get(key) else { continue };
+            let mut inner = path.clone();
+            if !inner.is_empty() {
+                inner.push(b'/');
+            }
+            inner.extend_from_slice(state.tree.text(key));
+            below.push((inner, number));
+        }
+        below.sort_unstable();
+        for (path, number) in &below {
+            let node = state.tree.node(*number);
+            give(&Entry {
+                kind: node.kind,
+                mode: node.mode,
+                size: node.size,
+                group: u64::from(*number),
+                path: path.as_slice().into(),
+                target: node.target.clone(),
+            })?;
+        }
+        let directories = below.into_iter().rev().filter(|(_, number)| is_directory(state, *number));
+        let directories: Vec<_> = directories.map(|(path, number)| (number, path)).collect();
+        open.extend(directories);
+    }
+    Ok(())
+}
+
+fn is_directory(state: &State, number: u32) -> bool {
+    state.tree.nodes.get(number as usize).is_some_and(|node| node.kind == Kind::Directory)
 }

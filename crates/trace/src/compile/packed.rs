@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::record::{Entry, Kind, Thread, Times};
 
 /// The first bytes of the file; the last is the version of its format.
-const MAGIC: [u8; 8] = *b"WEIRPRG\x01";
+const MAGIC: [u8; 8] = *b"WEIRPRG\x02";
 
 /// The longest path or name.
 const BYTES_MAX: u64 = 1 << 16;
@@ -26,6 +26,7 @@ const PATH: u8 = 2;
 const STEP: u8 = 3;
 const INITIAL: u8 = 4;
 const END: u8 = 5;
+const LAST: u8 = 6;
 
 /// Writes a compiled trace to a file.
 #[derive(Debug)]
@@ -77,6 +78,14 @@ impl<W: Write> Packed<W> {
         self.item.extend_from_slice(bytes);
     }
 
+    fn entry(&mut self, kind: u8, entry: &Entry) -> Result<()> {
+        self.item.extend([kind, entry.kind.letter()]);
+        self.put_all([u64::from(entry.mode), entry.size, entry.group]);
+        self.put_bytes(&entry.path);
+        self.put_bytes(entry.target.as_deref().unwrap_or_default());
+        self.send()
+    }
+
     fn send(&mut self) -> Result<()> {
         let sent = self.out.write_all(&self.item).map_err(|error| Error::io(&self.file, error));
         self.item.clear();
@@ -123,11 +132,11 @@ impl<W: Write> Sink for Packed<W> {
     }
 
     fn initial(&mut self, entry: &Entry) -> Result<()> {
-        self.item.extend([INITIAL, entry.kind.letter()]);
-        self.put_all([u64::from(entry.mode), entry.size, entry.group]);
-        self.put_bytes(&entry.path);
-        self.put_bytes(entry.target.as_deref().unwrap_or_default());
-        self.send()
+        self.entry(INITIAL, entry)
+    }
+
+    fn last(&mut self, entry: &Entry) -> Result<()> {
+        self.entry(LAST, entry)
     }
 
     fn end(&mut self, sums: &Summary) -> Result<()> {
@@ -136,7 +145,7 @@ impl<W: Write> Sink for Packed<W> {
         let words =
             [sums.steps, sums.calls, sums.waits, u64::from(sums.handles), sums.unopened, sums.contradictions];
         self.put_all(words);
-        self.put_all([sums.lost, cut, sums.level_ns, sums.span_ns]);
+        self.put_all([sums.lost, cut, sums.level_ns, sums.span_ns, u64::from(sums.listed)]);
         self.send()
     }
 }
@@ -148,6 +157,7 @@ pub(super) enum Item {
     Path(Box<[u8]>),
     Step(Step, Vec<Wait>),
     Initial(Entry),
+    Last(Entry),
     End(Summary),
 }
 
@@ -231,7 +241,8 @@ impl<R: Read> Unpacker<R> {
             }
             PATH => Ok(Item::Path(self.get_bytes()?)),
             STEP => self.step(),
-            INITIAL => self.initial(),
+            INITIAL => self.entry().map(Item::Initial),
+            LAST => self.entry().map(Item::Last),
             END => self.end(),
             _ => Err(self.damaged("it is of an unknown kind")),
         }
@@ -261,20 +272,20 @@ impl<R: Read> Unpacker<R> {
         Ok(Item::Step(Step { thread, call, opens, implied, result, times, line }, waits))
     }
 
-    fn initial(&mut self) -> Result<Item> {
+    fn entry(&mut self) -> Result<Entry> {
         let letter = self.byte()?;
         let kind = Kind::of_letter(letter).ok_or_else(|| self.damaged("an unknown kind of file"))?;
         let (mode, size, group) = (self.get_u32()?, self.get()?, self.get()?);
         let (path, target) = (self.get_bytes()?, self.get_bytes()?);
         let target = Some(target).filter(|_| kind == Kind::Symlink);
-        Ok(Item::Initial(Entry { kind, mode, size, group, path, target }))
+        Ok(Entry { kind, mode, size, group, path, target })
     }
 
     fn end(&mut self) -> Result<Item> {
         let (steps, calls, waits) = (self.get()?, self.get()?, self.get()?);
         let (handles, unopened, contradictions) = (self.get_u32()?, self.get()?, self.get()?);
         let (lost, cut) = (self.get()?, self.get()?);
-        let (level_ns, span_ns) = (self.get()?, self.get()?);
+        let (level_ns, span_ns, listed) = (self.get()?, self.get()?, self.get()? != 0);
         let cut_after = cut.checked_sub(1);
         // The end of the stream has its checksum.
         match self.source.read(&mut [0]) {
@@ -293,6 +304,7 @@ impl<R: Read> Unpacker<R> {
             cut_after,
             level_ns,
             span_ns,
+            listed,
         }))
     }
 }

@@ -20,6 +20,8 @@ pub struct Program {
     pub paths: Vec<Box<[u8]>>,
     /// What must exist before the first step, directories before what is in them.
     pub initial: Vec<Entry>,
+    /// What exists after the last step, directories before what is in them.
+    pub last: Vec<Entry>,
     /// The sums.
     pub summary: Summary,
     /// Every step in the order of the trace.
@@ -69,6 +71,7 @@ impl Program {
                 Item::Path(path) => program.path(&path)?,
                 Item::Step(step, waits) => program.step(&step, &waits)?,
                 Item::Initial(entry) => program.initial(&entry)?,
+                Item::Last(entry) => program.last(&entry)?,
                 Item::End(summary) => {
                     program.end(&summary)?;
                     return Ok(program);
@@ -135,6 +138,11 @@ impl Sink for Program {
 
     fn initial(&mut self, entry: &Entry) -> Result<()> {
         self.initial.push(entry.clone());
+        Ok(())
+    }
+
+    fn last(&mut self, entry: &Entry) -> Result<()> {
+        self.last.push(entry.clone());
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! What each call does to the names, inodes and descriptors.
 
-use super::{Asked, Binding, Effect, LOCKS, Lead, OpenFile, ROOT, Refused, State, Use};
+use super::{Asked, Binding, Effect, LISTING, LOCKS, Lead, OpenFile, ROOT, Refused, State, Use};
 use crate::call::Op;
 use crate::record::{Kind, Timed};
 use crate::words::{APPEND, CLOEXEC, CREAT, DIRECTORY, EXCHANGE, EXCL, KEEP_SIZE, NOFOLLOW, TMPFILE, TRUNC};
@@ -108,7 +108,7 @@ impl State {
         match self.tree.resolve(path, (follow, true), &mut effect.visits) {
             Lead::Node(node, key) => (node, key),
             Lead::Unknown(key) | Lead::Absent(key) if call.has(CREAT) => {
-                effect.names.push((key, Use::Changes));
+                effect.name(key);
                 let node = self.tree.make(key, Kind::File, call.mode);
                 effect.objects.push((node, Use::Changes));
                 (node, Some(key))
@@ -169,7 +169,7 @@ impl State {
         if matches!(lead, Lead::Node(..)) {
             self.tree.contradictions += 1;
         }
-        effect.names.push((key, Use::Changes));
+        effect.name(key);
         let node = self.tree.make(key, kind, call.mode & 0o7777);
         self.tree.node(node).target = call.path2.clone().filter(|_| kind == Kind::Symlink);
         effect.objects.push((node, Use::Changes));
@@ -183,7 +183,7 @@ impl State {
         }
         effect.objects.push((node, if done { Use::Changes } else { Use::Reads }));
         if let Some(key) = key.filter(|_| done) {
-            effect.names.push((key, Use::Changes));
+            effect.name(key);
             if timed.call.op == Op::Rmdir {
                 self.emptied(node, effect);
             }
@@ -209,7 +209,8 @@ impl State {
             Lead::Absent(key) | Lead::Unknown(key) => (key, None),
             _ => return,
         };
-        effect.names.extend([(old, Use::Changes), (new, Use::Changes)]);
+        effect.name(old);
+        effect.name(new);
         effect.objects.push((node, Use::Reads));
         effect.objects.extend(replaced.map(|node| (node, Use::Changes)));
         if replaced == Some(node) {
@@ -232,7 +233,7 @@ impl State {
         let lead = self.tree.resolve(to, (false, done), &mut effect.visits);
         let (Some(node), true) = (node, done) else { return };
         let (Lead::Absent(key) | Lead::Unknown(key) | Lead::Node(_, Some(key))) = lead else { return };
-        effect.names.push((key, Use::Changes));
+        effect.name(key);
         effect.objects.push((node, Use::Changes));
         self.tree.link(node, key);
     }
@@ -297,7 +298,10 @@ impl State {
                 self.moved(number, call.offset, (node, done), true, effect);
             }
             Op::Copy => self.copy(timed, (number, node), effect),
-            Op::Flock | Op::Lock => effect.names.push(((node, LOCKS), Use::Changes)),
+            Op::Flock | Op::Lock => {
+                self.locked.insert(node);
+                effect.names.push(((node, LOCKS), Use::Changes));
+            }
             Op::Ftruncate | Op::Fallocate => {
                 effect.objects.push((node, Use::Changes));
                 self.resize(timed, node);
@@ -348,7 +352,10 @@ impl State {
                     self.tree.reaches(node, done.saturating_add_signed(timed.call.offset.saturating_neg()));
                 }
             }
-            Op::Getdents => self.tree.node(node).kind = Kind::Directory,
+            Op::Getdents => {
+                self.tree.node(node).kind = Kind::Directory;
+                effect.names.push(((node, LISTING), Use::Changes));
+            }
             _ => {}
         }
     }

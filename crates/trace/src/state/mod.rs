@@ -7,7 +7,7 @@
 mod calls;
 mod tree;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::Call;
 use crate::record::{Entry, Fork, Inherited, Kind, Record, Thread, Timed};
@@ -26,6 +26,9 @@ pub(crate) enum Use {
 
 /// The second part of a "name" that stands for the locks of an inode.
 const LOCKS: u32 = u32::MAX;
+/// Likewise for which names a directory has. Here the uses are turned round: changes of single names, which may happen at the same
+/// time, read it, and a listing, before and after which they must have happened, changes it.
+const LISTING: u32 = u32::MAX - 1;
 
 /// What a record depends on and does. A caller keeps it from record to record.
 #[derive(Debug, Default)]
@@ -51,6 +54,11 @@ pub(crate) struct Effect {
 }
 
 impl Effect {
+    /// A name comes or goes.
+    fn name(&mut self, key: Binding) {
+        self.names.extend([(key, Use::Changes), ((key.0, LISTING), Use::Reads)]);
+    }
+
     fn clear(&mut self) {
         (self.fd, self.fd2, self.opened) = (None, None, None);
         self.closed.clear();
@@ -104,6 +112,8 @@ pub(crate) struct State {
     handles: FxHashMap<u32, Handle>,
     files: FxHashMap<u32, OpenFile>,
     mappings: FxHashMap<u32, u32>,
+    /// Inodes that were locked: closing one may give a lock back.
+    locked: FxHashSet<u32>,
     next: u32,
 }
 
@@ -136,6 +146,7 @@ impl State {
             handles: FxHashMap::default(),
             files: FxHashMap::default(),
             mappings: FxHashMap::default(),
+            locked: FxHashSet::default(),
             next: 0,
         }
     }
@@ -266,6 +277,9 @@ impl State {
             file.handles -= 1;
             effect.objects.push((file.node, Use::Reads));
             effect.files.push(file_number);
+            if self.locked.contains(&file.node) {
+                effect.names.push(((file.node, LOCKS), Use::Changes));
+            }
             if file.handles == 0 {
                 self.files.remove(&file_number);
                 effect.gone.push(file_number);

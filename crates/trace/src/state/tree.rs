@@ -268,6 +268,11 @@ impl Tree {
         self.join(at, &parts)
     }
 
+    /// The name itself.
+    pub(crate) fn text(&self, key: Binding) -> &[u8] {
+        &self.texts[key.1 as usize]
+    }
+
     /// The names of a directory that lead to something.
     pub(crate) fn children(&self, node: u32) -> Vec<Binding> {
         let names = self.nodes[node as usize].names.iter().map(|name| (node, *name));

@@ -128,6 +128,49 @@ X 2 0 exit 0
 }
 
 #[test]
+fn a_listing_waits_for_changes_of_names_and_these_for_the_listing_but_not_for_each_other() {
+    let program = two("\
+1 0 0 open \"d\" rdonly,directory 0 = 3
+2 0 0 mkdir \"d/a\" 0755 = 0
+1 0 0 mkdir \"d/b\" 0755 = 0
+1 0 0 getdents 3 32768 = 96
+2 0 0 rmdir \"d/a\" = 0
+");
+    assert!(waits(&program, 5, 7), "the listing has the name");
+    assert!(waits(&program, 7, 8), "and has had it before it goes");
+    assert!(!waits(&program, 5, 6), "two names");
+}
+
+#[test]
+fn what_exists_at_the_end_is_known_with_its_sizes() {
+    let program = compiled(
+        "\
+T 1 1 1 \"\"
+S f 0644 10 \"old\"
+S f 0644 20 \"gone\"
+1 0 0 mkdir \"d\" 0755 = 0
+1 0 0 open \"d/t\" wronly,creat 0600 = 3
+1 0 0 write 3 7 = 7
+1 0 0 pwrite 3 1 99 = 1
+1 0 0 rename \"d\" \"e\" - = 0
+1 0 0 link \"e/t\" \"u\" = 0
+1 0 0 unlink \"gone\" = 0
+1 0 0 symlink \"l\" \"e/t\" = 0
+1 0 0 truncate \"old\" 3 = 0
+",
+    );
+    let found: Vec<_> = program
+        .last
+        .iter()
+        .map(|entry| {
+            (String::from_utf8_lossy(&entry.path).into_owned(), entry.kind.letter() as char, entry.size)
+        })
+        .collect();
+    let wanted = [("e", 'd', 0), ("l", 'l', 0), ("old", 'f', 3), ("u", 'f', 100), ("e/t", 'f', 100)];
+    assert_eq!(found, wanted.map(|(path, kind, size)| (path.to_owned(), kind, size)));
+}
+
+#[test]
 fn locks_are_taken_in_the_recorded_order() {
     let program = compiled(
         "\
@@ -261,6 +304,7 @@ S l 0777 0 \"l\" \"b\"
     assert_eq!(loaded.summary, summary);
     assert_eq!(loaded.steps(), direct.steps());
     assert_eq!((&loaded.paths, &loaded.initial), (&direct.paths, &direct.initial));
+    assert_eq!(loaded.last, direct.last);
     let waits = |program: &Program| -> Vec<Vec<Wait>> {
         (0..program.steps().len() as u32).map(|step| program.waits(step).to_vec()).collect()
     };

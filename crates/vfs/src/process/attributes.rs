@@ -1,12 +1,13 @@
-//! Attributes by path, the working directory, extended attributes.
+//! Attributes, the working directory, extended attributes.
 
-use super::Process;
+use super::{OpenFile, Process};
 use crate::attr::{FileKind, SetAttr};
 use crate::credentials::{Access, STICKY};
 use crate::errno::{Errno, Result};
 use crate::flags::XattrMode;
 use crate::syscalls::check_offset;
 use crate::vnode::Vnode;
+use crate::walk::Reached;
 use crate::xattr::{self, Namespace};
 
 impl Process {
@@ -49,52 +50,69 @@ impl Process {
         self.check(vnode, Access::WRITE)
     }
 
-    pub(super) fn change_attributes(&self, path: &[u8], set: &SetAttr) -> Result<()> {
-        let vnode = self.resolve(path, true)?;
+    pub(super) fn change_attributes(&self, vnode: &Vnode, set: &SetAttr) -> Result<()> {
         self.mount.check_writable()?;
         if set.size.is_some() {
-            self.check_truncate(&vnode)?;
+            self.check_truncate(vnode)?;
         }
         let others = SetAttr { size: None, ..*set };
         if let Some(size) = set.size {
             self.who.check_setattr(&vnode.subject(), &others)?;
-            self.set_size(&vnode, size)?;
+            self.set_size(vnode, size)?;
         }
         if others == SetAttr::default() {
             return Ok(());
         }
-        self.mount.setattr(&vnode, |subject| self.who.check_setattr(subject, &others))
+        self.mount.setattr(vnode, |subject| self.who.check_setattr(subject, &others))
     }
 
-    pub(super) fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+    /// Of a link, owner and times can be changed.
+    pub(super) fn change_link(&self, vnode: &Vnode, set: &SetAttr) -> Result<()> {
+        if vnode.kind == FileKind::Symlink && (set.perm.is_some() || set.size.is_some()) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.change_attributes(vnode, set)
+    }
+
+    /// The size changes by the right with which the file was opened, the rest as by path.
+    pub(super) fn change_file(&self, file: &OpenFile, set: &SetAttr) -> Result<()> {
+        if let Some(size) = set.size {
+            self.truncate_file(file, size)?;
+        }
+        self.change_attributes(&file.vnode, &SetAttr { size: None, ..*set })
+    }
+
+    /// The vnode of a path, for a call on an attribute whose name can be one.
+    pub(super) fn resolve_named(&self, path: &[u8], name: &[u8]) -> Result<Reached> {
         xattr::check_name(name)?;
-        let vnode = self.resolve(path, true)?;
-        self.check_xattr(&vnode, name, Access::READ)?;
+        self.resolve(path, true)
+    }
+
+    pub(super) fn get_xattr(&self, vnode: &Vnode, name: &[u8]) -> Result<Vec<u8>> {
+        xattr::check_name(name)?;
+        self.check_xattr(vnode, name, Access::READ)?;
         self.mount.file_system().getxattr(vnode.ino, name)
     }
 
-    pub(super) fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    pub(super) fn set_xattr(&self, vnode: &Vnode, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         xattr::check_name(name)?;
         if value.len() > xattr::SIZE_MAX {
             return Err(Errno::E2BIG);
         }
-        let vnode = self.resolve(path, true)?;
-        self.check_xattr(&vnode, name, Access::WRITE)?;
+        self.check_xattr(vnode, name, Access::WRITE)?;
         let done = self.mount.file_system().setxattr(vnode.ino, name, value, mode);
         vnode.changed();
         done
     }
 
-    pub(super) fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let vnode = self.resolve(path, true)?;
+    pub(super) fn list_xattr(&self, vnode: &Vnode) -> Result<Vec<u8>> {
         let names = self.mount.file_system().listxattr(vnode.ino)?;
         Ok(xattr::shown(&names, self.who.is_root()))
     }
 
-    pub(super) fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+    pub(super) fn remove_xattr(&self, vnode: &Vnode, name: &[u8]) -> Result<()> {
         xattr::check_name(name)?;
-        let vnode = self.resolve(path, true)?;
-        self.check_xattr(&vnode, name, Access::WRITE)?;
+        self.check_xattr(vnode, name, Access::WRITE)?;
         let done = self.mount.file_system().removexattr(vnode.ino, name);
         vnode.changed();
         done

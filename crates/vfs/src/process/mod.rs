@@ -5,6 +5,7 @@
 //! | `mod.rs` | [`Process`], and [`Syscalls`] in terms of the rest |
 //! | `open.rs` | `open` and its flags, `dup` |
 //! | `io.rs` | reading, writing, offsets, sizes |
+//! | `locking.rs` | advisory locks |
 //! | `mapping.rs` | mapped files |
 //! | `names.rs` | calls that change names |
 //! | `attributes.rs` | stat, chmod, chown, utimens, truncate, extended attributes |
@@ -17,16 +18,17 @@
 //! lock here. A file that another thread closes during a call stays usable until the call returns.
 //!
 //! Lock order: `vfs.position`, then the claims of the dentry cache, then `vfs.attributes`, then the design's
-//! locks.
+//! locks. `vfs.locks` stands by itself.
 
 mod attributes;
 mod io;
+mod locking;
 mod mapping;
 mod names;
 mod open;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use sim::{LockClass, Op, Work};
@@ -36,6 +38,7 @@ use crate::credentials::{Access, Credentials};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::locks::{LockAction, LockOwner, range_of};
 use crate::mapping::Mapping;
 use crate::mount::Mount;
 use crate::ops;
@@ -69,6 +72,8 @@ pub struct Process {
     cwd: Mutex<Arc<Vnode>>,
     umask: AtomicU32,
     files: Descriptors<OpenFile>,
+    /// Its number as a holder of locks; 0: none yet.
+    lock_number: AtomicU64,
 }
 
 /// An open file description: what all duplicates of a descriptor share.
@@ -78,11 +83,14 @@ struct OpenFile {
     io: IoFlags,
     /// The offset of a file, the cursor of a directory.
     position: sim::Mutex<u64>,
+    /// Its number as a holder of locks; 0: none yet.
+    lock_number: AtomicU64,
 }
 
 impl OpenFile {
     fn new(vnode: Arc<Vnode>, flags: OpenFlags) -> Arc<Self> {
-        Arc::new(Self { vnode, flags, io: flags.io(), position: sim::Mutex::new(&POSITION, 0) })
+        let position = sim::Mutex::new(&POSITION, 0);
+        Arc::new(Self { vnode, flags, io: flags.io(), position, lock_number: AtomicU64::new(0) })
     }
 
     /// `EBADF` for a descriptor that is only a reference.
@@ -101,7 +109,8 @@ impl Process {
     pub fn with_limits(mount: Arc<Mount>, who: Credentials, limits: Limits) -> Self {
         let cwd = Mutex::new(Arc::clone(mount.root()));
         let files = Descriptors::new(limits.descriptors);
-        Self { mount, who, limits, cwd, umask: AtomicU32::new(0o022), files }
+        let (umask, lock_number) = (AtomicU32::new(0o022), AtomicU64::new(0));
+        Self { mount, who, limits, cwd, umask, files, lock_number }
     }
 
     /// The mount that it works on.
@@ -161,6 +170,7 @@ impl Drop for Process {
         if !crate::run_is_over() {
             let open: Vec<_> = self.files.drain().collect();
             for file in open {
+                self.mount.locks.closed(file.vnode.ino, &self.lock_number);
                 self.put(file);
             }
         }
@@ -179,6 +189,7 @@ impl std::fmt::Debug for Process {
 /// The last reference to an open file is gone.
 fn end(mount: &Mount, file: OpenFile) {
     file.vnode.touch();
+    mount.locks.released(file.vnode.ino, &file.lock_number);
     if !file.flags.contains(OpenFlags::PATH) {
         mount.file_system().release(file.vnode.ino);
     }
@@ -216,7 +227,9 @@ impl Syscalls for Process {
 
     fn close(&self, fd: Fd) -> Result<()> {
         let _op = self.enter(ops::CLOSE);
-        self.put(self.files.take(fd)?);
+        let file = self.files.take(fd)?;
+        self.mount.locks.closed(file.vnode.ino, &self.lock_number);
+        self.put(file);
         Ok(())
     }
 
@@ -273,6 +286,42 @@ impl Syscalls for Process {
         let _op = self.enter(ops::TRUNCATE);
         check_offset(size)?;
         self.with_usable(fd, |file| self.truncate_file(file, size))
+    }
+
+    fn flock(&self, fd: Fd, action: LockAction) -> Result<()> {
+        let _op = enter(ops::LOCK);
+        self.with_usable(fd, |file| self.lock_file(file, action))
+    }
+
+    fn lock(&self, fd: Fd, action: LockAction, owner: LockOwner, offset: u64, len: u64) -> Result<()> {
+        let _op = enter(ops::LOCK);
+        check_offset(offset)?;
+        self.with_usable(fd, |file| self.lock_range(file, action, owner, range_of(offset, len)?))
+    }
+
+    fn fsetattr(&self, fd: Fd, set: &SetAttr) -> Result<()> {
+        let _op = self.enter(ops::SETATTR);
+        self.with_usable(fd, |file| self.change_file(file, set))
+    }
+
+    fn fgetxattr(&self, fd: Fd, name: &[u8]) -> Result<Vec<u8>> {
+        let _op = enter(ops::XATTR);
+        self.with_usable(fd, |file| self.get_xattr(&file.vnode, name))
+    }
+
+    fn fsetxattr(&self, fd: Fd, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        let _op = self.enter(ops::XATTR);
+        self.with_usable(fd, |file| self.set_xattr(&file.vnode, name, value, mode))
+    }
+
+    fn flistxattr(&self, fd: Fd) -> Result<Vec<u8>> {
+        let _op = enter(ops::XATTR);
+        self.with_usable(fd, |file| self.list_xattr(&file.vnode))
+    }
+
+    fn fremovexattr(&self, fd: Fd, name: &[u8]) -> Result<()> {
+        let _op = self.enter(ops::XATTR);
+        self.with_usable(fd, |file| self.remove_xattr(&file.vnode, name))
     }
 
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
@@ -347,27 +396,32 @@ impl Syscalls for Process {
 
     fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
         let _op = self.enter(ops::SETATTR);
-        self.change_attributes(path, set)
+        self.change_attributes(&*self.resolve(path, true)?, set)
+    }
+
+    fn lsetattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
+        let _op = self.enter(ops::SETATTR);
+        self.change_link(&*self.resolve(path, false)?, set)
     }
 
     fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         let _op = enter(ops::XATTR);
-        self.get_xattr(path, name)
+        self.get_xattr(&*self.resolve_named(path, name)?, name)
     }
 
     fn setxattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let _op = self.enter(ops::XATTR);
-        self.set_xattr(path, name, value, mode)
+        self.set_xattr(&*self.resolve_named(path, name)?, name, value, mode)
     }
 
     fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>> {
         let _op = enter(ops::XATTR);
-        self.list_xattr(path)
+        self.list_xattr(&*self.resolve(path, true)?)
     }
 
     fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
         let _op = self.enter(ops::XATTR);
-        self.remove_xattr(path, name)
+        self.remove_xattr(&*self.resolve_named(path, name)?, name)
     }
 
     fn chdir(&self, path: &[u8]) -> Result<()> {

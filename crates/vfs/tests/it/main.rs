@@ -4,6 +4,7 @@ mod cache;
 mod differential;
 mod host_mapping;
 mod kernel;
+mod locks;
 mod memfs;
 mod rules;
 mod schedules;

@@ -39,7 +39,7 @@ pub(crate) struct Explain {
 }
 
 /// What words in results mean.
-const WORDS: [(&str, &str); 28] = [
+const WORDS: [(&str, &str); 30] = [
     ("throughput", "operations of the workload divided by the measured time; preparation does not count"),
     ("latency", "the time from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
@@ -69,6 +69,15 @@ const WORDS: [(&str, &str); 28] = [
     ("sleep", "sleeping for a time that the task chooses, such as a pause between operations"),
     ("core_wait", "waiting for a core that another task uses"),
     ("generator", "what the load generator does between calls"),
+    (
+        "program",
+        "of a replay: what the recorded program does between its calls; it computes, and its threads wait for each other",
+    ),
+    (
+        "trace_order",
+        "of a replay: a thread waiting for another thread of its program, because a file, a descriptor or a name passes from one to \
+         the other",
+    ),
     ("nvmm_written_bytes", "cache lines that reached the medium by flush or non-temporal store, times 64"),
     ("lines_written", "cache lines that reached the medium by flush or non-temporal store"),
     ("bytes_loaded", "bytes read from the medium"),

@@ -23,6 +23,7 @@ mod outside_journal;
 mod pools;
 mod posix;
 mod published;
+mod replay;
 mod shared;
 mod signals;
 mod tidy;

@@ -4,6 +4,7 @@ mod import;
 mod into;
 mod show;
 mod stat;
+mod tree;
 
 use clap::{Args, Subcommand};
 
@@ -28,6 +29,8 @@ enum What {
     Stat(stat::StatOf),
     /// Print a trace as text
     Show(show::Show),
+    /// Print the tree that a recorded program has left
+    Tree(tree::Tree),
     /// Replace every name, so that a trace can be given away
     Anonymize(into::Anonymize),
     /// Keep a part of a trace, by time, process or count of calls
@@ -43,6 +46,7 @@ impl Trace {
         match self.what {
             What::Stat(command) => command.run(output),
             What::Show(command) => command.run(output),
+            What::Tree(command) => command.run(output),
             What::Anonymize(command) => command.run(output),
             What::Cut(command) => command.run(output),
             What::Compile(command) => command.run(output),

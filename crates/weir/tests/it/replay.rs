@@ -1,0 +1,115 @@
+//! `weir bench trace:FILE`: replays from the command line, what differs, and what is wrong with traces and targets.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use crate::shared::place::{stderr, weir};
+
+const HEAD: &str = "#weir-trace 1\n#root /r\nT 1 1 1 \"\"\n";
+
+fn bench(home: &Path, trace: &str, more: &[&str]) -> Output {
+    let name = format!("trace:{trace}");
+    let words = [&["bench", &name], more].concat();
+    weir().current_dir(home).env("XDG_DATA_HOME", home.join("data")).args(words).output().unwrap()
+}
+
+const ON_DRAM: [&str; 4] = ["--fs", "pmfs", "--medium", "dram"];
+
+#[test]
+fn a_trace_and_its_compiled_form_are_replayed_explained_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let lines = "1 500000 0 mkdir \"d\" 0755 = 0\n1 0 0 open \"d/f\" wronly,creat 0600 = 3\n1 0 0 write 3 5000 = 5000\n1 0 0 fsync 3 = 0\n";
+    fs::write(home.join("t.wtrace"), format!("{HEAD}{lines}")).unwrap();
+    let compiled = weir().current_dir(home).args(["trace", "compile", "t.wtrace", "-o", "t.wprog"]).output().unwrap();
+    assert!(compiled.status.success(), "{}", stderr(&compiled));
+    for trace in ["t.wtrace", "t.wprog"] {
+        let more = ["--fs", "pmfs,nova", "--medium", "dram", "--check", "-o", "r.json"];
+        let output = bench(home, trace, &more);
+        assert!(output.status.success(), "{trace}: {}", stderr(&output));
+        let explained = weir().current_dir(home).args(["explain", "r.json"]).output().unwrap();
+        let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+        assert!(text.contains("the program computes") && text.contains("The program runs fastest on"), "{text}");
+    }
+    let tree = weir().current_dir(home).args(["trace", "tree", "t.wprog"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&tree.stdout), "d d\nf 5000 d/f\n");
+}
+
+#[test]
+fn results_that_differ_end_with_exit_code_4_and_say_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let lines = "1 0 0 open \"f\" rdwr,creat 0600 = 3\n1 0 0 write 3 4096 = 4000\n1 0 0 pread 3 4096 0 = 4096\n";
+    fs::write(home.join("t.wtrace"), format!("{HEAD}{lines}")).unwrap();
+    let output = bench(home, "t.wtrace", &ON_DRAM);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("1 of 3 results differ from the recorded ones: pread another count 1"), "{said}");
+    assert!(said.contains("t.wtrace:6: thread 1: pread of descriptor 0 4096 = 4000, recorded 4096"), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn bad_traces_and_variables_are_refused_with_line_and_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let whole = format!("{HEAD}1 0 0 sync = 0\n");
+    let cases: [(&str, String, &str); 7] = [
+        ("foreign", "hello\n".to_owned(), "not a trace of Weir"),
+        ("newer", "#weir-trace 9\n".to_owned(), "version 9"),
+        ("unopened", format!("{HEAD}1 0 0 write 7 4 = 4\n"), "unopened:4: write: descriptor 7 was never opened"),
+        ("wrong", format!("{HEAD}1 0 0 write x 4 = 4\n"), "wrong:4: write: a descriptor is not a number"),
+        ("lossy", format!("{HEAD}E at=0 calls=3 dropped=0 level=0\n"), "3 calls are missing"),
+        ("empty", HEAD.to_owned(), "no call to replay"),
+        ("zeros", "\0".repeat(5000), "not a trace of Weir"),
+    ];
+    for (name, text, says) in cases {
+        fs::write(home.join(name), text).unwrap();
+        let output = bench(home, name, &ON_DRAM);
+        assert!(stderr(&output).contains(says), "{name}: {}", stderr(&output));
+        assert!(matches!(output.status.code(), Some(2 | 4 | 5)), "{name}: {:?}", output.status);
+    }
+    fs::write(home.join("t"), &whole).unwrap();
+    let variables = [
+        ("pace=slow", "expected think, asap, timed"),
+        ("copies=0", "expected a number from 1 to 1024"),
+        ("cpu_scale=-1", "expected a number from 0"),
+        ("coppies=2", "no variable \"coppies\""),
+        ("jitter=often", "jitter=often"),
+    ];
+    for (variable, says) in variables {
+        let output = bench(home, "t", &[&ON_DRAM[..], &["-D", variable]].concat());
+        assert!(stderr(&output).contains(says), "{variable}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(2), "{variable}");
+    }
+    let missing = bench(home, "none", &ON_DRAM);
+    assert!(stderr(&missing).contains("none: No such file"), "{}", stderr(&missing));
+    fs::write(home.join("u"), format!("{HEAD}1 0 0 write 7 4 = 4\n1 0 0 sync = 0\n")).unwrap();
+    let allowed = bench(home, "u", &[&ON_DRAM[..], &["--switch", "allow_drops"]].concat());
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    assert!(String::from_utf8_lossy(&allowed.stdout).contains("1 calls on descriptors that no call has opened"));
+}
+
+#[test]
+fn a_trace_without_end_is_replayed_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    fs::write(home.join("cut"), format!("{HEAD}1 0 0 mkdir \"\\xff\\x0a\" 0755 = 0\n1 0 0 stat \"\\xff\\x0a\" = 0\n1 0 0 sy"))
+        .unwrap();
+    let output = bench(home, "cut", &[&ON_DRAM[..], &["--check"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("replayed up to line 5"), "{output:?}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    fs::write(home.join("t"), format!("{HEAD}1 0 0 sync = 0\n")).unwrap();
+    for (dir, says) in [("/proc/self", "host:/proc/self"), ("/nonexistent", "/nonexistent")] {
+        let output = bench(home, "t", &["--fs", &format!("host:{dir}"), "--clock", "real"]);
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
+}

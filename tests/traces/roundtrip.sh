@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Programs are recorded by strace and by a mount, and replayed on designs and on a tmpfs of the host: every result must be the recorded
+# one, and the tree that is left that of the program.
+#
+#   tests/traces/roundtrip.sh WEIR [PROGRAM…]      default: cp tar sqlite git cc postmark dbench, as far as they are installed
+#
+# DESIGNS (nova,ext4) says where; DIR (a folder of /dev/shm) what stands for the tmpfs. Recording by a mount takes root and /dev/fuse.
+# The tree of `weir trace tree` is compared with the one on the disk; `weir bench --check` compares that of each replay with it.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+weir=$(realpath "$1")
+shift
+work=$(mktemp -d)
+tmpfs=$(mktemp -d -p "${DIR:-/dev/shm}")
+shared=$work/shared
+mkdir "$shared"
+export XDG_DATA_HOME=$work/data HOME=$work/home GIT_CONFIG_NOSYSTEM=1
+mkdir "$HOME"
+cleanup() {
+    if mountpoint -q "$work/mnt"; then umount --lazy "$work/mnt" || true; fi
+    rm -rf "$work" "$tmpfs"
+}
+trap cleanup EXIT
+say() { printf '%s\n' "$*" >&2; }
+die() {
+    say "FAILED: $*"
+    exit 1
+}
+. "$here/programs.sh"
+command -v strace >/dev/null || { say "skipped: strace is not installed"; exit 0; }
+designs=${DESIGNS:-nova,ext4}
+names=("$@")
+[ ${#names[@]} -gt 0 ] || read -ra names <<<"$(programs)"
+
+# What the trace says is left must be there: a name that the program did not touch may be there besides.
+same_tree() { # TRACE FOLDER
+    "$weir" trace tree "$1" >"$work/said" || die "$1: no tree"
+    python3 "$here/tree.py" "$2" | LC_ALL=C sort >"$work/found"
+    LC_ALL=C sort "$work/said" | LC_ALL=C comm -23 - "$work/found" >"$work/only"
+    [ ! -s "$work/only" ] || die "$1: not on the disk: $(head -5 "$work/only")"
+    [ -s "$work/said" ] || die "$1: an empty tree proves nothing"
+}
+
+replay() { # TRACE WHAT
+    local out
+    for where in "--fs $designs --medium dram" "--fs host:$tmpfs --clock real"; do
+        # shellcheck disable=SC2086
+        out=$("$weir" bench "trace:$1" $where --check --json -D pace=asap 2>"$work/err") ||
+            die "$2 on $where: $(cat "$work/err"); $(printf '%s' "$out" | python3 -c "$notes" || true)"
+        printf '%s' "$out" | python3 -c "$sums" "$2" || die "$2: what the result says"
+    done
+}
+# shellcheck disable=SC2016
+notes='import json,sys
+try: document = json.load(sys.stdin)
+except ValueError: sys.exit(0)
+for result in document.get("results", [document]):
+    for sample in result.get("samples", []):
+        for note in sample.get("notes", []): print(note)'
+sums='import json, sys
+document = json.load(sys.stdin)
+for result in document.get("results", [document]):
+    for sample in result["samples"]:
+        calls, differing = sample["ops"], sample["counters"]["replay.differing"]
+        assert differing == 0 and calls > 0, sample["notes"]
+        left, fs = sample["counters"]["replay.not_made"], sample["axes"]["fs"].split("/")[0]
+        print(f"{sys.argv[1]:<16} {fs:<8} {calls:>7} calls, 0 differ, {left} not made", file=sys.stderr)'
+
+canary() {
+    printf '#weir-trace 1\n#root /r\nT 1 1 1 ""\n1 0 0 open "f" wronly,creat 0600 = 3\n1 0 0 write 3 4 = 5\n' >"$work/canary.wtrace"
+    ! "$weir" bench "trace:$work/canary.wtrace" --fs nova --medium dram --quiet >/dev/null 2>&1 || die "a result that differs is not noticed"
+}
+
+canary
+for name in "${names[@]}"; do
+    mkdir "$work/$name"
+    (
+        cd "$work/$name"
+        "${name}_prepare"
+        "${name}_run"
+        "$weir" record --quiet -o "$work/$name.wtrace" -- "${command[@]}" >"$work/out" 2>&1 || die "$name: $(tail -5 "$work/out")"
+    )
+    same_tree "$work/$name.wtrace" "$work/$name"
+    replay "$work/$name.wtrace" "$name strace"
+done
+
+if [ "$(id -u)" != 0 ] || [ ! -w /dev/fuse ]; then
+    say "left out: recording by a mount takes root and /dev/fuse"
+    exit 0
+fi
+mkdir "$work/mnt"
+for name in "${names[@]}"; do
+    rm -f "$work/pool.weir"
+    "$weir" mount nova "$work/pool.weir" "$work/mnt" --size 512MiB --quiet
+    ( cd "$work/mnt" && "${name}_prepare" )
+    "$weir" umount "$work/mnt"
+    "$weir" mount nova "$work/pool.weir" "$work/mnt" --quiet -o cache=direct --record "$work/$name.mount.wtrace"
+    (
+        cd "$work/mnt"
+        "${name}_run"
+        "${command[@]}" >"$work/out" 2>&1 || die "$name on a mount: $(tail -5 "$work/out")"
+    )
+    python3 "$here/tree.py" "$work/mnt" >/dev/null
+    cp -a "$work/mnt" "$work/$name.left"
+    "$weir" umount "$work/mnt"
+    same_tree "$work/$name.mount.wtrace" "$work/$name.left"
+    replay "$work/$name.mount.wtrace" "$name mount"
+done
+say "every result was the recorded one, and every tree the program's"
