@@ -316,7 +316,8 @@ pub(crate) const SOCKET_LINES: usize = Work::MAX + 1;
 /// it
 /// included.
 ///
-/// Declare one as a `static` where the part is, with its name in results (`design.part`).
+/// Declare one as a `static` where the part is, with its name in results (`design.part`). A machine may have a price for what the
+/// original of the design does there ([`crate::Machine::parts`]): it is charged as software when the part begins.
 #[derive(Debug)]
 pub struct Part {
     name: &'static str,
@@ -328,15 +329,19 @@ static PARTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 impl Part {
     /// Limit of parts in one process; parts beyond it share the last number.
-    const MAX: usize = 32;
+    pub(crate) const MAX: usize = 48;
 
     /// A part called `name`: `design.part`.
     pub const fn new(name: &'static str) -> Self {
         Self { name, number: Number::new() }
     }
 
-    fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.number.of(|| number_of(self.name, &PARTS).min(Self::MAX - 1))
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 }
 

@@ -90,6 +90,7 @@ pub(crate) mod mutant;
 mod namei;
 mod orphan;
 mod orphan_file;
+mod parts;
 mod preallocation;
 mod readahead;
 mod repair;
@@ -187,6 +188,8 @@ pub(crate) struct Settings {
     pub(crate) journal_device: Option<Arc<dyn BlockDevice>>,
     /// The memory that the device lies on, when data goes there by loads and stores.
     pub(crate) memory: Option<Arc<Region>>,
+    /// New blocks of a file in memory are zeroed and written at once, before their data.
+    pub(crate) zeroes_new: bool,
 }
 
 impl Default for Settings {
@@ -207,6 +210,7 @@ impl Default for Settings {
             writes_back: true,
             journal_device: None,
             memory: None,
+            zeroes_new: false,
         }
     }
 }
