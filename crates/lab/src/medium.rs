@@ -6,13 +6,16 @@
 //!
 //! | access | one of it |
 //! |---|---|
-//! | `read` | [`Region::load`] |
+//! | `read` | [`Region::load`], with a fence [`Region::fence`]: the next one does not overlap with it |
 //! | `nt` | [`Region::nt_store`], [`Region::fence`] |
-//! | `clwb` | [`Region::store`], [`Region::flush`], [`Region::fence`] |
+//! | `clwb` | [`Region::store`], [`Region::flush`]; with a fence the lines are in a cache ([`Region::store_cached`]), and [`Region::fence`] |
 //! | `store` | [`Region::store`] |
 //! | `mixRW` | of each R + W accesses R are `read` and W are `nt`: `mix11`, `mix41` |
 //!
-//! The processor's part is free, so that the loop shows the medium alone, unless a machine is given. The region is in no cache, and
+//! LATTester measures latency so, and bandwidth without fences (`memaccess.h`: `SIZEBTST_FENCE` is empty).
+//!
+//! The processor's part is free, so that the loop shows the medium alone, unless a machine is given. No loop copies: it loads into
+//! registers and stores from one. The region is in no cache, and
 //! tasks do not share cores: a machine's caches and scheduling are left out, and it has as many cores as threads.
 
 use std::fmt;
@@ -197,6 +200,8 @@ impl Loop {
             two_threads_per_mille: None,
             caches: None,
             scheduling: None,
+            copy_ps_per_byte: 0,
+            dram_ps_per_byte: 0,
             ..self.machine.as_ref().map_or(free, |preset| preset.machine.clone())
         }
     }
@@ -251,14 +256,18 @@ impl Loop {
     /// The access of a turn, from 1 on.
     fn access(&self, region: &Region, at: u64, turn: u64, buffer: &mut [u8]) -> Result<(), MediaError> {
         match self.access {
-            Access::Read => return region.load(at, buffer),
+            Access::Read => region.load(at, buffer)?,
             Access::Mix(reads, writes) if turn % u64::from(reads + writes) < u64::from(reads) => {
                 return region.load(at, buffer);
             }
             Access::NtStore | Access::Mix(..) => region.nt_store(at, buffer)?,
             Access::Store => return region.store(at, buffer),
             Access::Flush => {
-                region.store(at, buffer)?;
+                if self.fence {
+                    region.store_cached(at, buffer)?;
+                } else {
+                    region.store(at, buffer)?;
+                }
                 region.flush(at, self.size.0);
             }
         }

@@ -34,6 +34,18 @@ pub trait CostModel: Send + Sync + Debug {
     /// whole call.
     fn write(&self, off: u64, lines: u64);
 
+    /// As [`CostModel::write`], of a store past the caches whose copy began at `started`: the copy's time and the medium's may
+    /// overlap.
+    fn write_since(&self, off: u64, lines: u64, started: Nanos) {
+        let _ = started;
+        self.write(off, lines);
+    }
+
+    /// `bytes` at `off`, which no cache has, are about to be stored to through the caches: a processor loads their lines first.
+    fn fetch(&self, off: u64, bytes: u64) {
+        let _ = (off, bytes);
+    }
+
     /// The task waits for its earlier writes.
     fn fence(&self);
 

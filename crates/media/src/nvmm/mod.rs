@@ -22,9 +22,9 @@
 //! | [`peek`], [`read`], `load_u*` | nothing: a cached read | nothing | – |
 //! | [`load`] | `copy_from(page, len)` | `load`, a page at a time, unless the page is in a cache | bytes loaded |
 //! | [`touch`], before metadata is read | `Miss` for each line | `load` of them, unless the object is in a cache | – |
-//! | [`store`] | `copy_to(page, len)` | – | bytes stored |
+//! | [`store`] | `copy_to(page, len)` | `fetch`, a page at a time, unless the page is in a cache | bytes stored |
 //! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
-//! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write`, a page at a time | bytes and lines |
+//! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write_since` its beginning, a page at a time | bytes and lines |
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
 //! | [`fence`] | `Fence` | `fence` | fences |
 //!
@@ -361,8 +361,15 @@ impl Region {
     pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.check_range(off, data.len() as u64)?;
         for (piece, len) in pages(off, data.len() as u64) {
-            self.copied(piece, len, sim::copy_to);
+            if self.copied(piece, len, sim::copy_to) {
+                self.model.fetch(piece, len);
+            }
         }
+        self.store_bytes(off, data)
+    }
+
+    /// Copies bytes to lines that a cache has, as [`Region::write`] does a structure.
+    pub fn store_cached(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.store_bytes(off, data)
     }
 
@@ -486,6 +493,7 @@ impl Region {
     fn nt_words(&self, off: u64, data: &[u8], written: u64, lines: u64) -> Result<(), MediaError> {
         let len = data.len() as u64;
         let to = self.store_to(off, len)?;
+        let started = sim::now();
         sim::copy_past(len);
         if sim::cache::prices_copies() {
             self.cached.of(off).evict();
@@ -503,7 +511,7 @@ impl Region {
         sim::count(&crate::charges::BYTES_NT_STORED, len);
         if lines > 0 {
             sim::count(&crate::charges::LINES_WRITTEN, lines);
-            self.model.write(written, lines);
+            self.model.write_since(written, lines, started);
         }
         Ok(())
     }
