@@ -152,6 +152,8 @@ pub struct Caches {
     pub socket_copy_ps_per_byte: u64,
     /// Time of a load that the cache of the socket serves and the next instruction waits for, in picoseconds.
     pub socket_hit_ps: u64,
+    /// A line that is written back leaves the caches, as on Cascade Lake; otherwise it stays.
+    pub flush_evicts: bool,
 }
 
 impl Caches {
