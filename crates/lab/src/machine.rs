@@ -10,7 +10,7 @@
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 //! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `caches=none` or `scheduling=none` leaves
-//! the table out. `cost=ran` charges what a design does, not what its original does; `cost=original` is what a preset says.
+//! the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a design does, not what its original does; `cost=original` is what a preset says.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,9 @@ use document::{Item, Problem, Table};
 use document::{nearest, nearest_or_toml};
 
 /// The keys of tables that may be left out.
-const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit"];
+const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit", FLUSH];
+/// Whether a line that is written back stays in the caches; may be left out: it does.
+const FLUSH: &str = "flush";
 const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
 const ORIGINALS: &str = "originals";
 /// The source of a value from a command line.
@@ -163,6 +165,13 @@ impl MachinePreset {
                 return Err(wrong(format!("\"{setting}\": cost=ran, cost=original or path=none")));
             }
             ("caches", "none") => return Ok(self.without(CACHES)),
+            ("flush", "keeps") => {
+                if let Some(caches) = &mut self.machine.caches {
+                    caches.flush_evicts = false;
+                }
+                self.values.retain(|value| value.key != FLUSH);
+                return Ok(self);
+            }
             ("scheduling", "none") if self.machine.two_threads_per_mille.is_some() => {
                 return Err(wrong("its hardware threads need [scheduling]".to_owned()));
             }
@@ -183,7 +192,7 @@ impl MachinePreset {
             _ => {}
         }
         let Some(work) = works().find(|known| known.key() == key) else {
-            let tables = ["kernel", "path", "cost", "caches", "scheduling"];
+            let tables = ["kernel", "path", "cost", "caches", "flush", "scheduling"];
             let advice = nearest(key, works().map(Work::key).chain(tables));
             return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
         };
@@ -273,6 +282,9 @@ impl Value {
         if self.key == "linux" {
             return format!("linux = {{ version = {:?}, source = {:?} }}", self.value, self.source);
         }
+        if self.key == FLUSH {
+            return format!("flush = {{ keeps = {:?}, source = {:?} }}", self.value, self.source);
+        }
         if self.key == ORIGINALS {
             let designs: Vec<_> = self.value.split(", ").collect();
             return format!("originals = {{ designs = {designs:?}, source = {:?} }}", self.source);
@@ -336,6 +348,17 @@ fn caches_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Caches, Probl
         private_copy_ps_per_byte: ps_per_byte(table, "private_copy", values)?,
         socket_copy_ps_per_byte: ps_per_byte(table, "socket_copy", values)?,
         socket_hit_ps: picoseconds(table, "socket_hit", values)?,
+        flush_evicts: match table.get(FLUSH) {
+            Some(_) => flush_evicts(table, values)?,
+            None => false,
+        },
+    })
+}
+
+fn flush_evicts(table: &Table<'_>, values: &mut Vec<Value>) -> Result<bool, Problem> {
+    value(table, FLUSH, values, |entry| {
+        let keeps = entry.need("keeps", "yes or no")?.one_of(&[("yes", true), ("no", false)])?;
+        Ok((!keeps, if keeps { "yes" } else { "no" }.to_owned()))
     })
 }
 
@@ -462,7 +485,8 @@ mod tests {
     fn every_embedded_machine_parses_and_every_value_has_a_source() {
         for preset in MachinePreset::embedded().unwrap() {
             let scheduling = if preset.machine.scheduling.is_some() { SCHEDULING.len() } else { 0 };
-            let caches = if preset.machine.caches.is_some() { CACHES.len() } else { 0 };
+            let flush = usize::from(preset.machine.caches.is_some_and(|caches| caches.flush_evicts));
+            let caches = if preset.machine.caches.is_some() { CACHES.len() - 1 + flush } else { 0 };
             let of_path = |value: &&Value| vfs::charges::PATH.iter().any(|work| work.key() == value.key);
             let path = preset.values.iter().filter(of_path).count();
             assert!(path == 0 || path == vfs::charges::PATH.len(), "{}", preset.machine.name);

@@ -1,8 +1,9 @@
 //! Loops of loads and stores over a region: latency and bandwidth of a medium by pattern, size and threads, as LATTester measures
 //! them (Yang et al., FAST 2020).
 //!
-//! Each thread has a core and a stretch of the region of its own. It goes through the stretch in steps of `size` or draws each
-//! place, and repeats one access until the window of virtual time is over. What is reported is what all threads did in the window.
+//! Each thread has a core and a stretch of the region of its own. It goes through the stretch in steps of `size` from a place that is
+//! drawn, or draws each place, and repeats one access until the window of virtual time is over. Threads that began at the same place
+//! of their stretches would go from one module to the next together, which those of an operating system do not. What is reported is what all threads did in the window.
 //!
 //! | access | one of it |
 //! |---|---|
@@ -231,10 +232,11 @@ impl Loop {
         let mut rng = Seed(self.seed).derive("medium", thread).rng();
         let mut buffer = vec![7; self.size.as_usize()];
         let places = STRETCH.0 / self.size.0;
+        let start = rng.random_range(0..places);
         let (mut done, mut turn, mut last) = (0, 0, Nanos::ZERO);
         loop {
             let place = match self.pattern {
-                Pattern::Sequential => turn % places,
+                Pattern::Sequential => (start + turn) % places,
                 Pattern::Random => rng.random_range(0..places),
             };
             turn += 1;

@@ -6,7 +6,8 @@
 //! path_component = 58                      # nanoseconds of it on the machine that the prices are of
 //!
 //! [parts]
-//! append = { ns = 450, source = "…" }      # of the part `NAME.append`
+//! # of the part `NAME.append`, and operations that run it
+//! append = { ns = 450, operations = ["create", "write"], source = "…" }
 //! ```
 //!
 //! A design of Weir does what its original does with fewer instructions: they were written for this laboratory and carry nothing
@@ -16,13 +17,13 @@
 //!
 //! A design has at most eight prices, none of a part that only one operation has: a mechanism is priced, not a call.
 
-use document::{Problem, Table};
+use document::{Item, Problem, Table};
 use sim::PartPrice;
 
-use crate::presets::ORIGINALS;
+use crate::presets::{ORIGINALS, Preset};
 
 /// Prices of one design.
-const MOST: usize = 8;
+pub(crate) const MOST: usize = 8;
 
 /// A file of prices.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,8 +31,23 @@ struct Original {
     fitted_on: Vec<String>,
     /// Of a component of a path, in nanoseconds.
     path_component: u64,
-    /// Name without the design, picoseconds.
-    parts: Vec<(String, u64)>,
+    parts: Vec<Price>,
+}
+
+/// The price of a part.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Price {
+    /// The part, without the design.
+    pub(crate) part: String,
+    pub(crate) ps: u64,
+    /// Some of the operations that run it.
+    pub(crate) operations: Vec<String>,
+}
+
+/// Every design with prices of its own.
+pub(crate) fn all() -> Result<Vec<(&'static str, Vec<Price>)>, Problem> {
+    let parse = |preset: &Preset| Ok((preset.name, parse(preset.name, preset.text)?.parts));
+    ORIGINALS.iter().map(parse).collect()
 }
 
 /// The prices of the originals called `names` on a machine where a component of a path takes `path_component_ps`. Rows by which they
@@ -51,7 +67,7 @@ pub(crate) fn prices(
             .map_err(|problem| problem.to_string())?;
         let scaled = |ps: u64| ps * path_component_ps / (original.path_component * 1_000);
         let priced =
-            |(part, ps): &(String, u64)| PartPrice { part: format!("{name}.{part}"), ps: scaled(*ps) };
+            |price: &Price| PartPrice { part: format!("{name}.{}", price.part), ps: scaled(price.ps) };
         prices.extend(original.parts.iter().map(priced));
         for row in original.fitted_on {
             if !fitted_on.contains(&row) {
@@ -66,9 +82,9 @@ fn parse(origin: &str, text: &str) -> Result<Original, Problem> {
     document::read(origin, text, |root| {
         root.need("summary", "what it is, in one line")?.text()?;
         let parts = root.need("parts", "prices of named parts")?.read(|table| {
-            table.take_rest().into_iter().map(|(name, item)| Ok((name, item.read(price)?))).collect()
-        });
-        let parts: Vec<(String, u64)> = parts?;
+            let price = |(part, item): (String, Item<'_>)| item.read(|table| price(part.clone(), table));
+            table.take_rest().into_iter().map(price).collect::<Result<Vec<_>, _>>()
+        })?;
         if parts.len() > MOST {
             return Err(root.problem(format!("{} prices of one design: at most {MOST}", parts.len())));
         }
@@ -83,19 +99,22 @@ fn parse(origin: &str, text: &str) -> Result<Original, Problem> {
     })
 }
 
-/// A price in picoseconds.
-fn price(table: &Table<'_>) -> Result<u64, Problem> {
+fn price(part: String, table: &Table<'_>) -> Result<Price, Problem> {
     let item = table.need("ns", "what the part takes")?;
     let ns = item.float()?;
+    let users = table.need("operations", "which operations run it")?;
+    let operations = users.words()?;
+    if operations.len() < 2 {
+        return Err(users.problem("a price of one operation is that of a call, not of a mechanism: name two"));
+    }
     let source = table.need("source", "where the number comes from")?;
     if source.text()?.trim().is_empty() {
         return Err(source.problem("is empty: say where the number comes from"));
     }
-    if ns >= 0.0 && ns < 1e9 {
-        Ok((ns * 1e3).round() as u64)
-    } else {
-        Err(item.problem("must be a time below 1 s"))
+    if !(0.0..1e9).contains(&ns) {
+        return Err(item.problem("must be a time below 1 s"));
     }
+    Ok(Price { part, ps: (ns * 1e3).round() as u64, operations })
 }
 
 #[cfg(test)]
@@ -108,9 +127,11 @@ mod tests {
             let original = parse(preset.name, preset.text).unwrap();
             assert!(!original.parts.is_empty() && original.parts.len() <= MOST, "{}", preset.name);
         }
-        let text = "summary = \"a\"\nfitted_on = []\npath_component = 58\n[parts]\nappend = { ns = 1 }\n";
+        let text = "summary = \"a\"\nfitted_on = []\npath_component = 58\n[parts]\nappend = { ns = 1, operations = [\"a\", \"b\"] }\n";
         let told = parse("x.toml", text).unwrap_err().to_string();
         assert!(told.contains("needs \"source\""), "{told}");
+        let told = parse("x.toml", &text.replace("\"a\", ", "")).unwrap_err().to_string();
+        assert!(told.contains("not of a mechanism"), "{told}");
     }
 
     #[test]

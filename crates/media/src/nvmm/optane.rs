@@ -32,7 +32,8 @@
 //! |---|---|---|
 //! | `store_line` | a store waits until its lines are accepted | stores are posted: *n* lines take *n* times this from when their copy began, and a fence waits until `write_accept` after the last of them |
 //! | `fetch` | a store into the cache costs nothing here | its lines are loaded first, in the background: they take the load's share of the core and of the media |
-//! | `window` | each load call waits for its longest access | a load that follows another without a step or fence between overlaps with it |
+//! | `window` | each load call waits for its longest access, or for all of them `parallel` at once | the first load of a copy takes its latency, that of a miss unless the task goes through the region in order, and `parallel` are in flight after it; a load that follows another without a step or fence between overlaps with it |
+//! | `loads` | the first use of metadata takes a miss of DRAM beside the load | it takes the load alone, since the latency that was measured is the whole |
 //! | `timeline` | reads and writes of the media overlap | they take turns; only the reads of partial lines that leave the buffer do not count |
 //! | `turn` | – | what the media take to go from reads to writes of other lines, or back |
 //! | `write_streams` | – | of a line whose quarters come beside those of *w* tasks, `(w / write_streams)^power` parts are written one by one |
@@ -90,8 +91,10 @@ pub struct Shape {
     pub store_line: Nanos,
     /// Stores into the cache load their lines first.
     pub fetches: bool,
-    /// Loads that follow each other at once overlap.
+    /// Loads that follow each other at once overlap, and the first of a copy does not.
     pub window: bool,
+    /// The time of a load is all that an access takes, not what it takes longer than DRAM.
+    pub loads_whole: bool,
     /// Reads and writes of the media take turns.
     pub one_timeline: bool,
     /// Going from reads to writes, or back.
@@ -132,6 +135,8 @@ struct Pending {
     accepted: u64,
     /// When its last load ended, if nothing but time has come since; 0: none.
     loaded: u64,
+    /// The line of the media that follows the last one that it has loaded.
+    next_line: u64,
 }
 
 /// Of a run: by the number of the task.
@@ -388,6 +393,57 @@ impl Optane {
         }
     }
 
+    /// Loads lines; `goes_on`: as a part of a copy that has begun.
+    fn load_lines(&self, off: u64, bytes: u64, goes_on: bool) {
+        if !clock_runs() || bytes == 0 {
+            return;
+        }
+        sim::interact();
+        let start = sim::now();
+        let lines = (off + bytes - 1) / QUARTER - off / QUARTER + 1;
+        let mut dimm = self.dimm(off);
+        self.join_streams(&mut dimm);
+        let (mut sum, mut longest) = (Nanos::ZERO, Nanos::ZERO);
+        let misses = dimm.traffic.read_misses;
+        for (tag, quarters) in wide_runs(off, lines) {
+            let latency = self.load_wide(&mut dimm, tag, quarters);
+            sum += latency;
+            longest = longest.max(latency / u64::from(quarters.count_ones()));
+        }
+        let missed = dimm.traffic.read_misses > misses;
+        let media_done = if missed { Nanos(dimm.read_free_ps.div_ceil(1_000)) } else { start };
+        Self::leave_streams(&mut dimm, media_done.0 * 1_000);
+        drop(dimm);
+        sim::medium(self.time_of_loads((off / WIDE, lines), (sum, longest, missed), goes_on));
+        sim::medium_until(Activity::MEDIUM_WAIT, media_done);
+        if self.shape.window {
+            let (end, next_line) = (sim::now().0, (off + bytes).div_ceil(WIDE));
+            self.pending(|pending| (pending.loaded, pending.next_line) = (end, next_line));
+        }
+    }
+
+    /// What loads of so many lines take the core whose latencies come to `sum`. With a window `parallel` of them are in flight; where
+    /// none is before them, the first takes all of its latency: the longest mean of a line where the processor has seen the
+    /// addresses come, that of a miss elsewhere.
+    fn time_of_loads(
+        &self,
+        (first, lines): (u64, u64),
+        (sum, longest, missed): (Nanos, Nanos, bool),
+        goes_on: bool,
+    ) -> Nanos {
+        let parallel = self.shape.parallel.max(1);
+        if !self.shape.window {
+            return (sum / lines.min(parallel).max(1)).max(longest);
+        }
+        let before = self.pending(|pending| *pending);
+        if goes_on || before.loaded == sim::now().0 {
+            return sum / parallel;
+        }
+        let expected = before.next_line.abs_diff(first) <= 1 && before.next_line > 0;
+        let alone = if missed && !expected { longest.max(self.shape.read_miss) } else { longest };
+        alone + Nanos(sum.0.saturating_sub(alone.0)) / parallel
+    }
+
     /// A store that waits until its lines are accepted.
     fn write_accepted(&self, lines: u64, accepted: Nanos) {
         sim::medium(self.shape.write_accept * lines.div_ceil(self.shape.parallel.max(1)));
@@ -400,7 +456,7 @@ impl Optane {
         sim::medium_until(sim::ledger::current_scope(), issued);
         sim::medium_until(Activity::MEDIUM_WAIT, accepted);
         let until = sim::now() + self.shape.write_accept;
-        self.pending(|pending| *pending = Pending { accepted: until.0, loaded: 0 });
+        self.pending(|pending| (pending.accepted, pending.loaded) = (until.0, 0));
     }
 }
 
@@ -509,37 +565,15 @@ impl CostModel for Optane {
     }
 
     fn load(&self, off: u64, bytes: u64) {
-        if !clock_runs() || bytes == 0 {
-            return;
-        }
-        sim::interact();
-        let start = sim::now();
-        let lines = (off + bytes - 1) / QUARTER - off / QUARTER + 1;
-        let mut dimm = self.dimm(off);
-        self.join_streams(&mut dimm);
-        let (mut sum, mut longest) = (Nanos::ZERO, Nanos::ZERO);
-        let misses = dimm.traffic.read_misses;
-        for (tag, quarters) in wide_runs(off, lines) {
-            let latency = self.load_wide(&mut dimm, tag, quarters);
-            sum += latency;
-            longest = longest.max(latency / u64::from(quarters.count_ones()));
-        }
-        let missed = dimm.traffic.read_misses > misses;
-        let media_done = if missed { Nanos(dimm.read_free_ps.div_ceil(1_000)) } else { start };
-        Self::leave_streams(&mut dimm, media_done.0 * 1_000);
-        drop(dimm);
-        let follows = self.shape.window && self.pending(|pending| pending.loaded) == start.0;
-        let own = if follows {
-            sum / self.shape.parallel.max(1)
-        } else {
-            (sum / lines.min(self.shape.parallel).max(1)).max(longest)
-        };
-        sim::medium(own);
-        sim::medium_until(Activity::MEDIUM_WAIT, media_done);
-        if self.shape.window {
-            let end = sim::now().0;
-            self.pending(|pending| pending.loaded = end);
-        }
+        self.load_lines(off, bytes, false);
+    }
+
+    fn load_on(&self, off: u64, bytes: u64) {
+        self.load_lines(off, bytes, self.shape.window);
+    }
+
+    fn loads_whole(&self) -> bool {
+        self.shape.loads_whole
     }
 
     fn write(&self, off: u64, lines: u64) {
@@ -694,6 +728,12 @@ impl MediumType for OptaneType {
                     "yes: loads that follow each other at once overlap",
                 ),
                 param(
+                    "loads",
+                    Choice(&["extra", "whole"]),
+                    "extra",
+                    "whole: a load's time is all of it; extra: what it takes longer than DRAM",
+                ),
+                param(
                     "timeline",
                     Choice(&["two", "one"]),
                     "two",
@@ -728,6 +768,7 @@ impl MediumType for OptaneType {
             store_line: params.time("store_line"),
             fetches: params.choice("fetch") == "yes",
             window: params.choice("window") == "yes",
+            loads_whole: params.choice("loads") == "whole",
             one_timeline: params.choice("timeline") == "one",
             turn: params.time("turn"),
             streams: Streams {

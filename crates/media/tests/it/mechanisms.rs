@@ -111,13 +111,68 @@ fn loads_that_follow_at_once_overlap_and_a_fence_parts_them() {
     run(move || {
         let one = |at: u64| timed(|| region.load(at, &mut [0; 64]).expect("in range"));
         assert_eq!(one(0), Nanos(300), "nothing before it");
-        // 300 ns of 8 at once are less than the media take for each.
-        assert_eq!(one(4096), Nanos(300 / 8).max(Nanos(64)).min(Nanos(64)));
+        assert_eq!(one(4096), Nanos(64), "300 ns of 8 at once are less than the media take for each");
         region.fence();
         assert_eq!(one(8192), Nanos(300));
         sim::medium(Nanos(1));
         assert_eq!(one(12_288), Nanos(300), "a step lies between");
     });
+}
+
+#[test]
+fn a_copy_begins_with_a_whole_latency_which_goes_on_in_order_is_a_mean() {
+    let region = region(&format!("{PLAIN},window=yes"));
+    run(move || {
+        let copy = |at: u64, bytes: usize| {
+            sim::medium(Nanos(1_000));
+            timed(|| region.load(at, &mut vec![0; bytes]).expect("in range"))
+        };
+        let (lines, line, mean) = (4, 300 + 3 * 100, 150);
+        assert_eq!(copy(8192, 1024), Nanos(300 + (lines * line - 300) / 8), "anywhere");
+        assert_eq!(copy(9216, 1024), Nanos(mean + (lines * line - mean) / 8), "the next lines");
+        let pages = copy(64 * 1024, 8192);
+        assert_eq!(pages, Nanos(300 + (16 * line - 300) / 8 + 16 * line / 8), "its second page goes on");
+    });
+}
+
+#[test]
+fn a_first_use_of_metadata_takes_the_load_alone_where_its_time_is_the_whole() {
+    for (loads, expected) in [("extra", 80 + 300), ("whole", 300)] {
+        let region = region(&format!("{PLAIN},loads={loads}"));
+        let mut machine = Machine { copy_ps_per_byte: 0, dram_ps_per_byte: 0, ..Machine::unit() };
+        machine.work_ps[Work::MISS.index()] = 80_000;
+        let took = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            let object = sim::Recency::new();
+            (timed(|| region.touch(&object, 0, 1)), timed(|| region.touch(&object, 0, 1)))
+        });
+        assert_eq!(took.expect("the run ends"), (Nanos(expected), Nanos(0)), "{loads}");
+    }
+}
+
+#[test]
+fn what_is_flushed_is_loaded_again_on_a_machine_whose_flushes_evict() {
+    for (flush_evicts, again) in [(false, 0), (true, 100)] {
+        let region = region(PLAIN);
+        let caches = sim::Caches {
+            private: Bytes(MIB),
+            private_copy_ps_per_byte: 0,
+            socket_copy_ps_per_byte: 0,
+            socket_hit_ps: 0,
+            flush_evicts,
+        };
+        let machine =
+            Machine { copy_ps_per_byte: 0, dram_ps_per_byte: 0, caches: Some(caches), ..Machine::unit() };
+        let machine = Machine { work_ps: [0; Work::MAX], ..machine };
+        let took = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            region.load(0, &mut [0; 256]).expect("in range");
+            region.flush(4096, 64); // of another page
+            let kept = timed(|| region.load(0, &mut [0; 256]).expect("in range"));
+            region.flush(0, 64);
+            // The buffer of the DIMM has it still: four hits of 100 ns at once.
+            (kept, timed(|| region.load(0, &mut [0; 256]).expect("in range")))
+        });
+        assert_eq!(took.expect("the run ends"), (Nanos(0), Nanos(again)));
+    }
 }
 
 #[test]
