@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-const KINDS: [(&str, &str); 3] = [("machines", "MACHINES"), ("plans", "PLANS"), ("papers", "PAPERS")];
+const KINDS: [(&str, &str); 4] =
+    [("machines", "MACHINES"), ("originals", "ORIGINALS"), ("plans", "PLANS"), ("papers", "PAPERS")];
 
 fn main() {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../presets");

@@ -33,6 +33,7 @@ pub mod flash;
 pub mod machine;
 pub mod medium;
 pub mod named;
+mod originals;
 pub mod plan;
 pub mod presets;
 pub mod readings;

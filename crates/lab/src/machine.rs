@@ -4,12 +4,13 @@
 //! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
 //! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
 //! task runs as if its core were its own. `[kernel]` may be left out: then a file system has none of the locks that Linux keeps
-//! beside it (`vfs/src/kernel.rs`), as in a process. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`.
+//! beside it (`vfs/src/kernel.rs`), as in a process. In it `[kernel.path]` prices what that kernel does above every file system
+//! ([`vfs::charges::PATH`]), and `originals` names the designs whose originals are priced part by part (`originals.rs`). Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`.
 //! A value without a source is refused, and so are missing and unknown keys.
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
-//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `caches=none` or `scheduling=none` leaves the table
-//! out.
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `caches=none` or `scheduling=none` leaves
+//! the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a design does, not what its original does; `cost=original` is what a preset says.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,17 @@ use sim::{Activity, Bytes, Caches, Machine, Nanos, Scheduling, Work};
 use vfs::Linux;
 
 use crate::error::{Error, read_to_string};
+use crate::originals;
 use crate::presets::{self, MACHINES};
 use document::{Item, Problem, Table};
 use document::{nearest, nearest_or_toml};
 
 /// The keys of tables that may be left out.
-const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit"];
+const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit", FLUSH];
+/// Whether a line that is written back stays in the caches; may be left out: it does.
+const FLUSH: &str = "flush";
 const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
+const ORIGINALS: &str = "originals";
 /// The source of a value from a command line.
 const BY_HAND: &str = "set by hand";
 
@@ -87,6 +92,12 @@ impl MachinePreset {
                 scheduling.map(|item| item.read(|table| scheduling_of(table, &mut values))).transpose()?;
             let kernel = root.get("kernel");
             let kernel = kernel.map(|item| item.read(|table| kernel_of(table, &mut values))).transpose()?;
+            let (kernel, path_ps, originals) = kernel.unwrap_or((None, [0; Work::MAX], Vec::new()));
+            let work_ps = std::array::from_fn(|index| work_ps[index] + path_ps[index]);
+            let mut fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
+            let parts =
+                originals::prices(&originals, work_ps[vfs::charges::PATH_COMPONENT.index()], &mut fitted_on)
+                    .map_err(|why| root.problem(why))?;
             let machine = Machine {
                 name: root.need("name", "how it is called")?.text()?,
                 sockets: shape.0,
@@ -99,6 +110,8 @@ impl MachinePreset {
                 cache: memory.2,
                 caches,
                 scheduling,
+                linux: kernel.map(|linux: Linux| (linux.major, linux.minor)),
+                parts,
             };
             if machine.two_threads_per_mille.is_some() && machine.scheduling.is_none() {
                 return Err(root.problem(
@@ -106,7 +119,6 @@ impl MachinePreset {
                 ));
             }
             let summary = root.need("summary", "one line for lists")?.text()?;
-            let fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
             Ok(Self { machine, kernel, summary, fitted_on, values })
         })
     }
@@ -142,8 +154,24 @@ impl MachinePreset {
         let (key, text) =
             setting.split_once('=').ok_or_else(|| wrong(format!("\"{setting}\" is not KEY=VALUE")))?;
         match (key, text) {
-            ("kernel", "none") => return Ok(self.without(&["linux"])),
+            ("kernel", "none") => return Ok(self.without_path().without_originals().without(&["linux"])),
+            ("path", "none") => return Ok(self.without_path()),
+            ("cost", "ran") => return Ok(self.without_originals()),
+            ("cost", "original") if self.machine.parts.is_empty() => {
+                return Err(wrong("it names no originals, whose parts have prices".to_owned()));
+            }
+            ("cost", "original") => return Ok(self),
+            ("cost" | "path", _) => {
+                return Err(wrong(format!("\"{setting}\": cost=ran, cost=original or path=none")));
+            }
             ("caches", "none") => return Ok(self.without(CACHES)),
+            ("flush", "keeps") => {
+                if let Some(caches) = &mut self.machine.caches {
+                    caches.flush_evicts = false;
+                }
+                self.values.retain(|value| value.key != FLUSH);
+                return Ok(self);
+            }
             ("scheduling", "none") if self.machine.two_threads_per_mille.is_some() => {
                 return Err(wrong("its hardware threads need [scheduling]".to_owned()));
             }
@@ -153,6 +181,7 @@ impl MachinePreset {
                     version.parse().map_err(|error: &str| wrong(format!("{key}: {error}, or none")))?;
                 self = self.without(&["linux"]);
                 self.kernel = Some(linux);
+                self.machine.linux = Some((linux.major, linux.minor));
                 self.values.push(Value {
                     key: "linux",
                     value: version.to_owned(),
@@ -163,7 +192,8 @@ impl MachinePreset {
             _ => {}
         }
         let Some(work) = works().find(|known| known.key() == key) else {
-            let advice = nearest(key, works().map(Work::key).chain(["kernel", "caches", "scheduling"]));
+            let tables = ["kernel", "path", "cost", "caches", "flush", "scheduling"];
+            let advice = nearest(key, works().map(Work::key).chain(tables));
             return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
         };
         let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
@@ -181,8 +211,22 @@ impl MachinePreset {
         match keys {
             CACHES => self.machine.caches = None,
             SCHEDULING => self.machine.scheduling = None,
-            _ => self.kernel = None,
+            _ => (self.kernel, self.machine.linux) = (None, None),
         }
+        self
+    }
+
+    /// Without prices of what its kernel does above every file system.
+    fn without_path(mut self) -> Self {
+        self.values.retain(|value| vfs::charges::PATH.iter().all(|work| work.key() != value.key));
+        vfs::charges::PATH.iter().for_each(|work| self.machine.work_ps[work.index()] = 0);
+        self
+    }
+
+    /// With what a design does as its price.
+    fn without_originals(mut self) -> Self {
+        self.values.retain(|value| value.key != ORIGINALS);
+        self.machine.parts.clear();
         self
     }
 
@@ -226,6 +270,7 @@ impl MachinePreset {
             "private" => format!("\n[caches]\n{}", value.to_toml()),
             "latency" => format!("\n[scheduling]\n{}", value.to_toml()),
             "linux" => format!("\n[kernel]\n{}", value.to_toml()),
+            "new_inode" => format!("\n[kernel.path]\n{}", value.to_toml()),
             _ => value.to_toml(),
         });
         head.into_iter().chain(values).map(|line| line + "\n").collect()
@@ -236,6 +281,13 @@ impl Value {
     fn to_toml(&self) -> String {
         if self.key == "linux" {
             return format!("linux = {{ version = {:?}, source = {:?} }}", self.value, self.source);
+        }
+        if self.key == FLUSH {
+            return format!("flush = {{ keeps = {:?}, source = {:?} }}", self.value, self.source);
+        }
+        if self.key == ORIGINALS {
+            let designs: Vec<_> = self.value.split(", ").collect();
+            return format!("originals = {{ designs = {designs:?}, source = {:?} }}", self.source);
         }
         let (number, unit) = self.value.split_once(' ').unwrap_or((&self.value, "count"));
         let unit = match unit {
@@ -296,6 +348,17 @@ fn caches_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Caches, Probl
         private_copy_ps_per_byte: ps_per_byte(table, "private_copy", values)?,
         socket_copy_ps_per_byte: ps_per_byte(table, "socket_copy", values)?,
         socket_hit_ps: picoseconds(table, "socket_hit", values)?,
+        flush_evicts: match table.get(FLUSH) {
+            Some(_) => flush_evicts(table, values)?,
+            None => false,
+        },
+    })
+}
+
+fn flush_evicts(table: &Table<'_>, values: &mut Vec<Value>) -> Result<bool, Problem> {
+    value(table, FLUSH, values, |entry| {
+        let keeps = entry.need("keeps", "yes or no")?.one_of(&[("yes", true), ("no", false)])?;
+        Ok((!keeps, if keeps { "yes" } else { "no" }.to_owned()))
     })
 }
 
@@ -315,13 +378,33 @@ fn scheduling_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Schedulin
     })
 }
 
-fn kernel_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Linux, Problem> {
-    value(table, "linux", values, |entry| {
+/// The version; the prices of what it does above every file system; the designs whose originals have prices.
+type Kernel = (Option<Linux>, [u64; Work::MAX], Vec<String>);
+
+fn kernel_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Kernel, Problem> {
+    let linux = value(table, "linux", values, |entry| {
         let item = entry.need("version", "a version, as \"3.11\"")?;
         let text = item.text()?;
         let linux = text.parse().map_err(|error: &str| item.problem(error))?;
         Ok((linux, text))
-    })
+    })?;
+    let mut originals = Vec::new();
+    if table.get(ORIGINALS).is_some() {
+        originals = value(table, ORIGINALS, values, |entry| {
+            let designs = entry.need("designs", "names of files in presets/originals")?.words()?;
+            Ok((designs.clone(), designs.join(", ")))
+        })?;
+    }
+    let mut path_ps = [0; Work::MAX];
+    if let Some(path) = table.get("path") {
+        path.read(|table| {
+            for work in vfs::charges::PATH {
+                path_ps[work.index()] = picoseconds(table, work.key(), values)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok((Some(linux), path_ps, originals))
 }
 
 fn milliseconds(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<Nanos, Problem> {
@@ -402,8 +485,13 @@ mod tests {
     fn every_embedded_machine_parses_and_every_value_has_a_source() {
         for preset in MachinePreset::embedded().unwrap() {
             let scheduling = if preset.machine.scheduling.is_some() { SCHEDULING.len() } else { 0 };
-            let caches = if preset.machine.caches.is_some() { CACHES.len() } else { 0 };
-            let kernel = usize::from(preset.kernel.is_some());
+            let flush = usize::from(preset.machine.caches.is_some_and(|caches| caches.flush_evicts));
+            let caches = if preset.machine.caches.is_some() { CACHES.len() - 1 + flush } else { 0 };
+            let of_path = |value: &&Value| vfs::charges::PATH.iter().any(|work| work.key() == value.key);
+            let path = preset.values.iter().filter(of_path).count();
+            assert!(path == 0 || path == vfs::charges::PATH.len(), "{}", preset.machine.name);
+            let kernel =
+                usize::from(preset.kernel.is_some()) + path + usize::from(!preset.machine.parts.is_empty());
             let threads = usize::from(preset.machine.two_threads_per_mille.is_some());
             assert_eq!(
                 preset.values.len(),

@@ -1,18 +1,22 @@
 //! Loops of loads and stores over a region: latency and bandwidth of a medium by pattern, size and threads, as LATTester measures
 //! them (Yang et al., FAST 2020).
 //!
-//! Each thread has a core and a stretch of the region of its own. It goes through the stretch in steps of `size` or draws each
-//! place, and repeats one access until the window of virtual time is over. What is reported is what all threads did in the window.
+//! Each thread has a core and a stretch of the region of its own. It goes through the stretch in steps of `size` from a place that is
+//! drawn, or draws each place, and repeats one access until the window of virtual time is over. Threads that began at the same place
+//! of their stretches would go from one module to the next together, which those of an operating system do not. What is reported is what all threads did in the window.
 //!
 //! | access | one of it |
 //! |---|---|
-//! | `read` | [`Region::load`] |
+//! | `read` | [`Region::load`], with a fence [`Region::fence`]: the next one does not overlap with it |
 //! | `nt` | [`Region::nt_store`], [`Region::fence`] |
-//! | `clwb` | [`Region::store`], [`Region::flush`], [`Region::fence`] |
+//! | `clwb` | [`Region::store`], [`Region::flush`]; with a fence the lines are in a cache ([`Region::store_cached`]), and [`Region::fence`] |
 //! | `store` | [`Region::store`] |
 //! | `mixRW` | of each R + W accesses R are `read` and W are `nt`: `mix11`, `mix41` |
 //!
-//! The processor's part is free, so that the loop shows the medium alone, unless a machine is given. The region is in no cache, and
+//! LATTester measures latency so, and bandwidth without fences (`memaccess.h`: `SIZEBTST_FENCE` is empty).
+//!
+//! The processor's part is free, so that the loop shows the medium alone, unless a machine is given. No loop copies: it loads into
+//! registers and stores from one. The region is in no cache, and
 //! tasks do not share cores: a machine's caches and scheduling are left out, and it has as many cores as threads.
 
 use std::fmt;
@@ -197,6 +201,8 @@ impl Loop {
             two_threads_per_mille: None,
             caches: None,
             scheduling: None,
+            copy_ps_per_byte: 0,
+            dram_ps_per_byte: 0,
             ..self.machine.as_ref().map_or(free, |preset| preset.machine.clone())
         }
     }
@@ -226,10 +232,11 @@ impl Loop {
         let mut rng = Seed(self.seed).derive("medium", thread).rng();
         let mut buffer = vec![7; self.size.as_usize()];
         let places = STRETCH.0 / self.size.0;
+        let start = rng.random_range(0..places);
         let (mut done, mut turn, mut last) = (0, 0, Nanos::ZERO);
         loop {
             let place = match self.pattern {
-                Pattern::Sequential => turn % places,
+                Pattern::Sequential => (start + turn) % places,
                 Pattern::Random => rng.random_range(0..places),
             };
             turn += 1;
@@ -251,14 +258,18 @@ impl Loop {
     /// The access of a turn, from 1 on.
     fn access(&self, region: &Region, at: u64, turn: u64, buffer: &mut [u8]) -> Result<(), MediaError> {
         match self.access {
-            Access::Read => return region.load(at, buffer),
+            Access::Read => region.load(at, buffer)?,
             Access::Mix(reads, writes) if turn % u64::from(reads + writes) < u64::from(reads) => {
                 return region.load(at, buffer);
             }
             Access::NtStore | Access::Mix(..) => region.nt_store(at, buffer)?,
             Access::Store => return region.store(at, buffer),
             Access::Flush => {
-                region.store(at, buffer)?;
+                if self.fence {
+                    region.store_cached(at, buffer)?;
+                } else {
+                    region.store(at, buffer)?;
+                }
                 region.flush(at, self.size.0);
             }
         }

@@ -29,10 +29,33 @@ pub trait CostModel: Send + Sync + Debug {
     /// `bytes` at `off` are loaded by one copy.
     fn load(&self, off: u64, bytes: u64);
 
+    /// A copy that has begun goes on with `bytes` at `off`.
+    fn load_on(&self, off: u64, bytes: u64) {
+        self.load(off, bytes);
+    }
+
+    /// Whether the time of a load is all that the access takes a processor that waits for it; otherwise it is what the medium takes
+    /// longer than DRAM.
+    fn loads_whole(&self) -> bool {
+        false
+    }
+
     /// `lines` cache lines from `off` on are written back or stored past the cache, by one instruction
     /// sequence. A region calls this for a page at most, so a model may hold what a writer holds for the
     /// whole call.
     fn write(&self, off: u64, lines: u64);
+
+    /// As [`CostModel::write`], of a store past the caches whose copy began at `started`: the copy's time and the medium's may
+    /// overlap.
+    fn write_since(&self, off: u64, lines: u64, started: Nanos) {
+        let _ = started;
+        self.write(off, lines);
+    }
+
+    /// `bytes` at `off`, which no cache has, are about to be stored to through the caches: a processor loads their lines first.
+    fn fetch(&self, off: u64, bytes: u64) {
+        let _ = (off, bytes);
+    }
 
     /// The task waits for its earlier writes.
     fn fence(&self);

@@ -1,9 +1,10 @@
 //! The caches of the modelled machine, as far as the virtual clock needs them: what was used long ago is no longer there.
 //!
-//! A cache of *n* lines that replaces the least recently used one holds whatever was touched since the last *n* other
-//! lines came in. So a run counts the lines that came into each cache, by copies and by misses, and an object remembers the count
-//! at which it was touched last: it is cached if fewer lines than the cache has came in since. That is exact for such a cache
-//! up to lines that come in twice; ways and prefetching are left out.
+//! A cache of *n* lines that replaces the least recently used one holds the lines of an object if no more than *n* other lines were
+//! used since its last use. So each cache of a run keeps a list of what was used, the last at the end, by the number of lines: an
+//! object remembers its place in the list, and a use takes its lines from there to the end. What is further from the end than the
+//! cache has lines is gone. That is exact for such a cache up to the few lines that share a place, a 16,384th of the cache; ways and
+//! prefetching are left out. The lines of an object are those of its last use.
 //!
 //! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list, a page of data.
 //! What it touches again on its way is [`crate::Work::STEP`].
@@ -30,13 +31,16 @@
 //! | [`crate::copy_past`] | nothing | nothing |
 //!
 //! Uses are taken for reads: that one core changes what another has cached is a [`crate::Line`]'s to charge. An object that
-//! several cores use is in the private cache of the last of them only. Counts wrap around after 2^32 lines (256 GiB), so an object
-//! that is used again just then is taken for cached.
+//! several cores use is in the private cache of the last of them only; it takes room in those of the others until it has become old
+//! there. Places are numbers of 32 bits, so an object that is used again just when they begin anew is taken for cached.
 
 use std::array;
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
+
+use parking_lot::Mutex;
 
 use crate::clock;
 use crate::context::{Context, RunShared};
@@ -44,29 +48,115 @@ use crate::ledger::{Activity, SOCKET_LINES};
 use crate::machine::{Caches, Machine, Work};
 use crate::units::{LINE_BYTES, Nanos};
 
-/// Lines that came into each cache of a run, modulo 2^32.
+/// Places that a list has at most; what is older is gone.
+const MOST_PLACES: usize = 1 << 16;
+/// Places of a full cache: so many lines share one.
+const PLACES: u64 = 1 << 14;
+
+/// What one cache of a run holds.
+struct Held {
+    lines: u64,
+    /// Lines that share a place in the list.
+    together: u64,
+    /// The last place, and the first whose lines are still there.
+    newest: AtomicU32,
+    oldest: AtomicU32,
+    used: Mutex<Used>,
+}
+
+/// Lines by the place of their last use, and their sum.
+struct Used {
+    places: VecDeque<u64>,
+    sum: u64,
+}
+
+impl Held {
+    fn new(lines: u64) -> Self {
+        let used = Used { places: VecDeque::from([0]), sum: 0 };
+        let together = (lines / PLACES).max(1);
+        Self { lines, together, newest: AtomicU32::new(1), oldest: AtomicU32::new(1), used: Mutex::new(used) }
+    }
+
+    /// Whether lines that were used at `place` last are here. No line was used at place 0.
+    #[inline]
+    fn has(&self, place: u32) -> bool {
+        place != 0 && place.wrapping_sub(self.oldest.load(Relaxed)).cast_signed() >= 0
+    }
+
+    /// Uses `lines` that were used at `place` last; returns their place now.
+    #[inline]
+    fn move_to_end(&self, place: u32, lines: u64) -> u32 {
+        if place == self.newest.load(Relaxed) {
+            return place;
+        }
+        let mut used = self.used.lock();
+        if self.has(place) {
+            let index = place.wrapping_sub(self.oldest.load(Relaxed)) as usize;
+            let there = used.places.get_mut(index).map_or(0, |there| {
+                let taken = lines.min(*there);
+                *there -= taken;
+                taken
+            });
+            used.sum -= there;
+        }
+        self.append(&mut used, lines)
+    }
+
+    /// Lines come in at the end, and what has no room any more goes.
+    fn append(&self, used: &mut Used, lines: u64) -> u32 {
+        let last = used.places.back_mut().expect("there is a place");
+        let newest = if *last > 0 && *last + lines > self.together {
+            used.places.push_back(lines);
+            self.newest.load(Relaxed).wrapping_add(1)
+        } else {
+            *last += lines;
+            self.newest.load(Relaxed)
+        };
+        // 0 means no place.
+        self.newest.store(newest.max(1), Relaxed);
+        used.sum += lines;
+        let mut oldest = self.oldest.load(Relaxed);
+        while used.places.len() > 1
+            && (used.sum - used.places[0] > self.lines || used.places.len() > MOST_PLACES)
+        {
+            used.sum -= used.places.pop_front().unwrap_or_default();
+            oldest = oldest.wrapping_add(1);
+        }
+        self.oldest.store(oldest, Relaxed);
+        newest.max(1)
+    }
+}
+
+/// The caches of a run.
 pub(crate) struct Inflow {
-    sockets: Box<[AtomicU32]>,
-    cores: Box<[AtomicU32]>,
+    sockets: Box<[Held]>,
+    cores: Box<[Held]>,
 }
 
 impl Inflow {
     pub(crate) fn new(machine: &Machine) -> Self {
-        let counts = |n: u16| (0..n.max(1)).map(|_| AtomicU32::new(0)).collect();
-        Self { sockets: counts(machine.sockets), cores: counts(machine.cores()) }
+        let caches = |n: u16, lines: u64| (0..n.max(1)).map(|_| Held::new(lines)).collect();
+        let private = machine.caches.as_ref().map_or(0, Caches::private_lines);
+        Self {
+            sockets: caches(machine.sockets, machine.cache_lines()),
+            cores: caches(machine.cores(), private),
+        }
     }
 
-    fn of_socket(&self, socket: usize) -> &AtomicU32 {
+    fn of_socket(&self, socket: usize) -> &Held {
         &self.sockets[socket % self.sockets.len()]
     }
 
     /// Notes `bytes` that came into the caches of the current task's core and socket.
     #[inline]
     pub(crate) fn add(&self, cx: &Context, bytes: u64) {
-        let lines = bytes.div_ceil(LINE_BYTES as u64) as u32;
+        let lines = bytes.div_ceil(LINE_BYTES as u64);
         let core = core_of(cx);
-        add(&self.cores[usize::from(core)], lines);
-        add(self.of_socket(usize::from(cx.run.machine.socket(core))), lines);
+        let add = |held: &Held| _ = held.append(&mut held.used.lock(), lines);
+        if cx.run.machine.caches.is_some() {
+            add(&self.cores[usize::from(core)]);
+        }
+        add(self.of_socket(usize::from(cx.run.machine.socket(core))));
     }
 }
 
@@ -74,12 +164,6 @@ impl Inflow {
 #[inline]
 fn core_of(cx: &Context) -> u16 {
     cx.run.machine.core_of(cx.core.get())
-}
-
-/// All tasks of a virtual run share a host thread, so load and store are one step.
-#[inline]
-fn add(count: &AtomicU32, lines: u32) {
-    count.store(count.load(Relaxed).wrapping_add(lines), Relaxed);
 }
 
 /// Where an object is found.
@@ -98,22 +182,22 @@ const NEAR: usize = 2;
 /// Sockets that an object tells apart; the ninth shares the place of the first.
 const SOCKETS: usize = 8;
 
-/// Counts of the sockets beyond [`NEAR`].
+/// Places of the sockets beyond [`NEAR`].
 type Far = [AtomicU32; SOCKETS - NEAR];
 
-/// When and where an object was used last, by the inflow of the caches of its run.
+/// When and where an object was used last, by its place in the caches of its run.
 ///
 /// Every inode, name and page has one, so it is kept small: a test bounds it.
 #[derive(Debug)]
 pub struct Recency {
-    /// For each of the first sockets: the inflow of its cache at the last use there.
+    /// For each of the first sockets: the place of the last use there.
     near: [AtomicU32; NEAR],
     /// Null, or the same for the others.
     far: AtomicPtr<Far>,
-    /// The inflow of the private cache of `core` at the last use.
+    /// The place in the private cache of `core`.
     private: AtomicU32,
     /// The low half of the number of the run in which this means something; 0 is none. An object that is not used for just 65,535
-    /// runs takes its counts for those of the last.
+    /// runs takes its places for those of the last.
     run: AtomicU16,
     /// The core of the last use.
     core: AtomicU16,
@@ -137,7 +221,7 @@ impl Recency {
         let made = Self::new();
         if let Some(cx) = clock::virtual_task() {
             made.forget(&cx.run);
-            made.note(cx);
+            made.note(cx, 0);
         }
         made
     }
@@ -153,6 +237,12 @@ impl Recency {
     /// cache.
     #[inline]
     pub fn touch_of(&self, lines: u64, medium: impl FnOnce()) {
+        self.touch_with(lines, true, medium);
+    }
+
+    /// As [`Recency::touch_of`]; without `miss` the medium's time is all that a use from memory takes.
+    #[inline]
+    pub fn touch_with(&self, lines: u64, miss: bool, medium: impl FnOnce()) {
         let Some(cx) = clock::virtual_task() else { return };
         match self.use_by(cx, lines * LINE_BYTES as u64) {
             Level::Private => {}
@@ -164,7 +254,9 @@ impl Recency {
                 }
             }
             Level::Memory => {
-                clock::work(Work::MISS, lines);
+                if miss {
+                    clock::work(Work::MISS, lines);
+                }
                 medium();
             }
         }
@@ -180,15 +272,7 @@ impl Recency {
     #[inline]
     pub(crate) fn use_by(&self, cx: &Context, bytes: u64) -> Level {
         let level = self.level(cx);
-        self.note(cx);
-        let inflow = &cx.run.inflow;
-        match level {
-            Level::Private => {}
-            Level::Socket => {
-                add(&inflow.cores[usize::from(core_of(cx))], bytes.div_ceil(LINE_BYTES as u64) as u32);
-            }
-            Level::Memory => inflow.add(cx, bytes),
-        }
+        self.note(cx, bytes.div_ceil(LINE_BYTES as u64));
         level
     }
 
@@ -198,44 +282,45 @@ impl Recency {
             self.forget(run);
             return Level::Memory;
         }
-        let since =
-            |count: &AtomicU32, then: &AtomicU32| count.load(Relaxed).wrapping_sub(then.load(Relaxed));
-        let private = run.machine.caches.as_ref().map(Caches::private_lines);
-        let is_private = |lines| {
-            self.core.load(Relaxed) == core
-                && u64::from(since(&run.inflow.cores[usize::from(core)], &self.private)) <= lines
-        };
-        if private.is_some_and(is_private) {
+        let inflow = &run.inflow;
+        let is_private = run.machine.caches.is_some()
+            && self.core.load(Relaxed) == core
+            && inflow.cores[usize::from(core)].has(self.private.load(Relaxed));
+        if is_private {
             return Level::Private;
         }
         let socket = usize::from(run.machine.socket(core));
-        let Some(then) = self.count_of(socket) else { return Level::Memory };
-        let age = since(run.inflow.of_socket(socket), then);
-        if u64::from(age) <= run.machine.cache_lines() { Level::Socket } else { Level::Memory }
+        match self.count_of(socket) {
+            Some(place) if inflow.of_socket(socket).has(place.load(Relaxed)) => Level::Socket,
+            _ => Level::Memory,
+        }
     }
 
-    /// The current task has used the object now.
-    fn note(&self, cx: &Context) {
+    /// The current task uses so many lines of the object now.
+    fn note(&self, cx: &Context, lines: u64) {
         let (inflow, core) = (&cx.run.inflow, core_of(cx));
         let socket = usize::from(cx.run.machine.socket(core));
-        let count = self.count_of(socket).unwrap_or_else(|| self.make_far(&cx.run, socket));
-        count.store(inflow.of_socket(socket).load(Relaxed), Relaxed);
-        self.private.store(inflow.cores[usize::from(core)].load(Relaxed), Relaxed);
+        let place = self.count_of(socket).unwrap_or_else(|| self.make_far(socket));
+        place.store(inflow.of_socket(socket).move_to_end(place.load(Relaxed), lines), Relaxed);
+        if cx.run.machine.caches.is_some() {
+            let before = if self.core.load(Relaxed) == core { self.private.load(Relaxed) } else { 0 };
+            self.private.store(inflow.cores[usize::from(core)].move_to_end(before, lines), Relaxed);
+        }
         self.core.store(core, Relaxed);
     }
 
-    /// In `run` the object has been in no cache yet: as if more than each holds had come in since.
+    /// In `run` the object has been in no cache yet.
     fn forget(&self, run: &RunShared) {
         for socket in 0..SOCKETS {
             if let Some(count) = self.count_of(socket) {
-                count.store(gone(run, socket), Relaxed);
+                count.store(0, Relaxed);
             }
         }
         self.core.store(u16::MAX, Relaxed);
         self.run.store(mark(run), Relaxed);
     }
 
-    /// The count of a socket, if the object has one.
+    /// The place in the cache of a socket, if the object has one.
     #[inline]
     fn count_of(&self, socket: usize) -> Option<&AtomicU32> {
         match (socket % SOCKETS).checked_sub(NEAR) {
@@ -245,10 +330,10 @@ impl Recency {
         }
     }
 
-    /// Makes the counts of the far sockets, in whose caches the object has not been, and returns that of `socket`.
+    /// Makes the places of the far sockets, in whose caches the object has not been, and returns that of `socket`.
     #[cold]
-    fn make_far(&self, run: &RunShared, socket: usize) -> &AtomicU32 {
-        let counts: Far = array::from_fn(|place| AtomicU32::new(gone(run, NEAR + place)));
+    fn make_far(&self, socket: usize) -> &AtomicU32 {
+        let counts: Far = array::from_fn(|_| AtomicU32::new(0));
         let made = Box::into_raw(Box::new(counts));
         if self.far.compare_exchange(ptr::null_mut(), made, AcqRel, Acquire).is_err() {
             // SAFETY: it came from a box just now, and was not published: another thread's was.
@@ -273,15 +358,17 @@ fn mark(run: &RunShared) -> u16 {
     (run.number % u32::from(u16::MAX)) as u16 + 1
 }
 
-/// A count of `socket` after which its cache has lost whatever was used then.
-fn gone(run: &RunShared, socket: usize) -> u32 {
-    run.inflow.of_socket(socket).load(Relaxed).wrapping_sub(run.machine.cache_lines() as u32 + 1)
-}
-
 impl Default for Recency {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Whether a line that is written back leaves the caches: on the current task's machine, under the virtual clock.
+#[inline]
+pub fn flush_evicts() -> bool {
+    clock::virtual_task()
+        .is_some_and(|cx| cx.run.machine.caches.as_ref().is_some_and(|caches| caches.flush_evicts))
 }
 
 /// Whether a copy costs what the level costs that has its source: on the current task's machine, under the virtual clock.

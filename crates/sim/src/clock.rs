@@ -82,6 +82,24 @@ pub fn compute_for(span: Nanos) {
     }
 }
 
+/// As [`work`], of a kind that a machine may leave without a price: then nothing is charged or counted.
+#[inline]
+pub fn priced(kind: Work, n: u64) {
+    if virtual_task().is_some_and(|cx| cx.run.machine.work_ps[kind.index()] > 0) {
+        work(kind, n);
+    }
+}
+
+/// Whether this run stands for the originals of designs: their ways have prices. Not under the real clock and outside a run.
+pub fn follows_originals() -> bool {
+    virtual_task().is_some_and(|cx| !cx.run.machine.parts.is_empty())
+}
+
+/// The version of Linux that the machine of this run has. None under the real clock and outside a run.
+pub fn linux() -> Option<(u16, u16)> {
+    virtual_task().and_then(|cx| cx.run.machine.linux)
+}
+
 /// What `n` units of `work` cost on the machine of this run, without letting the time pass: for work that another core does.
 /// Nothing under the real clock.
 pub fn cost_of(work: Work, n: u64) -> Nanos {

@@ -6,14 +6,14 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::cache::Inflow;
 use crate::clock::{Clock, Tsc};
-use crate::ledger::{Activity, Ledger, Ledgers, Op};
+use crate::ledger::{Activity, Ledger, Ledgers, Op, Part};
 use crate::machine::{Machine, Work};
 use crate::rng::Seed;
 use crate::sync::Server;
@@ -47,6 +47,8 @@ pub(crate) struct RunShared {
     pub(crate) free: Vec<String>,
     /// How far a task may run ahead of its last interaction, in nanoseconds.
     pub(crate) run_ahead_ns: u64,
+    /// The price of each named part that has run, by its number, in picoseconds.
+    part_prices: Box<[OnceLock<u64>]>,
 }
 
 impl RunShared {
@@ -66,6 +68,22 @@ impl RunShared {
             stack_bytes: setup.stack.as_usize(),
             free: setup.free.clone(),
             run_ahead_ns: setup.run_ahead.0,
+            part_prices: if setup.machine.parts.is_empty() {
+                Box::default()
+            } else {
+                (0..Part::MAX).map(|_| OnceLock::new()).collect()
+            },
+        })
+    }
+
+    /// What the machine charges for a part, in picoseconds: looked up by name once.
+    #[inline]
+    pub(crate) fn part_price(&self, part: &Part) -> u64 {
+        if self.part_prices.is_empty() {
+            return 0;
+        }
+        *self.part_prices[part.number()].get_or_init(|| {
+            self.machine.parts.iter().find(|price| price.part == part.name()).map_or(0, |price| price.ps)
         })
     }
 

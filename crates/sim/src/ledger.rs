@@ -316,7 +316,8 @@ pub(crate) const SOCKET_LINES: usize = Work::MAX + 1;
 /// it
 /// included.
 ///
-/// Declare one as a `static` where the part is, with its name in results (`design.part`).
+/// Declare one as a `static` where the part is, with its name in results (`design.part`). A machine may have a price for what the
+/// original of the design does there ([`crate::Machine::parts`]): it is charged as software when the part begins.
 #[derive(Debug)]
 pub struct Part {
     name: &'static str,
@@ -328,15 +329,19 @@ static PARTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 impl Part {
     /// Limit of parts in one process; parts beyond it share the last number.
-    const MAX: usize = 32;
+    pub(crate) const MAX: usize = 48;
 
     /// A part called `name`: `design.part`.
     pub const fn new(name: &'static str) -> Self {
         Self { name, number: Number::new() }
     }
 
-    fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.number.of(|| number_of(self.name, &PARTS).min(Self::MAX - 1))
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 }
 
@@ -371,11 +376,15 @@ pub(crate) struct Ledger {
     /// An operation that is not decided yet has waited for a lock or a line.
     undecided_waited: AtomicBool,
     counts: [[AtomicU64; Count::MAX]; Activity::MAX],
-    /// Virtual clock: of what the time of an operation kind is the price.
-    units: [[AtomicU64; UNITS]; ROWS],
+    /// Virtual clock: of what the time of an operation kind is the price. A row is made at the first work of its kind: a task has
+    /// few kinds, and may have a small stack.
+    units: [OnceLock<Box<Units>>; ROWS],
     /// A row is made at the first part of an operation of its kind.
     parts: [OnceLock<Box<Parts>>; ROWS],
 }
+
+/// Units of an operation kind.
+type Units = [AtomicU64; UNITS];
 
 /// What operations of one kind have waited for by name.
 struct Waits {
@@ -417,7 +426,7 @@ impl Ledger {
             waits: [const { OnceLock::new() }; ROWS],
             undecided_waited: AtomicBool::new(false),
             counts: [const { [const { AtomicU64::new(0) }; Count::MAX] }; Activity::MAX],
-            units: [const { [const { AtomicU64::new(0) }; UNITS] }; ROWS],
+            units: [const { OnceLock::new() }; ROWS],
             parts: [const { OnceLock::new() }; ROWS],
         }
     }
@@ -425,7 +434,12 @@ impl Ledger {
     /// Adds `n` units to a column of [`UNITS`].
     #[inline]
     pub(crate) fn add_units(&self, op: u8, unit: usize, n: u64) {
-        bump(&self.units[op as usize][unit], n);
+        bump(&self.units_of(op as usize)[unit], n);
+    }
+
+    #[inline]
+    fn units_of(&self, row: usize) -> &Units {
+        self.units[row].get_or_init(|| Box::new([const { AtomicU64::new(0) }; UNITS]))
     }
 
     fn add_part(&self, op: u8, part: &Part, ns: u64) {
@@ -482,7 +496,9 @@ impl Ledger {
             move_row(&parts.count, &to.count);
             move_row(&parts.ns, &to.ns);
         }
-        move_row(&self.units[Op::UNDECIDED.index()], &self.units[op.index()]);
+        if let Some(units) = self.units[Op::UNDECIDED.index()].get() {
+            move_row(&units[..], &self.units_of(op.index())[..]);
+        }
         move_row(row, &self.time[op.index()]);
     }
 
@@ -500,7 +516,9 @@ impl Ledger {
             sum.total[op] += self.total(op);
             sum.calls[op] += self.calls[op].load(Relaxed);
             add_row(&mut sum.time[op], &self.time[op]);
-            add_row(&mut sum.units[op], &self.units[op]);
+            if let Some(units) = self.units[op].get() {
+                add_row(&mut sum.units[op], &units[..]);
+            }
             if let Some(parts) = self.parts[op].get() {
                 add_row(&mut sum.parts[op].count, &parts.count);
                 add_row(&mut sum.parts[op].ns, &parts.ns);

@@ -62,11 +62,11 @@ mod virt;
 
 pub use cache::Recency;
 pub use clock::{
-    Clock, clock, compute_for, copy, copy_cost, copy_from, copy_past, copy_to, cost_of, cpu_time, interact,
-    medium, medium_until, now, sleep, sleep_until, work,
+    Clock, clock, compute_for, copy, copy_cost, copy_from, copy_past, copy_to, cost_of, cpu_time,
+    follows_originals, interact, linux, medium, medium_until, now, priced, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, Part, count, op, part, scope};
-pub use machine::{Caches, Machine, Scheduling, Work};
+pub use machine::{Caches, Machine, PartPrice, Scheduling, Work};
 pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{

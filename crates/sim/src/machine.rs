@@ -23,7 +23,9 @@ pub struct Work {
 
 impl Work {
     /// Limit of kinds.
-    pub const MAX: usize = 32;
+    pub const MAX: usize = 48;
+    /// Kinds from this index on have no price in a machine that does not name them.
+    pub const OPTIONAL: usize = 32;
 
     /// Declares kind `index` (below [`Work::MAX`], one of its own), with its key in a machine preset.
     pub const fn new(index: u8, key: &'static str) -> Self {
@@ -98,7 +100,7 @@ impl Work {
 }
 
 /// A machine: shape and costs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// Name of the preset.
     pub name: String,
@@ -124,6 +126,19 @@ pub struct Machine {
     pub caches: Option<Caches>,
     /// How tasks share a core. None: each runs as if the core were its own, however many there are.
     pub scheduling: Option<Scheduling>,
+    /// The version of Linux that file systems are below, whose ways a design follows that has its original there. None: none.
+    pub linux: Option<(u16, u16)>,
+    /// What the originals of designs take for a named part ([`crate::Part`]) beside what the design charges there.
+    pub parts: Vec<PartPrice>,
+}
+
+/// The price of a named part of a design.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartPrice {
+    /// Its name in results: `design.part`.
+    pub part: String,
+    /// Charged each time that the part runs, in picoseconds.
+    pub ps: u64,
 }
 
 /// What lies between a core and memory, besides the last-level cache whose size is the machine's.
@@ -137,6 +152,8 @@ pub struct Caches {
     pub socket_copy_ps_per_byte: u64,
     /// Time of a load that the cache of the socket serves and the next instruction waits for, in picoseconds.
     pub socket_hit_ps: u64,
+    /// A line that is written back leaves the caches, as on Cascade Lake; otherwise it stays.
+    pub flush_evicts: bool,
 }
 
 impl Caches {
@@ -167,13 +184,15 @@ impl Machine {
             sockets: 2,
             cores_per_socket: 40,
             two_threads_per_mille: None,
-            work_ps: [1_000; Work::MAX],
+            work_ps: std::array::from_fn(|index| if index < Work::OPTIONAL { 1_000 } else { 0 }),
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
             dram_per_socket: false,
             cache: Bytes::mib(16),
             caches: None,
             scheduling: None,
+            linux: None,
+            parts: Vec::new(),
         }
     }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
+use crate::charges;
 use crate::credentials::Subject;
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
@@ -244,6 +245,7 @@ impl Mount {
         // Before any other task can go on: each call frees what it has removed.
         let unused = self.deferred.take(ino);
         self.inode_moves();
+        sim::priced(charges::EVICT_INODE, 1);
         if unused {
             self.fs.release(ino);
         }
@@ -279,6 +281,7 @@ impl Mount {
         if copied {
             set = wanted(&vnode.subject())?;
         }
+        sim::priced(charges::SET_ATTR, 1);
         let attr = self.fs.setattr(vnode.ino, &set)?;
         if copied {
             vnode.note(&attr);
@@ -401,9 +404,11 @@ impl<'a> Claim<'a> {
             Some(Binding::Absent) | None => return Ok(()),
         }
         self.lock_directory();
+        sim::priced(charges::NEW_DENTRY, 1);
         self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
             Ok(attr) => {
                 self.mount.inode_moves();
+                sim::priced(charges::NEW_INODE, 1);
                 Binding::Present(self.mount.vnode(self.dir, &attr))
             }
             Err(Errno::ENOENT) => Binding::Absent,
@@ -449,6 +454,7 @@ impl<'a> Claim<'a> {
         self.mount.note_linked(source);
         self.mount.fs.link(source.ino, self.dir.ino, self.name)?;
         source.changed();
+        sim::priced(charges::CREATE, 1);
         self.leads_to(Some(Arc::clone(source)));
         Ok(())
     }
@@ -466,7 +472,9 @@ impl<'a> Claim<'a> {
     fn remove(mut self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<()> {
         self.lock_directory();
         let mount = self.mount;
+        sim::priced(charges::REMOVE, 1);
         let gone = self.removing(call)?;
+        sim::priced(charges::DROP_DENTRY, 1);
         self.mark_removed();
         self.leads_to(None);
         mount.end_removal(gone);
@@ -480,6 +488,7 @@ impl<'a> Claim<'a> {
         let turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
         let directories = self.lock_directories(&to);
         let (mount, mut gone) = (self.mount, None);
+        sim::priced(charges::RENAME, 1);
         self.count_move();
         if flags.contains(RenameFlags::EXCHANGE) {
             to.count_move();
@@ -550,6 +559,8 @@ impl<'a> Claim<'a> {
 
     fn made(self, attr: &Attr) -> Arc<Vnode> {
         self.mount.inode_moves();
+        sim::priced(charges::NEW_INODE, 1);
+        sim::priced(charges::CREATE, 1);
         let vnode = Vnode::new(attr, Some(self.dir));
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode

@@ -487,6 +487,7 @@ impl Volume {
         if !self.grants_space() {
             return Err(Error::NoSpace);
         }
+        let _part = sim::part(&super::parts::NEW_INODE);
         let mut groups = self.groups.lock();
         let near = ((parent - 1) / u64::from(self.geo.inodes_per_group)) as u32;
         let first = if directory { self.directory_group(&groups, near) } else { near };
@@ -610,6 +611,7 @@ impl Volume {
 
     /// Frees an inode number.
     pub(crate) fn free_inode(&self, handle: &Handle<'_>, ino: u64, directory: bool) -> Result<()> {
+        let _part = sim::part(&super::parts::FREE_INODE);
         let per_group = u64::from(self.geo.inodes_per_group);
         let (group, index) = (((ino - 1) / per_group) as u32, ((ino - 1) % per_group) as u32);
         let mut groups = self.groups.lock();

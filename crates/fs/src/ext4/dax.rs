@@ -13,6 +13,11 @@
 //! have no unwritten blocks, does all in one handle, so that no commit comes before the data. Data needs no order of the journal:
 //! it is durable before the handle that shows it begins. An fsync therefore only commits.
 //!
+//! From 4.7 on Linux gives holes blocks that are zeroed and written at once (`EXT4_GET_BLOCKS_CREATE_ZERO`, fs/ext4/inode.c), so
+//! that a page fault beside the write finds no block without contents: each new block is stored twice. A file that grows is an
+//! orphan from step 1 to step 3, since e2fsck wants no written block beyond the end. Under `new_blocks=zeroed`, or below such a
+//! kernel, step 1 stores zeros, fences, and makes the blocks written in its own handle.
+//!
 //! What the last block holds beyond the end is zeroed when the file grows, as everywhere here, and at once: after a crash the bytes
 //! of an uncommitted cut may be zero, as a page that write-back took early would leave them.
 //!
@@ -38,6 +43,7 @@
 //! `drivers/nvdimm/pmem.c`; the kernel's documentation, "Direct Access for files". Linux refuses `data=journal` and blocks that are
 //! not pages; so does this.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::Region;
@@ -48,8 +54,13 @@ use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
 use super::layout::flag;
 use super::map::Mapped;
-use super::{Volume, extent, mutant};
+use super::{Volume, extent, mutant, parts};
 use crate::error::{Error, Result};
+
+/// Kernels whose pmem driver copies to a program by `memcpy_mcsafe`, eight bytes at a time: commit b3a9a0c36e1f, "dax: Introduce a
+/// ->copy_to_iter dax operation", with `_copy_to_iter_mcsafe` from 4.19 on, to ec6347bb4339, "Rename memcpy_mcsafe() to
+/// copy_mc_to_{user, kernel}()", in 5.10, which copies as fast as others where the processor recovers by itself.
+const COPIES_MCSAFE: Range<(u16, u16)> = (4, 19)..(5, 10);
 
 /// Blocks of a file that follow each other in memory.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +88,7 @@ impl Volume {
         state: &InodeState,
         (offset, buffer): (u64, &mut [u8]),
     ) -> Result<usize> {
+        let _part = sim::part(&parts::IOMAP);
         let (size, end) = (self.block_bytes(), offset + buffer.len() as u64);
         let mut at = offset;
         while at < end {
@@ -87,6 +99,9 @@ impl Volume {
             let to = &mut buffer[(at - offset) as usize..][..piece as usize];
             let _scope = sim::scope(Activity::DATA);
             if let Mapped::Blocks { start, unwritten: false, .. } = mapped {
+                if sim::linux().is_some_and(|version| COPIES_MCSAFE.contains(&version)) {
+                    sim::priced(::vfs::charges::COPY_MCSAFE, piece.div_ceil(sim::LINE_BYTES as u64));
+                }
                 memory.load(start * size + inside, to)?;
             } else {
                 sim::copy(piece);
@@ -116,23 +131,36 @@ impl Volume {
         state: &mut InodeState,
         (offset, data): (u64, &[u8]),
     ) -> Result<usize> {
+        let _part = sim::part(&parts::IOMAP);
         let size = self.block_bytes();
         let (first, last) = (offset / size, (offset + data.len() as u64).div_ceil(size));
         let extents = state.raw.has(flag::EXTENTS);
+        let was_orphan = state.orphan;
         let mut runs = self.written_runs(inode, state, (first, last))?;
         let mut handle = None;
         if runs.is_none() {
             let reserving = self.begin(WRITE_CREDITS)?;
-            runs = Some(self.reserve_runs(&reserving, inode, state, (first, last))?);
+            let mut reserved = self.reserve_runs(&reserving, inode, state, (first, last))?;
+            let zeroed = if extents && self.settings.zeroes_new {
+                let grows = offset + data.len() as u64 > state.raw.size();
+                self.zero_runs(&reserving, (memory, inode), state, (&mut reserved, grows))
+            } else {
+                Ok(())
+            };
             self.store_inode(&reserving, inode, state)?;
+            if let Err(error) = zeroed {
+                drop(reserving);
+                return self.give_up(inode, state, was_orphan, error);
+            }
             handle = Some(reserving).filter(|_| !extents);
+            runs = Some(reserved);
         }
         let runs = runs.unwrap_or_default();
         let reached = runs.last().map_or(first, |run| run.index + run.len);
         let end = (offset + data.len() as u64).min(reached * size).max(offset);
         if let Err(error) = self.store_data(memory, &runs, (offset, &data[..(end - offset) as usize])) {
             drop(handle);
-            return self.give_up(inode, state, error);
+            return self.give_up(inode, state, was_orphan, error);
         }
         let handle = match handle {
             Some(handle) => handle,
@@ -147,8 +175,35 @@ impl Volume {
             state.raw.set_mtime(now);
             state.raw.set_ctime(now);
         }
+        if !was_orphan {
+            self.remove_orphan(&handle, inode, state)?;
+        }
         self.store_inode(&handle, inode, state)?;
         Ok((end - offset) as usize)
+    }
+
+    /// Zeroes the new blocks of a write, and makes them written in the handle that gave them to the file, which is an orphan until
+    /// its size is set if it grows. A failure leaves them unwritten.
+    fn zero_runs(
+        &self,
+        handle: &Handle<'_>,
+        (memory, inode): (&Region, &Inode),
+        state: &mut InodeState,
+        (runs, grows): (&mut [Run], bool),
+    ) -> Result<()> {
+        if grows {
+            self.add_orphan(handle, inode, state)?;
+        }
+        if !self.has(mutant::NEW_BLOCK_NOT_ZEROED) {
+            let _scope = sim::scope(Activity::DATA);
+            for run in runs.iter().filter(|run| run.fresh) {
+                memory.nt_zero(run.start * self.block_bytes(), run.len * self.block_bytes())?;
+            }
+            memory.fence();
+        }
+        self.make_written(handle, inode, state, runs)?;
+        runs.iter_mut().for_each(|run| run.fresh = false);
+        Ok(())
     }
 
     /// The blocks of a range of a file, if all of them are there and written.
@@ -246,10 +301,15 @@ impl Volume {
         stretches.into_iter().try_for_each(|range| extent::convert(self, handle, inode, state, range))
     }
 
-    /// The memory did not take the data: blocks beyond the end are freed, those of holes stay unwritten.
-    fn give_up<T>(&self, inode: &Inode, state: &mut InodeState, error: Error) -> Result<T> {
+    /// The memory did not take the data: blocks beyond the end are freed, those of holes stay unwritten, or zero.
+    fn give_up<T>(&self, inode: &Inode, state: &mut InodeState, was_orphan: bool, error: Error) -> Result<T> {
         let end = state.raw.size().div_ceil(self.block_bytes());
         self.cut(inode, state, end)?;
+        if state.orphan && !was_orphan {
+            let handle = self.begin(WRITE_CREDITS)?;
+            self.remove_orphan(&handle, inode, state)?;
+            self.store_inode(&handle, inode, state)?;
+        }
         Err(error)
     }
 }

@@ -179,7 +179,18 @@ const DAX_OPTIONS: &[OptionSpec] = &[
     },
     COMMIT,
     STREAM_REQUEST,
+    OptionSpec {
+        name: "new_blocks",
+        kind: OptionKind::Choice(&["kernel", "unwritten", "zeroed"]),
+        default: "kernel",
+        when: Phase::Mount,
+        help: "new blocks are unwritten until their data is stored (Linux 4.0 to 4.6), or zeroed and written at once (from 4.7); \
+               kernel: as the kernel of the machine has it, unwritten where there is none",
+    },
 ];
+
+/// The first Linux that zeroes new blocks of files on memory: commit 12735f881952, "ext4: Pre-zero allocated blocks for DAX IO".
+const ZEROES_FROM: (u16, u16) = (4, 7);
 
 /// ext2.
 pub(crate) static EXT2: ExtDesign = ExtDesign {
@@ -220,6 +231,10 @@ impl ExtDesign {
         settings.counts_overhead = !self.dax && options.flag("minixdf");
         if self.dax {
             settings.memory = Some(Arc::clone(storage.memory()?));
+            settings.zeroes_new = match options.choice("new_blocks") {
+                "kernel" => sim::linux().is_some_and(|version| version >= ZEROES_FROM),
+                new_blocks => new_blocks == "zeroed",
+            };
         } else if self.modern {
             settings.skips_log = options.flag("noload");
             if settings.skips_log && !settings.discards {
@@ -316,6 +331,7 @@ impl Design for ExtDesign {
             Checking {
                 small: DAX_SMALL,
                 tiny: DAX_TINY,
+                variants: &[&[("new_blocks", "zeroed")]],
                 crash_every: 9,
                 fail_every: 8,
                 ..Checking::default()

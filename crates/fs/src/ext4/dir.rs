@@ -274,6 +274,7 @@ impl Volume {
         name: &[u8],
         entry: (u32, u8),
     ) -> Result<bool> {
+        let _part = sim::part(&super::parts::DENTRY);
         let end = self.records_end();
         let room = self.look(block, |bytes| room_in(bytes, end, name))?;
         let Some(room) = room.map_err(|what| damaged(self, inode, what))? else { return Ok(false) };
@@ -294,6 +295,7 @@ impl Volume {
         state: &InodeState,
         place: Place,
     ) -> Result<()> {
+        let _part = sim::part(&super::parts::DENTRY);
         let (seed, end) = (state.seed(self, inode.ino), self.records_end());
         let removed = self.change(handle, place.block, |bytes| {
             let (mut before, mut found) = (None, None);
@@ -325,6 +327,7 @@ impl Volume {
         place: Place,
         target: Target,
     ) -> Result<()> {
+        let _part = sim::part(&super::parts::DENTRY);
         let kind = self.kind_byte(target.kind);
         let seed = state.seed(self, inode.ino);
         let indexed = state.raw.has(flag::INDEX);
@@ -348,6 +351,7 @@ impl Volume {
         state: &mut InodeState,
         parent: u64,
     ) -> Result<()> {
+        let _part = sim::part(&super::parts::DENTRY);
         let (_, block) = self.grow_dir(handle, inode, state)?;
         let (seed, kind) = (state.seed(self, inode.ino), self.kind_byte(FileKind::Directory));
         let end = self.records_end();

@@ -88,6 +88,7 @@ impl Volume {
         (index, most): (u64, u64),
         unwritten: bool,
     ) -> Result<(u64, u64)> {
+        let _part = sim::part(&super::parts::ALLOC_BLOCKS);
         let goal = self.goal(inode, state, index);
         let most = most.min(u64::from(extent::MOST_BLOCKS)) as u32;
         let (start, len) = if state.raw.has(flag::EXTENTS) {

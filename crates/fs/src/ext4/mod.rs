@@ -91,6 +91,7 @@ pub(crate) mod mutant;
 mod namei;
 mod orphan;
 mod orphan_file;
+mod parts;
 mod preallocation;
 mod readahead;
 mod repair;
@@ -188,6 +189,8 @@ pub(crate) struct Settings {
     pub(crate) journal_device: Option<Arc<dyn BlockDevice>>,
     /// The memory that the device lies on, when data goes there by loads and stores.
     pub(crate) memory: Option<Arc<Region>>,
+    /// New blocks of a file in memory are zeroed and written at once, before their data.
+    pub(crate) zeroes_new: bool,
 }
 
 impl Default for Settings {
@@ -208,6 +211,7 @@ impl Default for Settings {
             writes_back: true,
             journal_device: None,
             memory: None,
+            zeroes_new: false,
         }
     }
 }

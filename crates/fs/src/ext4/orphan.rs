@@ -96,6 +96,7 @@ impl Volume {
         if self.journal.is_none() || state.orphan || self.has(mutant::ORPHAN_NOT_LISTED) {
             return Ok(());
         }
+        let _part = sim::part(&super::parts::ORPHAN);
         let changes = self.orphans.change();
         self.orphans.list.write().insert(0, inode.ino);
         drop(changes);
@@ -118,6 +119,7 @@ impl Volume {
         if !state.orphan {
             return Ok(());
         }
+        let _part = sim::part(&super::parts::ORPHAN);
         let slot = self.orphan_slots.lock().remove(&inode.ino);
         if let Some(slot) = slot {
             state.orphan = false;

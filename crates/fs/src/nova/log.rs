@@ -368,6 +368,7 @@ impl Volume {
         if append.at != 0 && within + len <= room {
             return Ok(());
         }
+        let _part = (append.at == 0).then(|| sim::part(&parts::NEW_LOG));
         let next = self.blocks.take_one(append.need)?;
         append.pages.push(next);
         if append.at != 0 {

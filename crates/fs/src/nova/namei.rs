@@ -387,6 +387,7 @@ impl Volume {
 
     /// Gives back everything of an inode that is free on the medium.
     fn free_contents(&self, gone: &mut Changing<'_>) {
+        let _part = sim::part(&parts::FREE_CONTENTS);
         let inode = gone.inode;
         let loaded = gone.unload();
         self.maps.forget(inode.ino);

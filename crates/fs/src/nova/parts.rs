@@ -22,5 +22,9 @@ pub(crate) static LOOKUP: Part = Part::new("nova.lookup");
 pub(crate) static ADD_DENTRY: Part = Part::new("nova.add_dentry");
 /// Removing a name and a link: `remove_dentry`, and the transaction.
 pub(crate) static REMOVE_DENTRY: Part = Part::new("nova.remove_dentry");
+/// Taking the first page of a log, and setting it up: `nova_allocate_inode_log_pages`.
+pub(crate) static NEW_LOG: Part = Part::new("nova.new_log");
+/// Freeing what an inode without names has: in `evict_inode`, and `nova_delete_file_tree`.
+pub(crate) static FREE_CONTENTS: Part = Part::new("nova.free_contents");
 /// Garbage collection of a log: `log_fast_gc`, `log_thorough_gc`.
 pub(crate) static CLEAN_LOG: Part = Part::new("nova.clean_log");

@@ -414,6 +414,7 @@ impl Volume {
 
     /// Frees the blocks of an inode whose slot is free, durably.
     pub(crate) fn free_contents(&self, inode: &Inode, contents: Contents) -> Result<()> {
+        let _part = sim::part(&super::parts::FREE_CONTENTS);
         self.maps.forget(inode.ino);
         sim::work(Work::STEP, contents.tree.len() as u64);
         self.free_blocks(contents.tree)?;

@@ -10,5 +10,7 @@ pub(crate) static LOG_ENTRY: Part = Part::new("pmfs.add_logentry");
 pub(crate) static COMMIT: Part = Part::new("pmfs.commit_trans");
 /// Taking blocks: `alloc_blocks`.
 pub(crate) static ALLOC_BLOCKS: Part = Part::new("pmfs.alloc_blocks");
+/// Freeing what an inode without names has: `evict_inode`.
+pub(crate) static FREE_CONTENTS: Part = Part::new("pmfs.free_contents");
 /// Finding the block of a place in a file: `find_block`.
 pub(crate) static FIND_BLOCK: Part = Part::new("pmfs.find_block");

@@ -8,6 +8,7 @@ use results::statistics::{geometric_mean, mean, median};
 use results::validation::{Control, Row, State, ValidationFile};
 
 use super::judge::{self, family};
+use crate::originals;
 
 /// The controls of `rows`. `calibration` are the rows that come with Weir, on which the null model is fitted.
 pub fn controls(rows: &[Row], calibration: &[Row]) -> Vec<Control> {
@@ -260,11 +261,18 @@ fn constants() -> Control {
         "constants of a design's own",
         "at most 8 of a design, none that only one operation uses",
     );
-    found(
-        control,
-        "no preset has constants of a design's own: designs share the machine's and the medium's",
-        None,
-    )
+    let Ok(designs) = originals::all() else {
+        return found(control, "presets/originals cannot be read", None);
+    };
+    let counts: Vec<_> =
+        designs.iter().map(|(design, prices)| format!("{design} {}", prices.len())).collect();
+    let holds = designs.iter().all(|(_, prices)| prices.len() <= originals::MOST);
+    let line = |design: &str, price: &originals::Price| {
+        let (part, ns) = (&price.part, price.ps / 1_000);
+        format!("{design}.{part}: {ns} ns, in {}", price.operations.join(", "))
+    };
+    let lines = designs.iter().flat_map(|(design, prices)| prices.iter().map(|price| line(design, price)));
+    found(Control { lines: lines.collect(), ..control }, counts.join(", "), Some(holds))
 }
 
 // ---- N6 ----

@@ -206,11 +206,17 @@ fn the_null_model_does_not_know_the_row_that_it_predicts() {
 #[test]
 fn what_cannot_be_computed_before_there_are_constants_says_so() {
     let all = controls(&[row("a", 1.0, 1.0)], &[]);
-    for name in ["N1", "N2", "N3", "N5", "N6"] {
+    for name in ["N1", "N2", "N3", "N6"] {
         let one = all.iter().find(|control| control.name == name).unwrap();
         assert_eq!(one.state, State::NotComputed, "{name}: {}", one.found);
         assert!(!one.found.is_empty());
     }
+    // Constants of a design's own are there, whatever was measured.
+    let five = all.iter().find(|control| control.name == "N5").unwrap();
+    assert!(
+        five.state == State::Pass && five.lines.iter().any(|line| line.starts_with("nova.append: ")),
+        "{five:?}"
+    );
 }
 
 #[test]
@@ -320,10 +326,12 @@ fn a_loop_shows_the_latency_and_the_bandwidth_that_the_medium_has() {
         let found = of(a_loop("optane.100", pattern, access, 64, 1)).access_ns.unwrap();
         assert!((found / ns - 1.0).abs() < 0.01, "{access}: {found}");
     }
-    // One timeline for all threads: twice as many do not get more than there is.
-    let eight = of(a_loop("optane.100", Pattern::Sequential, "nt", 256, 8)).bytes_per_s;
-    let sixteen = of(a_loop("optane.100", Pattern::Sequential, "nt", 256, 16)).bytes_per_s;
-    assert!((sixteen / eight - 1.0).abs() < 0.01, "{eight} {sixteen}");
+    // Beyond the streams that do no harm twice as many threads have less by the power of the preset.
+    let stores = |threads| {
+        of(Loop { fence: false, ..a_loop("optane.100", Pattern::Sequential, "nt", 256, threads) }).bytes_per_s
+    };
+    let (eight, sixteen) = (stores(8), stores(16));
+    assert!((sixteen / eight / 0.5_f64.powf(0.54) - 1.0).abs() < 0.02, "{eight} {sixteen}");
     // A run repeats.
     let mix = || of(a_loop("optane.100", Pattern::Random, "mix11", 256, 4));
     assert_eq!(mix(), mix());

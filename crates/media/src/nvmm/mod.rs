@@ -21,10 +21,10 @@
 //! |---|---|---|---|
 //! | [`peek`], [`read`], `load_u*` | nothing: a cached read | nothing | – |
 //! | [`load`] | `copy_from(page, len)` | `load`, a page at a time, unless the page is in a cache | bytes loaded |
-//! | [`touch`], before metadata is read | `Miss` for each line | `load` of them, unless the object is in a cache | – |
-//! | [`store`] | `copy_to(page, len)` | – | bytes stored |
+//! | [`touch`], before metadata is read | `Miss` for each line, unless the medium's time is all ([`CostModel::loads_whole`]) | `load` of them, unless the object is in a cache | – |
+//! | [`store`] | `copy_to(page, len)` | `fetch`, a page at a time, unless the page is in a cache | bytes stored |
 //! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
-//! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write`, a page at a time | bytes and lines |
+//! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write_since` its beginning, a page at a time | bytes and lines |
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
 //! | [`fence`] | `Fence` | `fence` | fences |
 //!
@@ -263,7 +263,7 @@ impl Region {
         let mut at = 0;
         for (piece, len) in pages(off, buf.len() as u64) {
             if self.copied(piece, len, sim::copy_from) {
-                self.model.load(piece, len);
+                if at == 0 { self.model.load(piece, len) } else { self.model.load_on(piece, len) }
             }
             // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
             unsafe { ptr::copy_nonoverlapping(from.add(at), buf.as_mut_ptr().add(at), len as usize) };
@@ -276,7 +276,7 @@ impl Region {
     /// cache, the lines are loaded from the medium. What is read of it next is a plain memory read.
     #[inline]
     pub fn touch(&self, recency: &Recency, off: u64, lines: u64) {
-        recency.touch_of(lines, || self.model.load(off, lines * LINE));
+        recency.touch_with(lines, !self.model.loads_whole(), || self.model.load(off, lines * LINE));
     }
 
     /// Charges a copy between a page and a buffer of the caller; true when the bytes come from the medium.
@@ -361,8 +361,15 @@ impl Region {
     pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.check_range(off, data.len() as u64)?;
         for (piece, len) in pages(off, data.len() as u64) {
-            self.copied(piece, len, sim::copy_to);
+            if self.copied(piece, len, sim::copy_to) {
+                self.model.fetch(piece, len);
+            }
         }
+        self.store_bytes(off, data)
+    }
+
+    /// Copies bytes to lines that a cache has, as [`Region::write`] does a structure.
+    pub fn store_cached(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.store_bytes(off, data)
     }
 
@@ -486,6 +493,7 @@ impl Region {
     fn nt_words(&self, off: u64, data: &[u8], written: u64, lines: u64) -> Result<(), MediaError> {
         let len = data.len() as u64;
         let to = self.store_to(off, len)?;
+        let started = sim::now();
         sim::copy_past(len);
         if sim::cache::prices_copies() {
             self.cached.of(off).evict();
@@ -503,7 +511,7 @@ impl Region {
         sim::count(&crate::charges::BYTES_NT_STORED, len);
         if lines > 0 {
             sim::count(&crate::charges::LINES_WRITTEN, lines);
-            self.model.write(written, lines);
+            self.model.write_since(written, lines, started);
         }
         Ok(())
     }
@@ -567,7 +575,11 @@ impl Region {
         if self.is_watched() {
             self.watch.tell(Event::Flush { off: self.origin + off, len: end - off });
         }
+        let evicts = sim::cache::flush_evicts();
         for (piece, len) in pages(first, len) {
+            if evicts {
+                self.cached.of(piece).evict();
+            }
             self.model.write(piece, len.div_ceil(LINE));
         }
     }

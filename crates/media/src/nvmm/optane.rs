@@ -25,6 +25,28 @@
 //! ```
 //!
 //! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media.
+//!
+//! # Mechanisms that a setting turns on
+//!
+//! | parameter | off | on |
+//! |---|---|---|
+//! | `store_line` | a store waits until its lines are accepted | stores are posted: *n* lines take *n* times this from when their copy began, and a fence waits until `write_accept` after the last of them |
+//! | `fetch` | a store into the cache costs nothing here | its lines are loaded first, in the background: they take the load's share of the core and of the media |
+//! | `window` | each load call waits for its longest access, or for all of them `parallel` at once | the first load of a copy takes its latency, that of a miss unless the task goes through the region in order, and `parallel` are in flight after it; a load that follows another without a step or fence between overlaps with it |
+//! | `loads` | the first use of metadata takes a miss of DRAM beside the load | it takes the load alone, since the latency that was measured is the whole |
+//! | `timeline` | reads and writes of the media overlap | they take turns; only the reads of partial lines that leave the buffer do not count |
+//! | `turn` | – | what the media take to go from reads to writes of other lines, or back |
+//! | `write_streams` | – | of a line whose quarters come beside those of *w* tasks, `(w / write_streams)^power` parts are written one by one |
+//! | `read_streams` | – | the same of lines that are read |
+//!
+//! ```text
+//! factor(w) = 1                        w <= streams        a full line takes `factor` media accesses,
+//!             (w / streams)^power      else                one with q quarters at most q
+//! ```
+//!
+//! The law stands for quarters of many tasks that reach a DIMM in turns: a line leaves the buffer before the rest of it has come. *w*
+//! counts the tasks that have an access in the DIMM when a line comes. Lines that the model brings in one event cannot interleave by
+//! themselves, so this is the law of the effective write ratio, and nothing is counted twice.
 
 use parking_lot::{Mutex, MutexGuard};
 use rand::RngExt;
@@ -65,6 +87,63 @@ pub struct Shape {
     pub random_replacement: bool,
     /// Write a line back as soon as its four quarters are dirty.
     pub drain_full: bool,
+    /// Posted stores: what a line takes the core. Zero: a store waits until it is accepted.
+    pub store_line: Nanos,
+    /// Stores into the cache load their lines first.
+    pub fetches: bool,
+    /// Loads that follow each other at once overlap, and the first of a copy does not.
+    pub window: bool,
+    /// The time of a load is all that an access takes, not what it takes longer than DRAM.
+    pub loads_whole: bool,
+    /// Reads and writes of the media take turns.
+    pub one_timeline: bool,
+    /// Going from reads to writes, or back.
+    pub turn: Nanos,
+    /// Tasks that write, or read, at once without loss. Zero: any number.
+    pub streams: Streams,
+}
+
+/// From how many tasks on the quarters of a line come apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Streams {
+    /// Of writes.
+    pub write: u64,
+    /// Of reads.
+    pub read: u64,
+    /// The power of the law, in thousandths.
+    pub power_per_mille: u64,
+}
+
+/// What the media do for an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
+
+/// A task that has an access in a DIMM.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    task: u32,
+    until_ps: u64,
+}
+
+/// What a task has under way: times in nanoseconds of the run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    /// When all that it has posted is accepted.
+    accepted: u64,
+    /// When its last load ended, if nothing but time has come since; 0: none.
+    loaded: u64,
+    /// The line of the media that follows the last one that it has loaded.
+    next_line: u64,
+}
+
+/// Of a run: by the number of the task.
+#[derive(Debug, Default)]
+struct Posted {
+    run: u32,
+    tasks: Vec<Pending>,
 }
 
 /// A line in the buffer, and its neighbours in the order of use.
@@ -107,6 +186,10 @@ struct Dimm {
     /// al., FAST 2020: bandwidth is EWR times that of the media).
     read_free_ps: u64,
     write_free_ps: u64,
+    /// What the media did last: what comes next may have to wait for the turn.
+    way: Way,
+    /// Tasks that have an access here, and some that had one.
+    streams: Vec<Stream>,
     rng: Rng,
     traffic: Traffic,
 }
@@ -117,7 +200,27 @@ pub struct Optane {
     shape: Shape,
     media_read_ps: u64,
     media_write_ps: u64,
+    /// Media accesses for a full line beside so many tasks, in thousandths: `factor(w)`.
+    write_factors: Box<[u64]>,
+    read_factors: Box<[u64]>,
     dimms: Vec<Mutex<Dimm>>,
+    posted: Mutex<Posted>,
+}
+
+/// Tasks beyond this many cost no more: a full line has four quarters.
+const MOST_STREAMS: usize = 256;
+
+/// `factor(w)` in thousandths, for each number of tasks.
+fn factors(streams: u64, power_per_mille: u64) -> Box<[u64]> {
+    let power = power_per_mille as f64 / 1e3;
+    let factor = |tasks: usize| match streams {
+        0 => 1_000,
+        streams => {
+            let ratio = (tasks as f64 / streams as f64).max(1.0);
+            (ratio.powf(power).min(4.0) * 1e3).round() as u64
+        }
+    };
+    (0..=MOST_STREAMS).map(factor).collect()
 }
 
 impl Optane {
@@ -127,6 +230,9 @@ impl Optane {
             shape,
             media_read_ps: service_ps(WIDE, shape.read_bandwidth),
             media_write_ps: service_ps(WIDE, shape.write_bandwidth),
+            write_factors: factors(shape.streams.write, shape.streams.power_per_mille),
+            read_factors: factors(shape.streams.read, shape.streams.power_per_mille),
+            posted: Mutex::default(),
             dimms: (0..shape.dimms.max(1)).map(|n| Mutex::new(Dimm::new(n, Seed(0)))).collect(),
         }
     }
@@ -160,6 +266,49 @@ impl Optane {
         ratio(traffic.issued_lines * QUARTER, traffic.media_writes * WIDE)
     }
 
+    /// What a media access for a line with so many quarters takes beside the streams of the DIMM.
+    #[inline]
+    fn service_ps(dimm: &Dimm, factors: &[u64], alone_ps: u64, quarters: u8) -> u64 {
+        let factor = factors[dimm.streams.len().min(MOST_STREAMS)];
+        alone_ps * factor.min(u64::from(quarters.count_ones().max(1)) * 1_000) / 1_000
+    }
+
+    /// Counts the tasks that have an access in the DIMM, this one among them.
+    fn join_streams(&self, dimm: &mut Dimm) {
+        if self.shape.streams.write == 0 && self.shape.streams.read == 0 {
+            return;
+        }
+        let (now_ps, task) = (sim::now().0 * 1_000, sim::task::current_id().unwrap_or_default());
+        dimm.streams.retain(|stream| stream.until_ps > now_ps && stream.task != task);
+        dimm.streams.push(Stream { task, until_ps: now_ps });
+    }
+
+    /// Until when the access of this task keeps the DIMM, after [`Optane::join_streams`].
+    fn leave_streams(dimm: &mut Dimm, until_ps: u64) {
+        if let Some(stream) = dimm.streams.last_mut() {
+            stream.until_ps = until_ps;
+        }
+    }
+
+    /// Changes what the current task has under way.
+    fn pending<T>(&self, change: impl FnOnce(&mut Pending) -> T) -> T {
+        let (run, task) =
+            (sim::task::run_number().unwrap_or(0), sim::task::current_id().unwrap_or_default() as usize);
+        let mut posted = self.posted.lock();
+        if posted.run != run {
+            *posted = Posted { run, tasks: Vec::new() };
+        }
+        if posted.tasks.len() <= task {
+            posted.tasks.resize(task + 1, Pending::default());
+        }
+        change(&mut posted.tasks[task])
+    }
+
+    /// Whether anything is kept of a task between its calls.
+    fn keeps_pending(&self) -> bool {
+        self.shape.window || self.shape.store_line > Nanos::ZERO
+    }
+
     /// Loads a run of quarters of one wide line; returns its latency.
     fn load_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8) -> Nanos {
         let count = u64::from(quarters.count_ones());
@@ -170,7 +319,26 @@ impl Optane {
         }
         let slot = slot.unwrap_or_else(|| self.enter(dimm, tag));
         dimm.lines[slot].valid = FULL;
-        dimm.read_media(self.media_read_ps);
+        let service_ps = Self::service_ps(dimm, &self.read_factors, self.media_read_ps, quarters);
+        self.use_media(dimm, Way::Read, service_ps);
+        dimm.traffic.read_misses += 1;
+        dimm.traffic.read_hits += count - 1;
+        self.shape.read_miss + self.shape.read_hit * (count - 1)
+    }
+
+    /// Loads quarters that are about to be stored to: the lines of a write, for which the media do not turn. Quarters of one task
+    /// come together.
+    fn fetch_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8) -> Nanos {
+        let count = u64::from(quarters.count_ones());
+        let slot = dimm.find(tag);
+        if slot.is_some_and(|slot| dimm.lines[slot].valid & quarters == quarters) {
+            dimm.traffic.read_hits += count;
+            return self.shape.read_hit * count;
+        }
+        let slot = slot.unwrap_or_else(|| self.enter(dimm, tag));
+        dimm.lines[slot].valid = FULL;
+        let way = dimm.way;
+        self.use_media(dimm, if self.shape.one_timeline { way } else { Way::Read }, self.media_read_ps);
         dimm.traffic.read_misses += 1;
         dimm.traffic.read_hits += count - 1;
         self.shape.read_miss + self.shape.read_hit * (count - 1)
@@ -184,7 +352,7 @@ impl Optane {
         line.dirty |= quarters;
         if self.shape.drain_full && line.dirty == FULL {
             line.dirty = 0;
-            dimm.write_media(self.media_write_ps);
+            self.write_line(dimm, FULL);
         }
         dimm.traffic.issued_lines += u64::from(quarters.count_ones());
     }
@@ -194,11 +362,101 @@ impl Optane {
         let (slot, gone) = dimm.enter(tag, self.shape.buffer_lines.max(1), self.shape.random_replacement);
         if let Some(gone) = gone.filter(|gone| gone.dirty != 0) {
             if gone.valid != FULL {
-                dimm.read_media(self.media_read_ps);
+                // Takes no bandwidth from the writes: Yang et al., FAST 2020, random stores of 64 bytes.
+                dimm.read_beside(self.media_read_ps, self.shape.one_timeline);
             }
-            dimm.write_media(self.media_write_ps);
+            self.write_line(dimm, gone.dirty);
         }
         slot
+    }
+
+    fn write_line(&self, dimm: &mut Dimm, dirty: u8) {
+        let service_ps = Self::service_ps(dimm, &self.write_factors, self.media_write_ps, dirty);
+        self.use_media(dimm, Way::Write, service_ps);
+    }
+
+    /// The media's turn.
+    fn use_media(&self, dimm: &mut Dimm, way: Way, service_ps: u64) {
+        if !self.shape.one_timeline {
+            return match way {
+                Way::Read => dimm.read_media(service_ps),
+                Way::Write => dimm.write_media(service_ps),
+            };
+        }
+        let turns = std::mem::replace(&mut dimm.way, way) != way;
+        let turn_ps = if turns { self.shape.turn.0 * 1_000 } else { 0 };
+        let free_ps = dimm.write_free_ps.max(sim::now().0 * 1_000) + turn_ps + service_ps;
+        (dimm.read_free_ps, dimm.write_free_ps) = (free_ps, free_ps);
+        match way {
+            Way::Read => dimm.traffic.media_reads += 1,
+            Way::Write => dimm.traffic.media_writes += 1,
+        }
+    }
+
+    /// Loads lines; `goes_on`: as a part of a copy that has begun.
+    fn load_lines(&self, off: u64, bytes: u64, goes_on: bool) {
+        if !clock_runs() || bytes == 0 {
+            return;
+        }
+        sim::interact();
+        let start = sim::now();
+        let lines = (off + bytes - 1) / QUARTER - off / QUARTER + 1;
+        let mut dimm = self.dimm(off);
+        self.join_streams(&mut dimm);
+        let (mut sum, mut longest) = (Nanos::ZERO, Nanos::ZERO);
+        let misses = dimm.traffic.read_misses;
+        for (tag, quarters) in wide_runs(off, lines) {
+            let latency = self.load_wide(&mut dimm, tag, quarters);
+            sum += latency;
+            longest = longest.max(latency / u64::from(quarters.count_ones()));
+        }
+        let missed = dimm.traffic.read_misses > misses;
+        let media_done = if missed { Nanos(dimm.read_free_ps.div_ceil(1_000)) } else { start };
+        Self::leave_streams(&mut dimm, media_done.0 * 1_000);
+        drop(dimm);
+        sim::medium(self.time_of_loads((off / WIDE, lines), (sum, longest, missed), goes_on));
+        sim::medium_until(Activity::MEDIUM_WAIT, media_done);
+        if self.shape.window {
+            let (end, next_line) = (sim::now().0, (off + bytes).div_ceil(WIDE));
+            self.pending(|pending| (pending.loaded, pending.next_line) = (end, next_line));
+        }
+    }
+
+    /// What loads of so many lines take the core whose latencies come to `sum`. With a window `parallel` of them are in flight; where
+    /// none is before them, the first takes all of its latency: the longest mean of a line where the processor has seen the
+    /// addresses come, that of a miss elsewhere.
+    fn time_of_loads(
+        &self,
+        (first, lines): (u64, u64),
+        (sum, longest, missed): (Nanos, Nanos, bool),
+        goes_on: bool,
+    ) -> Nanos {
+        let parallel = self.shape.parallel.max(1);
+        if !self.shape.window {
+            return (sum / lines.min(parallel).max(1)).max(longest);
+        }
+        let before = self.pending(|pending| *pending);
+        if goes_on || before.loaded == sim::now().0 {
+            return sum / parallel;
+        }
+        let expected = before.next_line.abs_diff(first) <= 1 && before.next_line > 0;
+        let alone = if missed && !expected { longest.max(self.shape.read_miss) } else { longest };
+        alone + Nanos(sum.0.saturating_sub(alone.0)) / parallel
+    }
+
+    /// A store that waits until its lines are accepted.
+    fn write_accepted(&self, lines: u64, accepted: Nanos) {
+        sim::medium(self.shape.write_accept * lines.div_ceil(self.shape.parallel.max(1)));
+        sim::medium_until(Activity::MEDIUM_WAIT, accepted);
+    }
+
+    /// A posted store, whose copy began at `started`.
+    fn write_posted(&self, lines: u64, started: Nanos, accepted: Nanos) {
+        let issued = started + self.shape.store_line * lines;
+        sim::medium_until(sim::ledger::current_scope(), issued);
+        sim::medium_until(Activity::MEDIUM_WAIT, accepted);
+        let until = sim::now() + self.shape.write_accept;
+        self.pending(|pending| (pending.accepted, pending.loaded) = (until.0, 0));
     }
 }
 
@@ -213,6 +471,8 @@ impl Dimm {
             oldest: END,
             read_free_ps: 0,
             write_free_ps: 0,
+            way: Way::Read,
+            streams: Vec::new(),
             rng: seed.derive("media.optane", number).rng(),
             traffic: Traffic::default(),
         }
@@ -275,6 +535,15 @@ impl Dimm {
         self.traffic.media_reads += 1;
     }
 
+    /// A read of the media that no task waits for. On one timeline it comes between other accesses.
+    fn read_beside(&mut self, service_ps: u64, one_timeline: bool) {
+        if one_timeline {
+            self.traffic.media_reads += 1;
+        } else {
+            self.read_media(service_ps);
+        }
+    }
+
     fn write_media(&mut self, service_ps: u64) {
         self.write_free_ps = self.write_free_ps.max(sim::now().0 * 1_000) + service_ps;
         self.traffic.media_writes += 1;
@@ -296,45 +565,70 @@ impl CostModel for Optane {
     }
 
     fn load(&self, off: u64, bytes: u64) {
-        if !clock_runs() || bytes == 0 {
-            return;
-        }
-        sim::interact();
-        let start = sim::now();
-        let lines = (off + bytes - 1) / QUARTER - off / QUARTER + 1;
-        let mut dimm = self.dimm(off);
-        let (mut sum, mut longest) = (Nanos::ZERO, Nanos::ZERO);
-        let misses = dimm.traffic.read_misses;
-        for (tag, quarters) in wide_runs(off, lines) {
-            let latency = self.load_wide(&mut dimm, tag, quarters);
-            sum += latency;
-            longest = longest.max(latency / u64::from(quarters.count_ones()));
-        }
-        let missed = dimm.traffic.read_misses > misses;
-        let media_done = if missed { Nanos(dimm.read_free_ps.div_ceil(1_000)) } else { start };
-        drop(dimm);
-        let own = (sum / lines.min(self.shape.parallel).max(1)).max(longest);
-        sim::medium(own);
-        sim::medium_until(Activity::MEDIUM_WAIT, media_done);
+        self.load_lines(off, bytes, false);
+    }
+
+    fn load_on(&self, off: u64, bytes: u64) {
+        self.load_lines(off, bytes, self.shape.window);
+    }
+
+    fn loads_whole(&self) -> bool {
+        self.shape.loads_whole
     }
 
     fn write(&self, off: u64, lines: u64) {
+        self.write_since(off, lines, sim::now());
+    }
+
+    fn write_since(&self, off: u64, lines: u64, started: Nanos) {
         if !clock_runs() || lines == 0 {
             return;
         }
         sim::interact();
         let mut dimm = self.dimm(off);
+        self.join_streams(&mut dimm);
         for (tag, quarters) in wide_runs(off, lines) {
             self.store_wide(&mut dimm, tag, quarters);
         }
         let slack_ps = self.shape.queue * self.media_write_ps;
-        let accepted = Nanos(dimm.write_free_ps.saturating_sub(slack_ps).div_ceil(1_000));
+        let accepted_ps = dimm.write_free_ps.saturating_sub(slack_ps);
+        let until_ps = dimm.write_free_ps;
+        Self::leave_streams(&mut dimm, until_ps);
         drop(dimm);
-        sim::medium(self.shape.write_accept * lines.div_ceil(self.shape.parallel.max(1)));
-        sim::medium_until(Activity::MEDIUM_WAIT, accepted);
+        let accepted = Nanos(accepted_ps.div_ceil(1_000));
+        if self.shape.store_line > Nanos::ZERO {
+            self.write_posted(lines, started, accepted);
+        } else {
+            self.write_accepted(lines, accepted);
+        }
     }
 
-    fn fence(&self) {}
+    /// In the background: the core's share of the loads, and the media's time, which what is written next waits for.
+    fn fetch(&self, off: u64, bytes: u64) {
+        if !clock_runs() || bytes == 0 || !self.shape.fetches {
+            return;
+        }
+        sim::interact();
+        let lines = (off + bytes - 1) / QUARTER - off / QUARTER + 1;
+        let mut dimm = self.dimm(off);
+        let mut sum = Nanos::ZERO;
+        for (tag, quarters) in wide_runs(off, lines) {
+            sum += self.fetch_wide(&mut dimm, tag, quarters);
+        }
+        drop(dimm);
+        sim::medium(sum / self.shape.parallel.max(1));
+    }
+
+    fn fence(&self) {
+        if !clock_runs() || !self.keeps_pending() {
+            return;
+        }
+        let accepted = self.pending(|pending| {
+            pending.loaded = 0;
+            pending.accepted
+        });
+        sim::medium_until(Activity::MEDIUM_WAIT, Nanos(accepted));
+    }
 
     /// Of a full media line.
     fn line_time(&self) -> Nanos {
@@ -343,6 +637,7 @@ impl CostModel for Optane {
     }
 
     fn reset(&self) {
+        *self.posted.lock() = Posted::default();
         for (number, dimm) in self.dimms.iter().enumerate() {
             *dimm.lock() = Dimm::new(number as u64, Seed(0));
         }
@@ -414,6 +709,45 @@ impl MediumType for OptaneType {
                     "full",
                     "full: a line with four dirty quarters is written at once",
                 ),
+                param(
+                    "store_line",
+                    Time,
+                    "0ns",
+                    "posted stores: what a line takes the core; zero: none is posted",
+                ),
+                param(
+                    "fetch",
+                    Choice(&["no", "yes"]),
+                    "no",
+                    "yes: a store into the cache loads its lines first",
+                ),
+                param(
+                    "window",
+                    Choice(&["no", "yes"]),
+                    "no",
+                    "yes: loads that follow each other at once overlap",
+                ),
+                param(
+                    "loads",
+                    Choice(&["extra", "whole"]),
+                    "extra",
+                    "whole: a load's time is all of it; extra: what it takes longer than DRAM",
+                ),
+                param(
+                    "timeline",
+                    Choice(&["two", "one"]),
+                    "two",
+                    "one: reads and writes of the media take turns",
+                ),
+                param("turn", Time, "0ns", "one timeline: from reads to writes of other lines, or back"),
+                param("write_streams", Count, "0", "tasks that write at once without loss; zero: any number"),
+                param("read_streams", Count, "0", "tasks that read at once without loss; zero: any number"),
+                param(
+                    "streams_power",
+                    Count,
+                    "540",
+                    "power of the loss beyond so many tasks, in thousandths",
+                ),
             ]
         }
     }
@@ -431,6 +765,17 @@ impl MediumType for OptaneType {
             parallel: params.count("parallel"),
             random_replacement: params.choice("replace") == "random",
             drain_full: params.choice("drain") == "full",
+            store_line: params.time("store_line"),
+            fetches: params.choice("fetch") == "yes",
+            window: params.choice("window") == "yes",
+            loads_whole: params.choice("loads") == "whole",
+            one_timeline: params.choice("timeline") == "one",
+            turn: params.time("turn"),
+            streams: Streams {
+                write: params.count("write_streams"),
+                read: params.count("read_streams"),
+                power_per_mille: params.count("streams_power"),
+            },
         })))
     }
 }

@@ -6,6 +6,7 @@ mod cost;
 mod flash;
 mod flash_invariants;
 mod lints;
+mod mechanisms;
 mod media;
 mod queue;
 mod real_clock;

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Activity, Count, Op, Part, bump};
 use crate::clock::Clock;
+use crate::units::Nanos;
 use crate::{clock, context};
 
 /// Adds `n` to a count in the scope of the current activity.
@@ -18,7 +19,14 @@ pub fn count(count: &Count, n: u64) {
 /// time would cost as much as many parts take.
 #[inline]
 pub fn part(part: &'static Part) -> PartGuard {
-    let start = clock::virtual_task().map(|cx| cx.time.get());
+    let start = clock::virtual_task().map(|cx| {
+        let start = cx.time.get();
+        match cx.run.part_price(part) {
+            0 => {}
+            ps => clock::compute(cx, cx.software(Activity::SOFTWARE), Nanos((ps + 500) / 1_000)),
+        }
+        start
+    });
     PartGuard { part, start }
 }
 

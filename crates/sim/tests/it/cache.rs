@@ -62,6 +62,21 @@ fn a_use_keeps_an_object_and_misses_push_others_out() {
 }
 
 #[test]
+fn objects_that_are_used_in_turn_do_not_all_stay_when_they_are_more_than_the_cache_holds() {
+    run(|| {
+        // 256 KiB each; every pass uses all, and one more comes in.
+        const LINES: u64 = 4096;
+        let objects: Vec<_> = (0..100).map(|_| Recency::new()).collect();
+        for all in 1..=objects.len() {
+            let pass: Nanos = objects[..all].iter().map(|object| cost(object, LINES)).sum();
+            let (came_in, whole) = (Nanos(100 * LINES), Nanos(100 * LINES * all as u64));
+            // The cache holds four.
+            assert_eq!(pass, if all <= 4 { came_in } else { whole }, "pass over {all}");
+        }
+    });
+}
+
+#[test]
 fn an_object_that_outlives_its_run_is_cold_in_the_next() {
     let object = Arc::new(Recency::new());
     for _ in 0..2 {
@@ -80,6 +95,7 @@ fn levels() -> Machine {
         private_copy_ps_per_byte: 125,
         socket_copy_ps_per_byte: 250,
         socket_hit_ps: 10_000,
+        flush_evicts: false,
     };
     Machine {
         sockets: 2,

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rand::RngExt;
 use sim::ledger::Snapshot;
 use sim::{
-    Activity, Condvar, Count, Line, LockClass, Machine, Mutex, Nanos, Op, Part, Recency, Rng, RwLock,
-    Scheduling, Seed, Semaphore, Server, Setup, TaskSpec, Work,
+    Activity, Condvar, Count, Line, LockClass, Machine, Mutex, Nanos, Op, Part, PartPrice, Recency, Rng,
+    RwLock, Scheduling, Seed, Semaphore, Server, Setup, TaskSpec, Work,
 };
 
 static MUTEX: LockClass = LockClass::new("test.mutex");
@@ -295,6 +295,34 @@ fn the_units_of_work_at_their_prices_are_the_time_of_cpu_work() {
     let window = ledger.since(&before);
     assert_eq!((window.units(OPS[0], Work::STEP), window.parts(OPS[0]).len()), (4, 1));
     assert!(ledger.since(&ledger).parts(OPS[0]).is_empty());
+}
+
+#[test]
+fn a_part_costs_what_the_machine_says_that_its_original_takes_and_kinds_without_a_price_cost_nothing() {
+    static PRICED: Part = Part::new("test.priced");
+    static FREE: Part = Part::new("test.free");
+    const OPTIONAL: Work = Work::new(47, "test_optional");
+    let timed = |price: Option<u64>, optional_ps: u64| {
+        let mut machine = Machine::unit();
+        machine.parts =
+            price.map(|ps| PartPrice { part: "test.priced".to_owned(), ps }).into_iter().collect();
+        machine.work_ps[OPTIONAL.index()] = optional_ps;
+        run(&Setup { machine, ..virtual_clock() }, || {
+            let op = sim::op(OPS[0]);
+            for _ in 0..3 {
+                let _part = sim::part(&PRICED);
+                let _inside = sim::part(&FREE);
+                sim::priced(OPTIONAL, 2);
+            }
+            drop(op);
+            Snapshot::of_task()
+        })
+    };
+    let (with, without) = (timed(Some(450_000), 5_000), timed(None, 0));
+    assert_eq!(with.total(OPS[0]), Nanos(3 * 450 + 3 * 10));
+    assert_eq!(with.parts(OPS[0]), [("test.free", 3, Nanos(30)), ("test.priced", 3, Nanos(3 * 460))]);
+    assert_eq!(with.units(OPS[0], OPTIONAL), 6);
+    assert_eq!((without.total(OPS[0]), without.units(OPS[0], OPTIONAL)), (Nanos(0), 0));
 }
 
 /// What a task that was woken pays for its lock is counted by it, once.

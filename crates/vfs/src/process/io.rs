@@ -18,6 +18,7 @@ impl Process {
         if file.vnode.is_dir() {
             return Err(Errno::EISDIR);
         }
+        sim::priced(crate::charges::READ_ITER, 1);
         let bytes = self.mount.file_system().read(file.vnode.ino, offset, buffer, file.io)?;
         if !buffer.is_empty() {
             self.accessed(file);
@@ -38,6 +39,7 @@ impl Process {
         if file.vnode.perm() & 0o6000 != 0 {
             self.clear_set_id(&file.vnode)?;
         }
+        sim::priced(crate::charges::WRITE_ITER, 1);
         let written = self.mount.file_system().write(file.vnode.ino, offset, &data[..room], file.io);
         file.vnode.changed();
         written

@@ -234,7 +234,7 @@ fn of_command(row: &Row, with: &With) -> Result<Task, LeftOut> {
     if command == "k.c" {
         return Ok(Task::Kernel);
     }
-    let (words, plus_ns) = words(command).map_err(unknown)?;
+    let (words, plus_ns) = words(command, row.unit.starts_with("ns")).map_err(unknown)?;
     let parsed = Cli::try_parse_from(&words).map_err(|error| {
         let told = error.to_string();
         unknown(told.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
@@ -265,7 +265,7 @@ fn one_loop(medium: &MediumLoops, with: &With, plus_ns: f64) -> Result<Task, Fai
 }
 
 /// The words of a command, with short names written out, and nanoseconds to add to what it gives: `(+100 ns DRAM)`.
-fn words(command: &str) -> Result<(Vec<String>, f64), String> {
+fn words(command: &str, is_latency: bool) -> Result<(Vec<String>, f64), String> {
     let (command, plus) = command.split_once(" (+").unwrap_or((command, ""));
     let plus_ns = match plus.split_once(" ns") {
         None if plus.is_empty() => 0.0,
@@ -276,17 +276,20 @@ fn words(command: &str) -> Result<(Vec<String>, f64), String> {
     };
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     match words.first().map(String::as_str) {
-        Some("lattester") => Ok((lattester(&words[1..])?, plus_ns)),
+        Some("lattester") => Ok((lattester(&words[1..], is_latency)?, plus_ns)),
         Some("weir") => Ok((words, plus_ns)),
         _ => Err("it is no command of weir, and no short name that presets/validation/README.md explains"
             .to_owned()),
     }
 }
 
-/// `lattester MEDIUM PATTERN OP SIZE THREADS FULL [FENCE]`, as `weir sim medium` has it.
-fn lattester(words: &[String]) -> Result<Vec<String>, String> {
+/// `lattester MEDIUM PATTERN OP SIZE THREADS FULL [FENCE]`, as `weir sim medium` has it. LATTester measures latencies with a fence
+/// after each access, and bandwidth without: so does a row that does not say.
+fn lattester(words: &[String], is_latency: bool) -> Result<Vec<String>, String> {
     let (medium, pattern, access, size, threads, full, fence) = match words {
-        [medium, pattern, access, size, threads, full] => (medium, pattern, access, size, threads, full, "1"),
+        [medium, pattern, access, size, threads, full] => {
+            (medium, pattern, access, size, threads, full, if is_latency { "1" } else { "0" })
+        }
         [medium, pattern, access, size, threads, full, fence] => {
             (medium, pattern, access, size, threads, full, fence.as_str())
         }

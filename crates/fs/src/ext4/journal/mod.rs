@@ -540,6 +540,7 @@ impl State {
 impl Volume {
     /// Begins a change of metadata that touches at most `credits` blocks. Waits for a commit when the transaction is full.
     pub(crate) fn begin(&self, credits: u32) -> Result<Handle<'_>> {
+        let _part = sim::part(&super::parts::HANDLE);
         self.check_running()?;
         let open = Some(&self.handles);
         let Some(journal) = &self.journal else {

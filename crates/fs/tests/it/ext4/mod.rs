@@ -14,6 +14,7 @@ mod kernel_mounts;
 mod lists;
 mod logs;
 mod long_runs;
+mod new_blocks;
 mod old_inodes;
 mod orphans;
 mod overlaps;
