@@ -74,6 +74,7 @@ mod fast_commit;
 mod feature;
 mod fields;
 mod file;
+mod flags;
 mod free_map;
 pub(crate) mod fs_type;
 mod fsck;
