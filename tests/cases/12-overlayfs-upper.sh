@@ -9,7 +9,7 @@ grep -q overlay /proc/filesystems || skip "the kernel has no overlayfs"
 
 mkdir low merged && echo a >low/a && echo b >low/b
 for design in pmfs hinfs nova rcache redo ext2 ext4; do
-    mounts "$design" "$design.pool" m --size 64MiB -o dev
+    mounts "$design" "$design.pool" m --size 64MiB
     mkdir -p m/up m/wk
     mount -t overlay overlay -o lowerdir=low,upperdir=m/up,workdir=m/wk merged 2>overlay.log ||
         differs "$design: overlayfs refuses it: $(head -n 1 overlay.log)"

@@ -82,12 +82,6 @@ const STREAM_REQUEST: OptionSpec = OptionSpec {
     help: "mount: files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
 };
 
-const OFFSET: OptionSpec = OptionSpec {
-    name: "offset",
-    kind: OptionKind::Size,
-    default: "0",
-    help: "mount: where the file system begins in the pool, as in the image of a disk with partitions (mount(8): offset=)",
-};
 const MINIXDF: OptionSpec = OptionSpec {
     name: "minixdf",
     kind: OptionKind::Flag,
@@ -96,7 +90,7 @@ const MINIXDF: OptionSpec = OptionSpec {
 };
 
 /// ext2's options.
-const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE, OFFSET, MINIXDF];
+const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE, MINIXDF];
 
 /// ext4's options.
 const EXT4_OPTIONS: &[OptionSpec] = &[
@@ -144,7 +138,6 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         default: "true",
         help: "mount: write back old dirty pages periodically (Linux: dirty_writeback_centisecs above 0)",
     },
-    OFFSET,
     MINIXDF,
     OptionSpec {
         name: "noload",
@@ -324,16 +317,6 @@ fn over_memory(storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
     Ok(MemoryDevice::whole(Arc::clone(storage.memory()?))?)
 }
 
-/// The part of a pool in a file from byte `offset` on, as a device.
-fn behind(storage: &Storage, offset: u64) -> Result<Arc<dyn BlockDevice>, FsError> {
-    let outside = |_| OptionError::Value {
-        name: "offset".to_owned(),
-        value: offset.to_string(),
-        expected: "the byte of the pool where the partition begins, a multiple of 512".to_owned(),
-    };
-    Ok(MemoryDevice::behind(Arc::clone(storage.memory()?), offset).map_err(outside)?)
-}
-
 impl FsType for ExtType {
     fn name(&self) -> &'static str {
         self.name
@@ -467,8 +450,7 @@ impl FsType for ExtType {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let offset = if self.dax { 0 } else { options.size("offset").0 };
-        let device = if offset == 0 { self.device(storage)? } else { behind(storage, offset)? };
+        let device = self.device(storage)?;
         Ok(Arc::new(Mounted(Volume::mount(&device, self.settings(storage, options)?)?)))
     }
 

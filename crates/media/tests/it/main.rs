@@ -7,6 +7,7 @@ mod flash;
 mod flash_invariants;
 mod lints;
 mod media;
+mod partition;
 mod queue;
 mod real_clock;
 mod recorder;
