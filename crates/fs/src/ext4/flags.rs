@@ -7,8 +7,8 @@
 //! | `A` | no atime | reading leaves the access time |
 //! | `d` | no dump | kept for dump(8) |
 //!
-//! The other flags are shown as they are on the device (extents, index of a directory, …), and a change of one is refused: Weir would
-//! not do what it asks for.
+//! The other flags are shown as they are on the device (extents, index of a directory, …), and a change of one is refused: Weir
+//! would not do what it asks for.
 
 use super::Volume;
 use super::inode::change_time;

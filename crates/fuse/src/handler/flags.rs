@@ -17,7 +17,7 @@ const SET_XFLAGS: u32 = 0x401C_5820;
 /// The generation (`lsattr -v`).
 const GET_VERSION: u32 = 0x8008_7601;
 
-/// Bytes of the structure with the flags of XFS: flags, three numbers that are 0 here, the number of the project, one more, padding.
+/// Bytes of the structure with the flags of XFS: flags, the size of extents, their number, the project, another size, padding.
 const XFLAGS_BYTES: usize = 28;
 
 /// The flags that both have.
@@ -30,7 +30,8 @@ const XFLAGS: [(u32, InodeFlags); 5] = [
 ];
 
 impl Handler {
-    /// Where the design keeps no times of birth, the kernel is told so, and sends `GETATTR` from then on. A recorder knows only that.
+    /// Where the design keeps no times of birth, the kernel is told so, and sends `GETATTR` from then on. A recorder knows only
+    /// that.
     pub(super) fn statx(&self, ask: &Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::STAT);
         let ino = self.numbers.ino(ask.header.nodeid);

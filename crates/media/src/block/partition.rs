@@ -1,13 +1,13 @@
 //! Partition tables of images of disks: MBR with logical partitions, and GPT.
 //!
-//! A table is read, never written. One that contradicts itself is refused: a partition that begins at the wrong byte would be checked,
-//! and perhaps repaired, as what it is not.
+//! A table is read, never written. One that contradicts itself is refused: a partition that begins at the wrong byte would be
+//! checked, and perhaps repaired, as what it is not.
 //!
 //! | table | refused |
 //! |---|---|
 //! | any | a partition that is empty, begins in the table's sector, ends behind the disk, or overlaps another |
 //! | MBR | a chain of logical partitions that does not end, or leads out of its extended partition or to what is no table |
-//! | GPT | a header or entries with a wrong checksum, a header that is not about its own sector, a partition outside of what it spans |
+//! | GPT | a header or entries with a wrong checksum, a header of another sector, a partition outside of what it spans |
 //!
 //! Sources: the UEFI specification, version 2.10, chapter 5; `block/partitions/msdos.c` and `efi.c` of Linux.
 

@@ -181,7 +181,7 @@ fn a_gpt_whose_partition_is_outside_of_what_it_spans_is_refused() {
 #[test]
 fn tables_of_any_bytes_are_read_or_refused() {
     let seed = Seed(7);
-    println!("{seed}");
+    println!("{seed:?}");
     let mut rng = seed.derive("partition", 0).rng();
     for sound in [with_logical(), with_gpt(SECTOR)] {
         for _ in 0..300 {

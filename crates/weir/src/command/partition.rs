@@ -102,7 +102,8 @@ pub(super) fn advice(path: &Path) -> Option<String> {
     match partitions(&Disk { len, read: &read }) {
         Ok(all) if all.is_empty() => None,
         Ok(all) => Some(format!(
-            "it is the image of a disk: choose a partition with --partition N (of a mount: -o partition=N); it has {}",
+            "it is the image of a disk, and fsck, df, dump, explain and mount take one of its partitions: --partition N, of a \
+             mount -o partition=N; it has {}",
             listed(&all)
         )),
         Err(error) => Some(format!("it seems to be the image of a disk, but {error}")),

@@ -100,6 +100,8 @@ impl Job {
 
     /// Mounts, serves until it is unmounted, and leaves a clean pool. A mount that is refused leaves no new pool behind.
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
+        // What is being unmounted may be on the directory still.
+        self.source.path().map_or(Ok(()), leaving::wait_until_left)?;
         self.check_directory()?;
         let (region, is_new) = self.region(output)?;
         let (storage, journal) = self.storage(&region)?;
