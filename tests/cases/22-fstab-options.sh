@@ -52,5 +52,20 @@ tail -c +1048577 disk.img >part.img
 e2fsck -fn part.img >/dev/null 2>&1 || differ "-o offset leaves a partition that e2fsck calls damaged"
 [ "$(debugfs -R "cat file" part.img 2>/dev/null)" = there ] || differ "-o offset: the file is not in the partition"
 cmp -s -n 1048576 disk.img /dev/zero || differ "-o offset wrote before the partition"
+# The same by the number of a partition, with every command that reads an image; the table is that of an MBR.
+printf '\0\0\0\0\x83\0\0\0\0\x08\0\0\0\0\x02\0' | dd of=disk.img bs=1 seek=446 conv=notrunc status=none
+printf '\x55\xaa' | dd of=disk.img bs=1 seek=510 conv=notrunc status=none
+"$weir" mount auto disk.img d -o partition=1 >said 2>&1 || differ "-o partition: $(tail -1 said)"
+[ "$(cat d/file)" = there ] || differ "-o partition shows another file system"
+"$weir" umount d >said 2>&1 || differ "-o partition: unmount: $(tail -1 said)"
+for place in "--partition 1" "--offset 1MiB"; do
+    for command in fsck "fsck --repair" df; do
+        "$weir" $command $place disk.img >said 2>&1 || differ "$command $place: $(tail -1 said)"
+    done
+    "$weir" dump $place disk.img superblock >said 2>&1 || differ "dump $place: $(tail -1 said)"
+done
+"$weir" explain fragmentation disk.img:/file --partition 1 >said 2>&1 || differ "explain --partition: $(tail -1 said)"
+"$weir" fsck disk.img >said 2>&1 && differ "the image of a disk is taken for a file system"
+grep -q "1 (64 MiB" said || differ "the partitions are not listed: $(tail -1 said)"
 [ $differs = 0 ] && echo "$name: ok"
 exit $differs

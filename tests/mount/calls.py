@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Calls that ordinary programs seldom make, on a mounted directory: file handles, O_TMPFILE, access-control lists.
+"""Calls that ordinary programs seldom make, on a mounted directory: file handles, O_TMPFILE, access-control lists, flags of inodes.
 
-    calls.py handles-make DIR FILE | handles-check DIR FILE | tmpfile DIR | lists DIR
+    calls.py handles-make DIR FILE | handles-check DIR FILE | tmpfile DIR | lists DIR | flags DIR
 
 handles-make writes the handles of what it makes below DIR into FILE; handles-check opens them, in another run and perhaps after
 the server was started again. Root only (open_by_handle_at takes CAP_DAC_READ_SEARCH).
 """
-import ctypes, errno, json, os, stat, struct, sys, time
+import ctypes, errno, fcntl, json, os, stat, struct, subprocess, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
 AT_SYMLINK_FOLLOW, AT_FDCWD, HANDLE_MAX = 0x400, -100, 128
@@ -186,6 +186,72 @@ def lists(below):
     check(mode(f"{below}/shared/plain") == 0o644, "the umask, without a default list")
 
 
+GET_FLAGS, SET_FLAGS, GET_VERSION = 0x80086601, 0x40086602, 0x80087601
+SYNCHRONOUS, IMMUTABLE, APPEND, NODUMP, NOATIME = 0x8, 0x10, 0x20, 0x40, 0x80
+
+
+def flags_of(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return struct.unpack("q", fcntl.ioctl(descriptor, GET_FLAGS, bytes(8)))[0]
+    finally:
+        os.close(descriptor)
+
+
+def set_flags(path, flags):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, SET_FLAGS, struct.pack("q", flags))
+    finally:
+        os.close(descriptor)
+
+
+def flags(below):
+    """What chattr(1), lsattr(1) and stat(1) ask for: of a design that keeps flags, and of one that keeps none."""
+    path = f"{below}/file"
+    began = time.time()
+    with open(path, "w") as file:
+        file.write("contents\n")
+        # Four bytes come back, as lsattr(1) expects, whatever the number of the call says.
+        room = fcntl.ioctl(file, GET_VERSION, b"\xa5" * 8)
+        check(room[4:] == b"\xa5" * 4, f"a generation of more than four bytes: {room}")
+    old = flags_of(path)
+    raised(errno.EOPNOTSUPP, set_flags, path, old | SYNCHRONOUS)
+    raised(errno.EOPNOTSUPP, set_flags, path, old ^ 0x80000)
+    set_flags(path, old)
+    born = int(subprocess.run(["stat", "-c", "%W", path], check=True, capture_output=True).stdout)
+    check(born == 0 or began - 2 <= born <= time.time(), f"born at {born}")
+    try:
+        set_flags(path, old | NODUMP)
+    except OSError as error:
+        check((error.errno, old) == (errno.EOPNOTSUPP, 0), f"flags that are shown and cannot be set: {old:x}, {error}")
+        return
+    check(born != 0, "a design that keeps flags says when a file was made")
+    changed = os.stat(path).st_ctime_ns
+    time.sleep(0.02)
+    set_flags(path, old | NODUMP | IMMUTABLE)
+    check(flags_of(path) == old | NODUMP | IMMUTABLE, f"flags that were set: {flags_of(path):x}")
+    check(os.stat(path).st_ctime_ns > changed, "the kernel shows the time of change from before the flag was set")
+    for call, *args in [(open, path, "w"), (os.unlink, path), (os.rename, path, path + "2"), (os.chmod, path, 0o600)]:
+        raised(errno.EPERM, call, *args)
+    raised(errno.EPERM, os.link, path, path + "2")
+    set_flags(path, old | APPEND)
+    raised(errno.EPERM, open, path, "w")
+    raised(errno.EPERM, os.unlink, path)
+    with open(path, "a") as file:
+        file.write("more\n")
+    set_flags(path, old | NOATIME)
+    os.utime(path, (1, 1))
+    with open(path) as file:
+        check(file.read() == "contents\nmore\n", "contents")
+    check(os.stat(path).st_atime == 1, "reading a file with A has set its access time")
+    set_flags(path, old)
+    set_flags(below, flags_of(below) | IMMUTABLE)
+    raised(errno.EPERM, open, f"{below}/new", "w")
+    set_flags(below, flags_of(below) & ~IMMUTABLE)
+    os.unlink(path)
+
+
 if __name__ == "__main__":
-    calls = {"handles-make": handles_make, "handles-check": handles_check, "tmpfile": tmpfile, "lists": lists}
+    calls = {"handles-make": handles_make, "handles-check": handles_check, "tmpfile": tmpfile, "lists": lists, "flags": flags}
     calls[sys.argv[1]](*sys.argv[2:])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Handles of files, O_TMPFILE and access-control lists on a mount, also across a restart of the server.
+# Handles of files, O_TMPFILE, access-control lists and flags of inodes on a mount, also across a restart of the server.
 #
 #   tests/mount/calls.sh WEIR [DESIGN…]
 #
@@ -24,13 +24,15 @@ for design in "${designs[@]}"; do
         python3 "$calls" handles-check "$dir" "$work/handles"
         mkdir "$dir/tmp"
         python3 "$calls" tmpfile "$dir/tmp"
+        mkdir "$dir/flags"
+        python3 "$calls" flags "$dir/flags"
         umount_it
         mount_it ",acl"
         mkdir "$dir/lists"
         python3 "$calls" lists "$dir/lists"
         umount_it
         "$weir" fsck --quiet "$pool" >/dev/null || die "$design: fsck"
-        say "$design, cache=$cache: handles, nameless files and lists are right"
+        say "$design, cache=$cache: handles, nameless files, lists and flags are right"
     done
-    record mount/calls --subject "$design" --unit calls --count 8
+    record mount/calls --subject "$design" --unit calls --count 11
 done

@@ -127,6 +127,16 @@ impl FileSystem for FlawedFs {
         self.said(self.fs.rename(from, to, flags), ())
     }
 
+    fn rename_whiteout(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: RenameFlags,
+        whiteout: &NewInode,
+    ) -> Result<()> {
+        self.said(self.fs.rename_whiteout(from, to, flags, whiteout), ())
+    }
+
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         self.said(self.fs.readdir(ino, cursor, sink), ())
     }

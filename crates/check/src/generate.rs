@@ -157,6 +157,7 @@ fn rename_flags(rng: &mut Rng) -> RenameFlags {
     match rng.random_range(0..6) {
         0 => RenameFlags::EXCHANGE,
         1 => RenameFlags::NOREPLACE,
+        2 => RenameFlags::WHITEOUT,
         _ => RenameFlags::empty(),
     }
 }

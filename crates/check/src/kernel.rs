@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::Mode;
 use vfs::{
-    Attr, Errno, FallocateMode, Fd, FileKind, Host, Ino, NewInode, OpenFlags, Owner, SetAttr, Syscalls,
-    Timestamp,
+    Attr, Errno, FallocateMode, Fd, FileKind, Host, Ino, NewInode, OpenFlags, Owner, RenameFlags, SetAttr,
+    Syscalls, Timestamp,
 };
 
 use crate::lockstep::{Difference, Space, same_answer};
@@ -52,6 +52,8 @@ pub struct HostDir {
     owners: bool,
     /// Devices may be made.
     devices: bool,
+    /// It can leave a whiteout in the place of a name (tmpfs and ext4 can, overlayfs cannot).
+    whiteouts: bool,
     /// Times keep their nanoseconds, and reach far enough.
     times: bool,
     /// A directory's links are counted.
@@ -125,6 +127,7 @@ impl HostDir {
             path: path.to_owned(),
             owners: owners.is_ok(),
             devices: devices.is_ok(),
+            whiteouts: devices.is_ok() && host.rename(b"fifo", b"old", RenameFlags::WHITEOUT).is_ok(),
             times: keeps_times(&host),
             dir_links: links == 2,
             left_out: None,
@@ -149,6 +152,9 @@ impl HostDir {
             Op::Chown(path, ..) if !self.owners => Op::Chmod(path.clone(), NEW_PERM),
             Op::Mknod(path, FileKind::CharDevice | FileKind::BlockDevice, _) if !self.devices => {
                 Op::Mknod(path.clone(), FileKind::Fifo, 0)
+            }
+            Op::Rename(from, to, flags) if !self.whiteouts => {
+                Op::Rename(from.clone(), to.clone(), *flags - RenameFlags::WHITEOUT)
             }
             _ => op.clone(),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vfs::mapping::{page_pieces, within_file};
 use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags, Timestamp, XattrMode};
 
-use crate::op::{File, NEW, Op, Reply, split};
+use crate::op::{File, NEW, Op, Reply, WHITEOUT, split};
 use crate::tree::{Entry, Tree};
 
 /// The number of an inode; none is used twice.
@@ -506,6 +506,11 @@ impl Model {
         }
         self.names_mut(to).insert(new.to_owned(), moved);
         self.settle(moved, from, to);
+        if flags.contains(RenameFlags::WHITEOUT) {
+            let id = self.add_node(FileKind::CharDevice, 0, Body::Special);
+            self.node(id).perm = WHITEOUT.perm;
+            self.names_mut(from).insert(old.to_owned(), id);
+        }
         Ok(Reply::Done)
     }
 

@@ -144,6 +144,9 @@ pub(crate) fn times(atime: Option<Timestamp>, mtime: Option<Timestamp>) -> SetAt
 /// What new inodes get.
 pub const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 7, gid: 8 } };
 
+/// What whiteouts get: nobody may do anything with one.
+pub(crate) const WHITEOUT: NewInode = NewInode { perm: 0, ..NEW };
+
 /// Pages of every mapping: more than programs write.
 pub(crate) const MAPPED_PAGES: u64 = 1024;
 
@@ -378,7 +381,12 @@ impl Runner {
             }
             Op::Rename(from, to, flags) => {
                 let (from, to) = (self.parent(from)?, self.parent(to)?);
-                self.fs.rename(from, to, *flags).map(|()| Reply::Done)
+                let rest = *flags - RenameFlags::WHITEOUT;
+                match flags.contains(RenameFlags::WHITEOUT) {
+                    true => self.fs.rename_whiteout(from, to, rest, &WHITEOUT),
+                    false => self.fs.rename(from, to, rest),
+                }
+                .map(|()| Reply::Done)
             }
             Op::Chmod(path, perm) => self.set(path, SetAttr { perm: Some(*perm), ..SetAttr::default() }),
             Op::Chown(path, uid, gid) => {

@@ -2,7 +2,7 @@
 
 use vfs::{Attr, FileKind, Ino, IoFlags, OpenFlags, SetTime, Timestamp};
 
-use crate::wire::abi::AttrRecord;
+use crate::wire::abi::{AttrRecord, STATX_BASIC, STATX_BTIME, StatxRecord, SxTime};
 
 /// The kernel's number of a root.
 pub(crate) const KERNEL_ROOT: u64 = 1;
@@ -54,6 +54,34 @@ impl Numbers {
             flags: 0,
         }
     }
+
+    /// The same attributes, with the time of birth, as statx(2) has them.
+    pub(crate) fn statx(self, attr: &Attr, born: Option<Timestamp>) -> StatxRecord {
+        let device = attr.rdev as u32;
+        StatxRecord {
+            mask: STATX_BASIC | if born.is_some() { STATX_BTIME } else { 0 },
+            block_size: attr.blksize,
+            nlink: attr.nlink,
+            uid: attr.owner.uid,
+            gid: attr.owner.gid,
+            mode: (attr.kind.mode_bits() | attr.perm & 0o7777) as u16,
+            ino: self.node(attr.ino),
+            size: attr.size,
+            blocks: attr.blocks,
+            atime: sx_time(attr.atime),
+            btime: sx_time(born.unwrap_or_default()),
+            ctime: sx_time(attr.ctime),
+            mtime: sx_time(attr.mtime),
+            // `new_encode_dev` of the kernel: 12 bits of the major number between 8 and 12 of the minor one.
+            rdev_major: device >> 8 & 0xFFF,
+            rdev_minor: device & 0xFF | device >> 12 & 0xF_FF00,
+            ..StatxRecord::default()
+        }
+    }
+}
+
+fn sx_time(time: Timestamp) -> SxTime {
+    SxTime { secs: time.secs, nanos: time.nanos, unused: 0 }
 }
 
 /// The kind as an entry of a directory has it (`DT_DIR` and so on).

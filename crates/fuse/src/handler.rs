@@ -25,6 +25,7 @@ use crate::times::{Times, is_stale};
 use crate::wire::abi::{self, InHeader, init, opcode};
 use crate::wire::{Device, Reply, Request};
 
+mod flags;
 mod requests;
 
 /// How long the kernel may cache names and attributes: nothing changes but through it.

@@ -94,6 +94,12 @@ impl Invalidator {
         // The thread ends with the handler, not before.
         let _ = self.sender.send(written);
     }
+
+    /// Has the kernel ask for attributes that were changed by a call of which it does not expect that.
+    pub(crate) fn attributes_changed(&self, node: u64) {
+        // It refuses when it has no such inode any more.
+        let _ = self.device.drop_attributes(node);
+    }
 }
 
 impl Invalidations {

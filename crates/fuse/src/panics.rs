@@ -53,13 +53,16 @@ fn operation(number: u32) -> (&'static str, bool) {
 
 /// Whether an operation asks for a change.
 pub(crate) fn is_change(number: u32) -> bool {
-    const ENDS: [u32; 4] = [opcode::FORGET, opcode::BATCH_FORGET, opcode::RELEASE, opcode::FSYNC];
-    CHANGING.iter().any(|(changing, _)| *changing == number) && !ENDS.contains(&number)
+    // An ioctl may only ask: it sees to this itself.
+    const NOT_ALWAYS: [u32; 5] =
+        [opcode::FORGET, opcode::BATCH_FORGET, opcode::RELEASE, opcode::FSYNC, opcode::IOCTL];
+    CHANGING.iter().any(|(changing, _)| *changing == number) && !NOT_ALWAYS.contains(&number)
 }
 
-const READING: [(u32, &str); 12] = [
+const READING: [(u32, &str); 13] = [
     (opcode::LOOKUP, "lookup"),
     (opcode::GETATTR, "getattr"),
+    (opcode::STATX, "statx"),
     (opcode::READLINK, "readlink"),
     (opcode::OPEN, "open"),
     (opcode::OPENDIR, "opendir"),
@@ -72,7 +75,7 @@ const READING: [(u32, &str); 12] = [
     (opcode::LSEEK, "lseek"),
 ];
 
-const CHANGING: [(u32, &str); 20] = [
+const CHANGING: [(u32, &str); 21] = [
     (opcode::FORGET, "forget"),
     (opcode::BATCH_FORGET, "forget"),
     (opcode::SETATTR, "setattr"),
@@ -92,5 +95,6 @@ const CHANGING: [(u32, &str); 20] = [
     (opcode::CREATE, "create"),
     (opcode::TMPFILE, "tmpfile"),
     (opcode::FALLOCATE, "fallocate"),
+    (opcode::IOCTL, "ioctl"),
     (opcode::COPY_FILE_RANGE, "copy_file_range"),
 ];

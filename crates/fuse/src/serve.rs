@@ -41,12 +41,10 @@ pub enum MountError {
     #[error("{0} is not a directory: a file system is mounted on a directory")]
     NotADirectory(PathBuf),
     /// The directory has entries, which the mount would hide.
-    #[error("{0} is not empty, and a mount would hide its contents: use another directory, or -o nonempty")]
+    #[error("{0} is not empty, and a mount would hide its contents: use another directory")]
     NotEmpty(PathBuf),
     /// An earlier server has gone without unmounting.
-    #[error(
-        "{0} is a mount whose server has gone: unmount it first (`weir umount {0}`), or mount with --replace-stale"
-    )]
+    #[error("{0} is a mount whose server has gone: unmount it first (`weir umount {0}`)")]
     Stale(PathBuf),
     /// Anything else.
     #[error("cannot mount on {dir}: {error}")]

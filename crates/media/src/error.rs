@@ -108,7 +108,7 @@ pub enum MediaError {
 
 impl MediaError {
     /// The host's error while `doing` something.
-    pub(crate) fn io(doing: &'static str, error: &std::io::Error) -> Self {
+    pub fn io(doing: &'static str, error: &std::io::Error) -> Self {
         Self::Io { doing, errno: error.raw_os_error().unwrap_or(0) }
     }
 }

@@ -42,6 +42,7 @@ errnos! {
     EINVAL = 22, "invalid argument";
     ENFILE = 23, "too many open files in system";
     EMFILE = 24, "too many open files";
+    ENOTTY = 25, "inappropriate ioctl for device";
     ETXTBSY = 26, "text file busy";
     EFBIG = 27, "file too large";
     ENOSPC = 28, "no space left on device";

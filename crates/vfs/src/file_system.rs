@@ -15,9 +15,9 @@
 //!
 //! Calls that a design leaves out answer `EOPNOTSUPP`.
 
-use crate::attr::{Attr, DirEntry, FileExtent, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs};
+use crate::attr::{Attr, DirEntry, FileExtent, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs, Timestamp};
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
+use crate::flags::{FallocateMode, InodeFlags, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
 use crate::mapping::MappedFiles;
 
 /// What a write did.
@@ -109,6 +109,20 @@ pub trait FileSystem: Send + Sync {
     /// its own subtree, `EMLINK`.
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()>;
 
+    /// Renames as [`FileSystem::rename`] does, and in the same change, which a crash does not split, gives the old name to a new
+    /// whiteout: a character device 0:0 with the permission and owner of `whiteout`. Union file systems want this of their upper
+    /// layer (Linux: `RENAME_WHITEOUT`). Where both names lead to one inode nothing happens, and no whiteout is made. `flags` has
+    /// neither `EXCHANGE` nor `WHITEOUT`. `EINVAL` where the design cannot do it.
+    fn rename_whiteout(
+        &self,
+        _from: (Ino, &[u8]),
+        _to: (Ino, &[u8]),
+        _flags: RenameFlags,
+        _whiteout: &NewInode,
+    ) -> Result<()> {
+        Err(Errno::EINVAL)
+    }
+
     /// Gives the entries of a directory from `cursor` on (0: the beginning; else the `next` of an entry given
     /// before) to `sink` until it answers false. `.` and `..` are among them. An entry that exists throughout
     /// is given exactly once, even if other entries change meanwhile.
@@ -128,6 +142,22 @@ pub trait FileSystem: Send + Sync {
     /// attributes.
     fn accessed(&self, ino: Ino) -> Result<()> {
         self.setattr(ino, &SetAttr { atime: Some(SetTime::Now), ..SetAttr::default() }).map(drop)
+    }
+
+    /// When the inode was made (Linux: `STATX_BTIME`); none where this inode does not say it. `EOPNOTSUPP` where no inode does.
+    fn birth_time(&self, _ino: Ino) -> Result<Option<Timestamp>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The flags that lsattr(1) prints. By default an inode has none.
+    fn inode_flags(&self, ino: Ino) -> Result<InodeFlags> {
+        self.getattr(ino).map(|_| InodeFlags::empty())
+    }
+
+    /// Sets all flags at once; the caller has checked that the user may. `EOPNOTSUPP` for a change of one that the design does
+    /// not keep and obey.
+    fn set_inode_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
+        if self.inode_flags(ino)? == flags { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
     }
 
     // ---- open files ----

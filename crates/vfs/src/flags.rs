@@ -58,6 +58,23 @@ bitflags! {
         const NOREPLACE = 1;
         /// Exchange the two names; both must exist.
         const EXCHANGE = 1 << 1;
+        /// Leave a whiteout in the place of the old name ([`FileSystem::rename_whiteout`](crate::FileSystem::rename_whiteout)).
+        const WHITEOUT = 1 << 2;
+    }
+
+    /// Flags of an inode that chattr(1) sets, in Linux's numbers (`FS_IOC_GETFLAGS`). A design may have others.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct InodeFlags: u32 {
+        /// Every change is durable when it returns (`S`).
+        const SYNC = 1 << 3;
+        /// Nothing of it may change, and its names stay (`i`).
+        const IMMUTABLE = 1 << 4;
+        /// It may only grow (`a`).
+        const APPEND = 1 << 5;
+        /// dump(8) passes over it (`d`).
+        const NODUMP = 1 << 6;
+        /// Reading does not set its access time (`A`).
+        const NOATIME = 1 << 7;
     }
 
     /// What a program may do with a mapping.

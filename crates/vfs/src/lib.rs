@@ -61,7 +61,9 @@ pub use attr::{
 pub use credentials::Credentials;
 pub use errno::{Errno, Result};
 pub use file_system::{FileSystem, Listener, Written};
-pub use flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
+pub use flags::{
+    FallocateMode, InodeFlags, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode,
+};
 pub use host::{Host, HostError};
 pub use kernel::Linux;
 pub use locks::{LockAction, LockKind, LockOwner};

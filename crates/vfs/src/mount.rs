@@ -482,7 +482,12 @@ impl<'a> Claim<'a> {
     }
 
     /// Renames what this claim names to what `to` names.
-    pub(crate) fn rename(mut self, mut to: Claim<'_>, flags: RenameFlags) -> Result<()> {
+    pub(crate) fn rename(
+        mut self,
+        mut to: Claim<'_>,
+        flags: RenameFlags,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
         let from = (self.dir.ino, self.name);
         let kernel = self.mount.kernel.as_ref();
         let turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
@@ -497,10 +502,16 @@ impl<'a> Claim<'a> {
             to.leads_to(self.take_vnode());
             self.leads_to(other);
         } else {
-            gone = to.removing(|fs, dir, name| fs.rename(from, (dir, name), flags))?;
+            gone = to.removing(|fs, dir, name| match whiteout {
+                Some(new) => fs.rename_whiteout(from, (dir, name), flags, new),
+                None => fs.rename(from, (dir, name), flags),
+            })?;
             to.mark_removed();
             let moved = self.take_vnode();
-            self.leads_to(None);
+            match whiteout {
+                Some(_) => self.is_unknown_now(),
+                None => self.leads_to(None),
+            }
             to.leads_to(moved);
         }
         kernel.inspect(|kernel| kernel.move_dentry());
@@ -564,6 +575,13 @@ impl<'a> Claim<'a> {
         let vnode = Vnode::new(attr, Some(self.dir));
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode
+    }
+
+    /// Ends the claim: the name has changed, and the design is to be asked what it leads to.
+    fn is_unknown_now(mut self) {
+        self.dir.changed();
+        self.mount.inode_moves();
+        self.binding = Some(Binding::Unknown);
     }
 
     /// Ends the claim: the name has changed and leads to `vnode` now.

@@ -1,8 +1,8 @@
 //! The end of a server: who has a pool open, and how a server says how it has left it.
 //!
 //! A server that was unmounted still has its pool open (`flock`) while it writes back what it had buffered. The list of locks names
-//! its process, and the process's list of mounts says that it no longer serves a directory: such a pool is waited for, any other
-//! that is in use is refused.
+//! its process, and the process's list of mounts says that it no longer serves a directory: such a pool is waited for, as is one
+//! whose directory a running program is about to unmount; any other that is in use is refused.
 //!
 //! ```text
 //!   weir umount ── listens on a socket of its own ── weir.end:SOCKET ──► server: connects
@@ -75,13 +75,32 @@ pub(crate) fn wait_until_left(pool: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The process of the server that has the pool open without serving a directory any more.
+/// Opens a pool once a server that was unmounted has left it. One that a program unmounts at the moment of opening is waited for,
+/// too.
+pub(crate) fn once_left<T, E>(
+    pool: &Path,
+    open: impl Fn() -> Result<T, E>,
+    is_in_use: impl Fn(&E) -> bool,
+) -> Result<Result<T, E>, Failure> {
+    loop {
+        wait_until_left(pool)?;
+        match open() {
+            Err(error) if is_in_use(&error) && leaving(pool).is_some() => {}
+            opened => return Ok(opened),
+        }
+    }
+}
+
+/// The process of the server that has the pool open and serves no directory any more, or none but one that a program is about to
+/// unmount.
 fn leaving(pool: &Path) -> Option<u32> {
     let server = holder(pool)?;
     let command = std::fs::read(format!("/proc/{server}/cmdline")).ok()?;
     let mounts = command.split(|byte| *byte == 0).any(|argument| argument == b"mount");
-    let serves =
-        || !mounted::places_of(pool).is_empty() || !mounted::places_elsewhere(pool, server).is_empty();
+    let serves = || {
+        let stays = |dir: &PathBuf| !mounted::is_being_unmounted(dir);
+        mounted::places_of(pool).iter().any(stays) || !mounted::places_elsewhere(pool, server).is_empty()
+    };
     (mounts && !serves()).then_some(server)
 }
 

@@ -71,14 +71,47 @@ impl Mounted {
 /// does not answer: it is not asked.
 pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
     let dir = std::path::absolute(dir).map_err(|error| Failure::io("find", dir, &error))?;
-    let by_parent = match (dir.parent(), dir.file_name()) {
-        (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)).unwrap_or(dir),
-        _ => dir,
-    };
+    let by_parent = by_parent(dir);
     match is_mounted(&by_parent)? {
         true => Ok(by_parent),
         false => Ok(by_parent.canonicalize().unwrap_or(by_parent)),
     }
+}
+
+/// A directory without symbolic links but in its last part, which is not looked at.
+fn by_parent(dir: PathBuf) -> PathBuf {
+    match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)).unwrap_or(dir),
+        _ => dir,
+    }
+}
+
+/// Programs that unmount, and what they say to do so; umount(8) always does.
+const UNMOUNTS: [(&str, Option<&str>); 4] =
+    [("weir", Some("umount")), ("umount", None), ("umount.fuse.weir", None), ("fusermount3", Some("-u"))];
+
+/// Whether a program that runs unmounts `dir`, by what its command line says.
+pub(crate) fn is_being_unmounted(dir: &Path) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    let is_process = |name: &OsStr| name.as_bytes().iter().all(u8::is_ascii_digit);
+    processes.flatten().filter(|process| is_process(&process.file_name())).any(|process| {
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let Ok(cwd) = std::fs::read_link(process.path().join("cwd")) else { return false };
+        unmounts(&command, &cwd, dir)
+    })
+}
+
+/// Whether a command line, given in a working directory, unmounts `dir`.
+fn unmounts(command: &[u8], cwd: &Path, dir: &Path) -> bool {
+    let mut words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    let program = words.next().map(|program| Path::new(OsStr::from_bytes(program)));
+    let name = program.and_then(Path::file_name);
+    let Some((_, asks)) = UNMOUNTS.iter().find(|(program, _)| name == Some(OsStr::new(program))) else {
+        return false;
+    };
+    let words: Vec<_> = words.collect();
+    asks.is_none_or(|asks| words.contains(&asks.as_bytes()))
+        && words.iter().any(|word| by_parent(cwd.join(OsStr::from_bytes(word))) == dir)
 }
 
 /// What we have mounted on `dir`; `otherwise` names the program for mounts that are not ours.
@@ -213,6 +246,16 @@ mod tests {
         assert_eq!(plain(br"/mnt/a\040b\134c"), r"/mnt/a b\c");
         assert_eq!(plain(br"/plain\"), r"/plain\");
         assert_eq!(plain(b"/no text \xff").as_bytes(), b"/no text \xff");
+    }
+
+    #[test]
+    fn a_program_that_unmounts_is_known_by_its_command_line() {
+        let says =
+            |words: &[&str]| unmounts(words.join("\0").as_bytes(), Path::new("/srv"), Path::new("/srv/x"));
+        assert!(says(&["/usr/bin/weir", "umount", "x"]) && says(&["weir", "umount", "--lazy", "/srv/x"]));
+        assert!(says(&["umount", "-l", "/srv/x"]) && says(&["fusermount3", "-u", "--", "/srv/x"]));
+        assert!(!says(&["weir", "mount", "pmfs", "pool", "x"]) && !says(&["weir", "umount", "/srv/y"]));
+        assert!(!says(&["fusermount3", "/srv/x"]) && !says(&["ls", "umount", "x"]) && !says(&[]));
     }
 
     #[test]

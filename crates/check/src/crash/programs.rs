@@ -166,9 +166,11 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`] and [`large_attributes`].
+/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`], [`large_attributes`] and
+/// [`whiteouts`].
 pub fn alone() -> Vec<Program> {
-    all().into_iter().chain(log_cleaning()).chain(large_writes()).chain(large_attributes()).collect()
+    let rare = [log_cleaning(), large_writes(), large_attributes(), whiteouts()];
+    all().into_iter().chain(rare.into_iter().flatten()).collect()
 }
 
 /// Programs in which the log of one inode grows over several pages of 512 bytes and is cleaned, for designs that keep such logs;
@@ -614,6 +616,28 @@ fn directory_renames(table: &mut Table) {
     let noreplace = |to: &str| Op::Rename("foo".into(), to.into(), RenameFlags::NOREPLACE);
     table.add("noreplace", foo(10), vec![noreplace("bar")]);
     table.add("noreplace fails", and(foo(10), [create("bar")]), vec![noreplace("bar")]);
+}
+
+/// Renames that leave a whiteout. They are not among [`all`] either.
+pub fn whiteouts() -> Vec<Program> {
+    let mut table = Table(Vec::new());
+    let leave = |from: &str, to: &str| Op::Rename(from.to_owned(), to.to_owned(), RenameFlags::WHITEOUT);
+    let dirs = || vec![mkdir("A"), mkdir("B")];
+    table.add("whiteout in one directory", foo(10), vec![leave("foo", "bar")]);
+    table.add("whiteout to another directory", and(foo(10), [mkdir("A")]), vec![leave("foo", "A/bar")]);
+    table.add(
+        "whiteout over a file",
+        and(foo(10), [mkdir("A"), create("A/bar")]),
+        vec![leave("foo", "A/bar")],
+    );
+    table.add("whiteout of a directory", dirs(), vec![leave("A", "B/A")]);
+    table.add("whiteout of a directory over one", and(dirs(), [mkdir("A/C")]), vec![leave("A/C", "B")]);
+    table.add(
+        "whiteout, then its removal",
+        and(foo(10), [mkdir("A")]),
+        vec![leave("foo", "A/bar"), unlink("foo"), create("foo")],
+    );
+    table.0
 }
 
 /// What was written and synced, and what was written after that.

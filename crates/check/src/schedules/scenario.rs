@@ -62,6 +62,7 @@ const ACTIONS: &[Action] = &[
     ("rename-over", |_| rename("A/bar", "A/foo", RenameFlags::empty())),
     ("rename-back", |_| rename("B/baz", "A/foo", RenameFlags::empty())),
     ("exchange", |_| rename("A/foo", "B/baz", RenameFlags::EXCHANGE)),
+    ("whiteout", |_| rename("A/foo", "B/baz", RenameFlags::WHITEOUT)),
     ("move-dir", |_| rename("A/dir", "B/dir", RenameFlags::empty())),
     ("nest", |_| rename("A", "B/A", RenameFlags::empty())),
     ("nest-back", |_| rename("B", "A/B", RenameFlags::empty())),

@@ -8,7 +8,6 @@ use design::{
     Options, Phase,
 };
 use media::Storage;
-use media::block::{BlockDevice, MemoryDevice};
 use sim::{Bytes, LockClass};
 
 use super::format::beside;
@@ -85,13 +84,6 @@ const STREAM_REQUEST: OptionSpec = OptionSpec {
     help: "files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
 };
 
-const OFFSET: OptionSpec = OptionSpec {
-    name: "offset",
-    kind: OptionKind::Size,
-    default: "0",
-    when: Phase::Mount,
-    help: "where the file system begins in the pool, as in the image of a disk with partitions (mount(8): offset=)",
-};
 const MINIXDF: OptionSpec = OptionSpec {
     name: "minixdf",
     kind: OptionKind::Flag,
@@ -101,7 +93,7 @@ const MINIXDF: OptionSpec = OptionSpec {
 };
 
 /// ext2's options.
-const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE, OFFSET, MINIXDF];
+const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE, MINIXDF];
 
 /// ext4's options.
 const EXT4_OPTIONS: &[OptionSpec] = &[
@@ -155,7 +147,6 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         when: Phase::Mount,
         help: "write back old dirty pages periodically (Linux: dirty_writeback_centisecs above 0)",
     },
-    OFFSET,
     MINIXDF,
     OptionSpec {
         name: "noload",
@@ -257,16 +248,6 @@ impl ExtDesign {
     }
 }
 
-/// The part of a pool in a file from byte `offset` on, as a device.
-fn behind(storage: &Storage, offset: u64) -> Result<Arc<dyn BlockDevice>, FsError> {
-    let outside = |_| OptionError::Value {
-        name: "offset".to_owned(),
-        value: offset.to_string(),
-        expected: "the byte of the pool where the partition begins, a multiple of 512".to_owned(),
-    };
-    Ok(MemoryDevice::behind(Arc::clone(storage.memory()?), offset).map_err(outside)?)
-}
-
 impl Design for ExtDesign {
     fn name(&self) -> &'static str {
         self.name
@@ -363,8 +344,7 @@ impl Design for ExtDesign {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let offset = if self.dax { 0 } else { options.size("offset").0 };
-        let device = if offset == 0 { self.device(storage)? } else { behind(storage, offset)? };
+        let device = self.device(storage)?;
         Ok(Arc::new(Mounted(Volume::mount(&device, self.settings(storage, options)?)?)))
     }
 

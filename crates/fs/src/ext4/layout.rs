@@ -108,6 +108,9 @@ pub(crate) mod flag {
     /// Nothing of it may change (`chattr +i`); it may only grow (`chattr +a`).
     pub(crate) const IMMUTABLE: u32 = 0x10;
     pub(crate) const APPEND: u32 = 0x20;
+    /// dump(8) passes over it (`chattr +d`); reading does not set its access time (`chattr +A`).
+    pub(crate) const NODUMP: u32 = 0x40;
+    pub(crate) const NOATIME: u32 = 0x80;
     pub(crate) const INDEX: u32 = 0x1000;
     pub(crate) const HUGE_FILE: u32 = 0x4_0000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
@@ -579,6 +582,13 @@ impl RawInode {
         if self.has_extra(0x98) {
             encode_time(&mut self.crtime, &mut self.crtime_extra, true, time);
         }
+    }
+}
+
+impl RawInode {
+    /// When it was made, where there is room for that.
+    pub(crate) fn crtime(&self) -> Option<Timestamp> {
+        self.has_extra(0x98).then(|| decode_time(self.crtime, self.crtime_extra, true))
     }
 }
 

@@ -75,6 +75,7 @@ mod fast_commit;
 mod feature;
 mod fields;
 mod file;
+mod flags;
 pub(crate) mod format;
 mod free_map;
 mod fsck;

@@ -385,9 +385,14 @@ impl Volume {
         Ok(chain)
     }
 
-    /// Renames.
-    pub(crate) fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: RenameFlags) -> Result<()> {
-        let freed = self.with_space(|| self.try_rename(from, to, flags))?;
+    /// Renames, and gives the old name to a whiteout if one is wanted.
+    pub(crate) fn rename(
+        &self,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        how: (RenameFlags, Option<&NewInode>),
+    ) -> Result<()> {
+        let freed = self.with_space(|| self.try_rename(from, to, how))?;
         freed.map_or(Ok(()), |inode| self.reap(&inode))
     }
 
@@ -395,7 +400,7 @@ impl Volume {
         &self,
         from: (u64, &[u8]),
         to: (u64, &[u8]),
-        flags: RenameFlags,
+        (flags, whiteout): (RenameFlags, Option<&NewInode>),
     ) -> Result<Option<Arc<Inode>>> {
         let _renames = self.renames.lock();
         let (old_dir, new_dir) = (self.inode(from.0)?, self.inode(to.0)?);
@@ -420,6 +425,7 @@ impl Volume {
             volume: self,
             from: (&old_dir, &mut old_state, from.1, moved),
             to: (&new_dir, new_state.as_mut(), to.1),
+            whiteout: whiteout.map(|new| Node { kind: FileKind::CharDevice, rdev: 0, new, target: &[] }),
         };
         match target {
             Some(target) if flags.contains(RenameFlags::EXCHANGE) => work.exchange(target).map(|()| None),
@@ -458,6 +464,8 @@ struct Rename<'a, 'b> {
     volume: &'a Volume,
     from: (&'a Arc<Inode>, &'a mut Guard<'b>, &'a [u8], Place),
     to: (&'a Arc<Inode>, Option<&'a mut Guard<'b>>, &'a [u8]),
+    /// What the old name leads to then.
+    whiteout: Option<Node<'a>>,
 }
 
 impl Rename<'_, '_> {
@@ -493,6 +501,30 @@ impl Rename<'_, '_> {
         self.volume.redirect_name(handle, inode, state, place, target)
     }
 
+    /// Makes the whiteout, before anything else is changed: it may find no space.
+    fn make_whiteout(&self, handle: &Handle<'_>) -> Result<Option<Arc<Inode>>> {
+        let Some(node) = self.whiteout else { return Ok(None) };
+        let (volume, parent) = (self.volume, self.from.0.ino);
+        let inode = volume.make_inode(handle, parent, node)?;
+        let mut state = inode.change();
+        volume.fill_inode(handle, &inode, &mut state, (parent, node))?;
+        volume.store_inode(handle, &inode, &mut state)?;
+        drop(state);
+        Ok(Some(inode))
+    }
+
+    /// Takes the old name, or gives it to the whiteout.
+    fn leave(&mut self, handle: &Handle<'_>, old: Place, whiteout: Option<&Arc<Inode>>) -> Result<()> {
+        let (volume, (dir, state, ..)) = (self.volume, &mut self.from);
+        match whiteout {
+            Some(inode) => {
+                let target = Target { ino: inode.ino, kind: FileKind::CharDevice };
+                volume.redirect_name(handle, dir, state, old, target)
+            }
+            None => volume.remove_name(handle, dir, state, old),
+        }
+    }
+
     fn simple(&mut self) -> Result<()> {
         let (volume, moved) = (self.volume, self.moved()?);
         let mut state = moved.change();
@@ -504,17 +536,21 @@ impl Rename<'_, '_> {
         }
         let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
+        let whiteout = self.make_whiteout(&handle)?;
         let (new_dir, name) = (self.to.0, self.to.2);
         let target = Target { ino: moved.ino, kind };
         let added = volume.add_name(&handle, new_dir, self.new_state(), name, target);
         if let Err(error) = added {
             let new_dir = Arc::clone(self.to.0);
             volume.store_inode(&handle, &new_dir, self.new_state())?;
+            if let Some(inode) = &whiteout {
+                volume.undo_inode(&handle, inode, &mut inode.change())?;
+            }
             return Err(error);
         }
         // The old name may have moved to another block: adding has perhaps split the one it was in.
         let old = volume.find(self.from.0, self.from.1, self.from.2)?.ok_or(Error::NoEntry)?;
-        volume.remove_name(&handle, self.from.0, self.from.1, old)?;
+        self.leave(&handle, old, whiteout.as_ref())?;
         if is_dir && self.crosses() {
             self.reparent(&handle, &moved, &state, self.to.0.ino)?;
             Volume::drop_link(self.from.1);
@@ -542,10 +578,11 @@ impl Rename<'_, '_> {
         volume.allocate_delayed(&moved, &mut state)?;
         let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
+        let whiteout = self.make_whiteout(&handle)?;
         let new_dir = Arc::clone(self.to.0);
         let into = Target { ino: moved.ino, kind };
         volume.redirect_name(&handle, &new_dir, self.new_state(), target, into)?;
-        volume.remove_name(&handle, self.from.0, self.from.1, self.from.3)?;
+        self.leave(&handle, self.from.3, whiteout.as_ref())?;
         if is_dir {
             if self.crosses() {
                 self.reparent(&handle, &moved, &state, new_dir.ino)?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, Listener,
-    MappedFiles, NewInode, OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp,
-    Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, InodeFlags, IoFlags,
+    Listener, MappedFiles, NewInode, OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs,
+    Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
@@ -132,7 +132,17 @@ impl FileSystem for Mounted {
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        Ok(self.0.rename((from.0.0, from.1), (to.0.0, to.1), flags)?)
+        Ok(self.0.rename((from.0.0, from.1), (to.0.0, to.1), (flags, None))?)
+    }
+
+    fn rename_whiteout(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: RenameFlags,
+        whiteout: &NewInode,
+    ) -> Result<()> {
+        Ok(self.0.rename((from.0.0, from.1), (to.0.0, to.1), (flags, Some(whiteout)))?)
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
@@ -156,10 +166,28 @@ impl FileSystem for Mounted {
         Ok(self.0.set_attributes(ino.0, set)?)
     }
 
+    fn birth_time(&self, ino: Ino) -> Result<Option<Timestamp>> {
+        let inode = self.0.inode(ino.0)?;
+        let state = inode.state.read();
+        state.check_live()?;
+        Ok(state.raw.crtime())
+    }
+
+    fn inode_flags(&self, ino: Ino) -> Result<InodeFlags> {
+        Ok(InodeFlags::from_bits_retain(self.0.inode_flags(ino.0)?))
+    }
+
+    fn set_inode_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
+        Ok(self.0.set_inode_flags(ino.0, flags.bits())?)
+    }
+
     fn accessed(&self, ino: Ino) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.state.write();
         state.check_live()?;
+        if state.raw.has(flag::NOATIME) {
+            return Ok(());
+        }
         let handle = self.0.begin(4)?;
         state.raw.set_atime(change_time());
         Ok(self.0.store_inode(&handle, &inode, &mut state)?)
@@ -227,6 +255,9 @@ impl FileSystem for Mounted {
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.change();
         Volume::check_regular(&state)?;
+        if state.raw.has(flag::IMMUTABLE) {
+            return Err(Errno::EPERM); // it was open when it got the flag
+        }
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
         let direct = flags.contains(IoFlags::DIRECT) && self.0.memory().is_none();
         if direct {
@@ -253,6 +284,10 @@ impl FileSystem for Mounted {
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.change();
         Volume::check_regular(&state)?;
+        let frees = !(mode - FallocateMode::KEEP_SIZE).is_empty();
+        if state.raw.has(flag::IMMUTABLE) || frees && state.raw.has(flag::APPEND) {
+            return Err(Errno::EPERM);
+        }
         Ok(self.0.with_space_of(&mut state, |state| self.0.fallocate(&inode, state, mode, (offset, len)))?)
     }
 

@@ -9,6 +9,7 @@
 //! | link | name; link count | two tails |
 //! | unlink, rmdir | removal; link count, while links are left | tail of the directory; tail or state of the inode |
 //! | rename | name, removal; link count, or a new `..` | tails of directories and inode; tail or state of what is replaced |
+//! | rename to a whiteout | name, the old name again | as rename; state of the whiteout |
 //! | exchange | a name each | each directory's tail, each inode's |
 //!
 //! Lock order: `nova.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes that

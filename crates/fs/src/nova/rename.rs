@@ -5,12 +5,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use vfs::RenameFlags;
+use vfs::{FileKind, NewInode, RenameFlags};
 
 use super::Volume;
 use super::alloc::Need;
-use super::inode::{Changing, apply_name};
-use super::layout::MAX_LINKS;
+use super::inode::{Changing, Claim, Facts, Loaded, apply_name};
+use super::layout::{MAX_LINKS, ino};
 use super::log::Append;
 use super::mutant;
 use super::namei::{Plan, Written, apply_links, drop_name};
@@ -27,12 +27,21 @@ struct Move<'n> {
     new: &'n [u8],
     source: (u32, Known),
     target: Option<(u32, Known)>,
+    /// What the whiteout is to be that the old name leads to, if one is wanted.
+    whiteout: Option<&'n NewInode>,
 }
 
 impl Move<'_> {
     fn crosses(&self) -> bool {
         self.src != self.dst
     }
+}
+
+/// An inode that becomes a whiteout.
+struct Whiteout<'v> {
+    claim: Claim<'v>,
+    locked: Changing<'v>,
+    facts: Facts,
 }
 
 /// What was written to the log of an inode that changes its name.
@@ -79,12 +88,12 @@ impl Volume {
         }
     }
 
-    /// Renames.
+    /// Renames, and gives the old name to a whiteout if one is wanted.
     pub(crate) fn rename(
         &self,
         (from, old): (u64, &[u8]),
         (to, new): (u64, &[u8]),
-        flags: RenameFlags,
+        (flags, whiteout): (RenameFlags, Option<&NewInode>),
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
         let _rename = (from != to).then(|| self.renames.lock());
@@ -107,7 +116,7 @@ impl Volume {
         if !exchanges {
             check_kinds(&dirs[dst], &moved, replaced.as_ref(), src != dst)?;
         }
-        let change = Move { src, dst, old, new, source, target };
+        let change = Move { src, dst, old, new, source, target, whiteout };
         match replaced.as_mut() {
             Some(replaced) if exchanges => self.exchange(&mut dirs, change, &mut moved, replaced),
             replaced => self.move_name(&mut dirs, change, &mut moved, replaced),
@@ -197,8 +206,11 @@ impl Volume {
         for dir in dirs.iter_mut() {
             self.make_log_room(dir);
         }
+        let claim = change.whiteout.map(|_| self.claim_inode()).transpose()?.zip(change.whiteout);
         let mut plan = Self::plan();
         let now = plan.now;
+        let whiteout = claim.map(|(claim, new)| self.plan_whiteout(&mut plan, claim, new)).transpose()?;
+        let left = whiteout.as_ref().map_or(0, |whiteout| whiteout.claim.inode.ino);
         let crosses = u32::from(moved.facts.is_dir() && change.crosses());
         let lost = u32::from(replaced.as_ref().is_some_and(|replaced| replaced.facts.is_dir()));
         let to_links = (dirs[dst].facts.links + crosses).saturating_sub(lost);
@@ -209,7 +221,7 @@ impl Volume {
         let added = self.write_name(&mut to, (to_links, now), (change.new, number))?;
         let mut from = change.crosses().then(|| self.begin_append(&dirs[src].log, Need::Growth));
         let removed =
-            self.write_name(from.as_mut().unwrap_or(&mut to), (from_links, now), (change.old, 0))?;
+            self.write_name(from.as_mut().unwrap_or(&mut to), (from_links, now), (change.old, left))?;
         Self::plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
         if let Some(from) = &from {
             Self::plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
@@ -234,10 +246,34 @@ impl Volume {
         apply_name(&mut dirs[src], (removed.0, &removed.1), change.old);
         own.apply(&mut moved.log);
         apply_noted(moved, &noted, now);
+        whiteout.map_or(Ok(()), |whiteout| self.whiteout_counts(whiteout))?;
         if let (Some(replaced), Some(loses)) = (replaced, loses) {
             self.lost_link(replaced, loses, now);
         }
         Ok(())
+    }
+
+    /// Writes a free inode as a whiteout, which lives when the plan counts.
+    fn plan_whiteout<'v>(
+        &'v self,
+        plan: &mut Plan,
+        claim: Claim<'v>,
+        new: &NewInode,
+    ) -> Result<Whiteout<'v>> {
+        let inode = claim.inode;
+        let locked = Self::lock_new(inode);
+        let (facts, live) = self.write_inode(inode, new, (FileKind::CharDevice, 0), (0, 0), plan.now)?;
+        plan.words.add(inode.offset + ino::STATE, live);
+        plan.needs.push((inode.offset + 8, ino::NEXT_CHUNK - 8));
+        Ok(Whiteout { claim, locked, facts })
+    }
+
+    /// The plan of a whiteout counts.
+    fn whiteout_counts(&self, whiteout: Whiteout<'_>) -> Result<()> {
+        let Whiteout { claim, mut locked, facts } = whiteout;
+        claim.keep();
+        self.inodes.note_loaded(locked.inode.ino);
+        locked.become_live(Loaded { facts, ..Loaded::default() }).map(drop)
     }
 
     /// Lets two names change places.

@@ -96,10 +96,9 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
         |read: &Result<Superblock, MediaError>| read.as_ref().is_ok_and(|found| found.magic == MAGIC);
     match fault_of(&copy) {
         None => Ok((copy?, true)),
-        Some(_) if !has_magic(&primary) && !has_magic(&copy) => Err(FsError::WrongFormat {
-            design: "nova",
-            found: format!("superblock: {fault}; `weir mkfs --force` overwrites it with a new one"),
-        }),
+        Some(_) if !has_magic(&primary) && !has_magic(&copy) => {
+            Err(FsError::WrongFormat { design: "nova", found: format!("superblock: {fault}") })
+        }
         Some(copy_fault) => {
             Err(FsError::Damaged { design: "nova", what: format!("superblock: {fault}; copy: {copy_fault}") })
         }

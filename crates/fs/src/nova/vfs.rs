@@ -5,12 +5,12 @@ use std::sync::Arc;
 use sim::Work;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
-    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Written, XattrMode,
+    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
 use super::inode::{Inode, Loaded};
-use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, WriteEntry};
+use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, WriteEntry, unpack};
 use super::namei::Node;
 use super::names::read_name;
 use crate::dax::WHOLE_FILE;
@@ -207,7 +207,17 @@ impl FileSystem for Mounted {
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        Ok(self.sound()?.rename((from.0.0, from.1), (to.0.0, to.1), flags)?)
+        Ok(self.sound()?.rename((from.0.0, from.1), (to.0.0, to.1), (flags, None))?)
+    }
+
+    fn rename_whiteout(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: RenameFlags,
+        whiteout: &NewInode,
+    ) -> Result<()> {
+        Ok(self.sound()?.rename((from.0.0, from.1), (to.0.0, to.1), (flags, Some(whiteout)))?)
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
@@ -229,6 +239,13 @@ impl FileSystem for Mounted {
             volume.set_attributes(&mut loaded, set)?;
         }
         Ok(inode.attr(&loaded)?)
+    }
+
+    fn birth_time(&self, ino: Ino) -> Result<Option<Timestamp>> {
+        let inode = self.inode(ino)?;
+        drop(self.0.reading(inode)?);
+        let raw: RawInode = self.0.region.read(inode.offset).map_err(Error::from)?;
+        Ok(Some(unpack(raw.created)))
     }
 
     fn accessed(&self, ino: Ino) -> Result<()> {

@@ -465,12 +465,12 @@ impl Volume {
         }
     }
 
-    /// Renames. Returns the inode that lost its last name, if any.
+    /// Renames, and gives the old name to a whiteout if one is wanted. Returns the inode that lost its last name, if any.
     pub(crate) fn rename(
         &self,
         (from, old): (u64, &[u8]),
         (to, new): (u64, &[u8]),
-        flags: RenameFlags,
+        (flags, whiteout): (RenameFlags, Option<&NewInode>),
         open: &dyn OpenTransactions,
     ) -> Result<Option<&Inode>> {
         let _rename = (from != to).then(|| self.renames.lock());
@@ -498,8 +498,13 @@ impl Volume {
             let pair = (moved, replaced.unwrap_or(moved));
             return self.exchange(&mut dirs, (src, dst), (source, target), pair).map(|()| None);
         }
-        let mut change = Move { source, target, moved, replaced, old, new, removed: None };
-        self.move_name(&mut dirs, (src, dst), &mut change)
+        let whiteout = whiteout.map(|_| self.claim_inode()).transpose()?.zip(whiteout);
+        let mut change = Move { source, target, moved, replaced, old, new, whiteout, removed: None };
+        let orphan = self.move_name(&mut dirs, (src, dst), &mut change);
+        if let (Err(_), Some((inode, _))) = (&orphan, whiteout) {
+            self.inodes.put(inode.ino);
+        }
+        orphan
     }
 
     /// A directory may not go below itself; a directory that is replaced cannot hold the source.
@@ -550,7 +555,7 @@ impl Volume {
         change: &mut Move<'a, '_>,
     ) -> Result<Option<&'a Inode>> {
         let name_len = change.new.len();
-        if self.has(mutant::RENAME_REMOVES_FIRST) {
+        if self.has(mutant::RENAME_REMOVES_FIRST) && change.whiteout.is_none() {
             change.removed = Some(self.remove_unlogged(&mut dirs[src], change.source, change.old)?);
         }
         let place = match change.target {
@@ -570,14 +575,18 @@ impl Volume {
             ranges.push((replaced.offset, ino::HALF));
         }
         ranges.extend(dotdot.map(|at| (at, 8)));
+        if let Some((whiteout, _)) = change.whiteout {
+            ranges.push((whiteout.offset, ino::HALF));
+            ranges.push((self.record_at(&dirs[src].raw, change.source)?, 8));
+        }
         let mut tx = self.begin_names(&ranges, place)?;
         let work = self.apply_move(dirs, (src, dst), change, place, dotdot, &mut tx);
         let moved = self.end(tx, work)?;
         if let Some(inserted) = &moved.inserted {
             dirs[dst].inserted(change.new, inserted);
         }
-        if change.removed.is_none() {
-            dirs[src].removed(change.old, &moved.removal);
+        if let Some(removal) = moved.removal.filter(|_| change.removed.is_none()) {
+            dirs[src].removed(change.old, &removal);
         }
         Ok(change.replaced.filter(|_| moved.orphan))
     }
@@ -643,13 +652,19 @@ impl Volume {
         self.store_half(change.moved, &moved)?;
         // Only now the record before the old name is known.
         let from = &mut dirs[src];
-        let removal = match change.removed {
-            Some(removal) => removal,
-            None => {
+        let removal = match (change.removed, change.whiteout) {
+            (Some(removal), _) => Some(removal),
+            (None, Some((whiteout, new))) => {
+                self.init_inode(whiteout, new, (FileKind::CharDevice, 0), (0, 0))?;
+                self.redirect_name(&from.raw, change.source, whiteout.ino)?;
+                self.touch_dir(from.inode, &mut from.raw)?;
+                None
+            }
+            (None, None) => {
                 let removal = self.plan_removal(&from.raw, change.source)?;
                 self.journal.log(tx, &[removal.logged()])?;
                 self.remove_name((from.inode, &mut from.raw), &removal)?;
-                removal
+                Some(removal)
             }
         };
         let mut orphan = false;
@@ -721,6 +736,8 @@ struct Move<'v, 'n> {
     replaced: Option<&'v Inode>,
     old: &'n [u8],
     new: &'n [u8],
+    /// The free inode that becomes the whiteout of the old name, and what it is to be.
+    whiteout: Option<(&'v Inode, &'n NewInode)>,
     /// The old name is gone before the transaction ([`mutant::RENAME_REMOVES_FIRST`]).
     removed: Option<Removal>,
 }
@@ -729,7 +746,8 @@ struct Move<'v, 'n> {
 struct Moved {
     /// Where the new name went, when nothing had it.
     inserted: Option<Inserted>,
-    removal: Removal,
+    /// None where the old name leads to a whiteout.
+    removal: Option<Removal>,
     /// The replaced inode lost its last name.
     orphan: bool,
 }

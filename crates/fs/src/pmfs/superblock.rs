@@ -113,10 +113,7 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     match copy.fault(region.len()) {
         None => Ok((copy, true)),
         Some(_) if primary.is_ok_and(|primary| primary.magic != MAGIC) && copy.magic != MAGIC => {
-            Err(FsError::WrongFormat {
-                design: "pmfs",
-                found: format!("superblock: {fault}; `weir mkfs --force` overwrites it with a new one"),
-            })
+            Err(FsError::WrongFormat { design: "pmfs", found: format!("superblock: {fault}") })
         }
         Some(copy_fault) => Err(FsError::Damaged {
             design: "pmfs",

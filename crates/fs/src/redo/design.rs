@@ -53,8 +53,7 @@ impl Design for RedoDesign {
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         if !RedoFormat.recognises(storage) {
-            let found =
-                "the magic number is another; `weir mkfs --force` overwrites it with a new one".to_owned();
+            let found = "the magic number is another".to_owned();
             return Err(FsError::WrongFormat { design: NAME, found });
         }
         let volume = Volume::open(storage.memory()?, options.mutant()).map_err(damaged)?;

@@ -186,6 +186,14 @@ pub(super) enum Change {
         ino: u64,
         name: Vec<u8>,
     },
+    /// A rename whose old name then leads to a new whiteout, `ino`.
+    RenameWhiteout {
+        from: (u64, Vec<u8>),
+        to: (u64, Vec<u8>),
+        ino: u64,
+        perm: u32,
+        owner: (u32, u32),
+    },
 }
 
 impl State {
@@ -245,6 +253,19 @@ impl State {
         inos.iter().filter_map(|ino| self.inodes.get(ino)).map(Inode::cost).sum()
     }
 
+    /// A new inode, whose number must be new.
+    fn add(
+        &mut self,
+        ino: u64,
+        (parent, mode, owner): (u64, u32, (u32, u32)),
+        now: Time,
+    ) -> Result<&mut Inode> {
+        if self.inodes.contains_key(&ino) {
+            return Err(Error::Corrupt(format!("inode {ino} is made twice")));
+        }
+        Ok(self.make(ino, parent, mode, owner, now))
+    }
+
     fn make(&mut self, ino: u64, parent: u64, mode: u32, (uid, gid): (u32, u32), now: Time) -> &mut Inode {
         let (links, body) = match FileKind::from_mode(mode) {
             Some(FileKind::Directory) => (2, Body::Dir(Dir::new(parent))),
@@ -294,10 +315,7 @@ impl State {
     pub(super) fn apply(&mut self, change: &Change, now: Time) -> Result<()> {
         match change {
             Change::Make { ino, parent, name, mode, owner, rdev, target } => {
-                if self.inodes.contains_key(ino) {
-                    return Err(Error::Corrupt(format!("inode {ino} is made twice")));
-                }
-                let inode = self.make(*ino, *parent, *mode, *owner, now);
+                let inode = self.add(*ino, (*parent, *mode, *owner), now)?;
                 inode.rdev = *rdev;
                 if FileKind::from_mode(*mode) == Some(FileKind::Symlink) {
                     inode.body = Body::Symlink(target.clone());
@@ -324,6 +342,13 @@ impl State {
                 self.unname(ino, now)
             }
             Change::Rename { from, to } => self.rename(from, to, now),
+            Change::RenameWhiteout { from, to, ino, perm, owner } => {
+                let mode = FileKind::CharDevice.mode_bits() | perm & 0o7777;
+                self.rename(from, to, now)?;
+                self.add(*ino, (from.0, mode, *owner), now)?;
+                self.dir_mut(from.0)?.set(&from.1, *ino);
+                Ok(())
+            }
             Change::Exchange { a, b } => self.exchange(a, b, now),
             _ => self.apply_to_inode(change, now),
         }
@@ -409,7 +434,7 @@ impl Change {
             | Self::Make { ino, .. }
             | Self::Link { ino, .. } => *ino,
             Self::Remove { parent, .. } => *parent,
-            Self::Rename { from, .. } => from.0,
+            Self::Rename { from, .. } | Self::RenameWhiteout { from, .. } => from.0,
             Self::Exchange { a, .. } => a.0,
         }
     }
@@ -423,6 +448,10 @@ impl Change {
             Self::Remove { parent, name } => inos.extend(target(*parent, name)),
             Self::Rename { to, .. } => {
                 inos.push(to.0);
+                inos.extend(target(to.0, &to.1));
+            }
+            Self::RenameWhiteout { to, ino, .. } => {
+                inos.extend([to.0, *ino]);
                 inos.extend(target(to.0, &to.1));
             }
             _ => {}

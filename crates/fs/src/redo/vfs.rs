@@ -258,6 +258,27 @@ impl FileSystem for Redo {
         Ok(volume.change(&change, NEW_COST + to.1.len() as u64)?)
     }
 
+    fn rename_whiteout(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: RenameFlags,
+        whiteout: &NewInode,
+    ) -> Result<()> {
+        let mut volume = self.write();
+        let change = match rename_change(&volume, from, to, flags)? {
+            Some(Change::Rename { from, to }) => Change::RenameWhiteout {
+                from,
+                to,
+                ino: volume.state.next,
+                perm: whiteout.perm,
+                owner: (whiteout.owner.uid, whiteout.owner.gid),
+            },
+            _ => return Ok(()),
+        };
+        Ok(volume.change(&change, 2 * NEW_COST + (from.1.len() + to.1.len()) as u64)?)
+    }
+
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         let entries = {
             let volume = self.read();

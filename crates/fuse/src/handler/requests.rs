@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vfs::{Errno, FallocateMode, FileKind, NewInode, Result, SeekTo, SetAttr, XattrMode, ops, xattr};
+use vfs::{
+    Errno, FallocateMode, FileKind, NewInode, RenameFlags, Result, SeekTo, SetAttr, XattrMode, ops, xattr,
+};
 
 use super::{Answer, Handler, WISHES, name};
 use crate::acl;
@@ -44,6 +46,8 @@ impl Handler {
             opcode::FORGET => return self.forget(ask),
             opcode::BATCH_FORGET => return self.batch_forget(ask),
             opcode::GETATTR => self.getattr(ask, reply),
+            opcode::STATX => self.statx(ask, reply),
+            opcode::IOCTL => self.ioctl(ask, reply),
             opcode::SETATTR => self.setattr(ask, reply),
             opcode::READLINK => self.readlink(ask, reply),
             opcode::SYMLINK => self.symlink(ask, reply),
@@ -264,13 +268,20 @@ impl Handler {
             (ask.take::<abi::RenameIn>()?.new_parent, 0)
         };
         let (from, to) = (self.numbers.ino(ask.header.nodeid), self.numbers.ino(to));
-        let flags = vfs::RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        let flags = RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let (old, new) = (name(ask.name()?)?, name(ask.name()?)?);
-        let replaces = !flags.intersects(vfs::RenameFlags::EXCHANGE | vfs::RenameFlags::NOREPLACE);
+        let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
         if replaces {
             self.pin(to, new)?;
         }
-        let done = self.fs().rename((from, old), (to, new), flags);
+        let done = if flags.contains(RenameFlags::WHITEOUT) {
+            // No list is inherited: nobody has access to a whiteout.
+            let whiteout = self.new_inode(&ask.header, from, FileKind::CharDevice, (0, 0))?.new;
+            let whiteout = NewInode { perm: 0, ..whiteout };
+            self.fs().rename_whiteout((from, old), (to, new), flags - RenameFlags::WHITEOUT, &whiteout)
+        } else {
+            self.fs().rename((from, old), (to, new), flags)
+        };
         self.nodes.changed(from);
         self.nodes.changed(to);
         done.and_then(|()| self.settle(&[to, from]))

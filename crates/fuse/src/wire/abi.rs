@@ -40,6 +40,7 @@ pub(crate) mod opcode {
     pub(crate) const FSYNCDIR: u32 = 30;
     pub(crate) const CREATE: u32 = 35;
     pub(crate) const DESTROY: u32 = 38;
+    pub(crate) const IOCTL: u32 = 39;
     pub(crate) const BATCH_FORGET: u32 = 42;
     pub(crate) const FALLOCATE: u32 = 43;
     pub(crate) const READDIRPLUS: u32 = 44;
@@ -47,6 +48,7 @@ pub(crate) mod opcode {
     pub(crate) const LSEEK: u32 = 46;
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
     pub(crate) const TMPFILE: u32 = 51;
+    pub(crate) const STATX: u32 = 52;
 }
 
 /// What a server asks of the kernel when they negotiate (`FUSE_INIT`).
@@ -88,6 +90,11 @@ pub(crate) mod set {
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
 }
+
+/// Which attributes an answer to `STATX` has: all that `GETATTR` has; the time of birth.
+pub(crate) const STATX_BASIC: u32 = 0x7FF;
+/// The same: the time of birth.
+pub(crate) const STATX_BTIME: u32 = 0x800;
 
 /// A write that takes away set-id bits.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
@@ -153,6 +160,7 @@ incoming! {
     GetxattrIn { size: u32, unused: u32, }
     FallocateIn { fh: u64, offset: u64, len: u64, mode: u32, unused: u32, }
     LseekIn { fh: u64, offset: i64, whence: u32, unused: u32, }
+    IoctlIn { fh: u64, flags: u32, command: u32, argument: u64, in_size: u32, out_size: u32, }
     CopyFileRangeIn { fh: u64, offset: u64, to: u64, to_fh: u64, to_offset: u64, len: u64, flags: u64, }
 }
 
@@ -177,6 +185,14 @@ outgoing! {
         attr: AttrRecord,
     }
     AttrOut { valid: u64, valid_nanos: u32, unused: u32, attr: AttrRecord, }
+    SxTime { secs: i64, nanos: u32, unused: i32, }
+    StatxRecord {
+        mask: u32, block_size: u32, attributes: u64, nlink: u32, uid: u32, gid: u32, mode: u16, unused16: u16, ino: u64,
+        size: u64, blocks: u64, attributes_mask: u64, atime: SxTime, btime: SxTime, ctime: SxTime, mtime: SxTime,
+        rdev_major: u32, rdev_minor: u32, dev_major: u32, dev_minor: u32, unused: [u64; 14],
+    }
+    StatxOut { valid: u64, valid_nanos: u32, flags: u32, unused: [u64; 2], stat: StatxRecord, }
+    IoctlOut { result: i32, flags: u32, in_vectors: u32, out_vectors: u32, }
     OpenOut { fh: u64, open_flags: u32, backing_id: u32, }
     WriteOut { size: u32, unused: u32, }
     StatfsOut {
@@ -196,4 +212,6 @@ const _: () =
     assert!(size_of::<OutHeader>() == 16 && size_of::<InitOut>() == 64 && size_of::<AttrRecord>() == 88);
 const _: () =
     assert!(size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104 && size_of::<StatfsOut>() == 80);
+const _: () =
+    assert!(size_of::<StatxRecord>() == 256 && size_of::<StatxOut>() == 288 && size_of::<IoctlIn>() == 32);
 const _: () = assert!(size_of::<ReadIn>() == 40 && size_of::<WriteIn>() == 40 && size_of::<Dirent>() == 24);

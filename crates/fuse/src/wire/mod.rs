@@ -81,9 +81,17 @@ impl Device {
 
     /// Has the kernel drop pages of a file; returns when it has.
     pub(crate) fn drop_pages(&self, nodeid: u64, offset: u64, len: u64) -> io::Result<()> {
-        let range = abi::InvalInode { nodeid, offset: offset.cast_signed(), len: len.cast_signed() };
+        self.invalidate(abi::InvalInode { nodeid, offset: offset.cast_signed(), len: len.cast_signed() })
+    }
+
+    /// Has the kernel ask for the attributes of a file again. It waits for nothing.
+    pub(crate) fn drop_attributes(&self, nodeid: u64) -> io::Result<()> {
+        self.invalidate(abi::InvalInode { nodeid, offset: -1, len: 0 })
+    }
+
+    fn invalidate(&self, what: abi::InvalInode) -> io::Result<()> {
         let mut notice = Reply::new();
-        notice.put(&range);
+        notice.put(&what);
         notice.send(self, 0, abi::NOTIFY_INVAL_INODE)
     }
 }

@@ -312,11 +312,11 @@ fn explored(path: &Path, seed: u64, order: &str) -> u64 {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
     let (ended, _) = sim::explore(&setup, &Schedule::Random, move || {
         let design = fs::by_name("pmfs").unwrap();
-        let options = fs::Options::defaults(design.options());
+        let options = design::Options::defaults(design.options());
         let null = Box::new(media::nvmm::null::Null);
         let storage =
             media::Storage::of_memory(media::Region::anonymous(sim::Bytes::mib(64), null).unwrap().into());
-        design.mkfs(&storage, &options).unwrap();
+        design.format().mkfs(&storage, &options).unwrap();
         let mounted = design.mount(&storage, &options).unwrap();
         let mount = Mount::new(mounted, MountOptions::default()).unwrap();
         let how = How { stop: suite::Stop::After(sim::Nanos::MAX), ..How::default() };

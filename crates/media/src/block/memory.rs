@@ -9,6 +9,7 @@
 //! | file | mapped, no model | one copy | one copy |
 //! | NVMMBD (HiNFS, EuroSys 2016, section 5.1) | the `hinfs` model | 64 flushed lines: 12.8 us at 200 ns | one copy |
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,13 +57,17 @@ impl MemoryDevice {
         Self::over(region, geometry)
     }
 
-    /// A device over a region from byte `start` on, as a partition of a disk; `start` is a multiple of its logical block.
-    pub fn behind(region: Arc<Region>, start: u64) -> Result<Arc<Self>, MediaError> {
-        let size = region.len();
-        let whole = Geometry::memory(Bytes(size.saturating_sub(start)));
-        let geometry = whole.with_volatile_cache(region.needs_sync());
-        if geometry.bytes.0 == 0 || !start.is_multiple_of(u64::from(geometry.block_bytes)) {
-            return Err(MediaError::OutOfRange { offset: start, len: 1, size });
+    /// A device over a range of a region, as a partition of a disk; it begins at a multiple of its logical block.
+    pub fn range(region: Arc<Region>, range: Range<u64>) -> Result<Arc<Self>, MediaError> {
+        let (start, size) = (range.start, region.len());
+        let len = range.end.saturating_sub(start);
+        let geometry = Geometry::memory(Bytes(len)).with_volatile_cache(region.needs_sync());
+        if len == 0 || range.end > size {
+            return Err(MediaError::OutOfRange { offset: start, len: len.max(1), size });
+        }
+        let align = u64::from(geometry.block_bytes);
+        if !start.is_multiple_of(align) {
+            return Err(MediaError::Misaligned { offset: start, align });
         }
         let port = Port::over(Arc::clone(&region));
         Ok(Arc::new(Self { region, start, geometry, port, exposed: false }))

@@ -35,12 +35,14 @@
 //! | `ssd` | [`SsdDevice`]: an NVMe SSD of dies and channels |
 //! | `loopback` | [`LoopDevice`]: a file in memory behind a worker |
 //! | `model` | [`BlockModel`]: devices by name |
+//! | [`partition`] | the partitions of an image of a disk |
 //!
 //! Lock order: a device's own locks are leaves; none is held over a call that may switch tasks, or into a tap.
 
 mod loopback;
 mod memory;
 mod model;
+pub mod partition;
 mod port;
 pub mod queue;
 mod ssd;

@@ -8,6 +8,7 @@ mod flash_invariants;
 mod lints;
 mod mechanisms;
 mod media;
+mod partition;
 mod queue;
 mod real_clock;
 mod recorder;

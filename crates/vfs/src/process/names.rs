@@ -161,7 +161,8 @@ impl Process {
     }
 
     pub(super) fn rename_paths(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
-        if flags.contains(RenameFlags::NOREPLACE | RenameFlags::EXCHANGE) {
+        let alone = flags.contains(RenameFlags::EXCHANGE);
+        if alone && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT) {
             return Err(Errno::EINVAL);
         }
         let mut old = self.walk(from)?;
@@ -199,7 +200,10 @@ impl Process {
             return Ok(()); // two names of one file: nothing happens
         }
         self.check_rename((old.dir(), source), (new.dir(), to.vnode()), flags)?;
-        from.rename(to, flags)
+        // The umask does not matter to a whiteout, which has no permission.
+        let leaves = flags.contains(RenameFlags::WHITEOUT);
+        let whiteout = leaves.then(|| self.who.new_inode(&old.dir().subject(), FileKind::CharDevice, 0, 0));
+        from.rename(to, flags - RenameFlags::WHITEOUT, whiteout.as_ref())
     }
 
     fn rename_onto_itself(&self, old: &Walk<'_>, new: &Walk<'_>, flags: RenameFlags) -> Result<()> {

@@ -9,6 +9,7 @@ use report::table::Table;
 use report::units::Unit;
 
 use super::image;
+use super::partition::Part;
 use crate::failure::{Exit, Failure};
 use crate::mounted;
 use crate::output::Output;
@@ -19,6 +20,8 @@ pub(crate) struct Df {
     /// The design [default: the design that recognises the pool]
     #[arg(long)]
     fs: Option<String>,
+    #[command(flatten)]
+    part: Part,
     /// The pool
     pool: PathBuf,
 }
@@ -33,10 +36,10 @@ impl Df {
         }
         let open = |file: &Path| image::open(file, None, Access::Private);
         let region = open(&self.pool)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
+        let (design, part) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.part))?;
         let options = Options::resolve(design.name(), design.options(), &std::collections::BTreeMap::new())
             .map_err(|error| Failure::usage(error.to_string()))?;
-        let (storage, _) = image::storage(design, &region, (&self.pool, None), &open)?;
+        let (storage, _) = image::storage(design, &part, (&self.pool, None), &open)?;
         let mounted = design.mount(&storage, &options).map_err(|error| image::unusable(&self.pool, error))?;
         let space = mounted.statfs();
         let available = space.as_ref().map_or(0, |space| mounted.blocks_available(space));

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use media::Storage;
 use media::nvmm::Access;
 
 use super::image;
+use super::partition::Part;
 use crate::failure::Failure;
 use crate::output::{Output, columns};
 
@@ -17,6 +17,8 @@ pub(crate) struct Dump {
     /// The design [default: the design that recognises the pool]
     #[arg(long)]
     fs: Option<String>,
+    #[command(flatten)]
+    place: Part,
     /// The pool
     pool: PathBuf,
     /// The structure, such as superblock or inode 7 [default: list the structures]
@@ -26,13 +28,13 @@ pub(crate) struct Dump {
 impl Dump {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let region = image::open(&self.pool, None, Access::ReadOnly)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
+        let (design, storage) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.place))?;
         let text = if self.part.is_empty() {
             let parts = design.format().dump_parts().iter();
             columns(&parts.map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect::<Vec<_>>())
         } else {
             let mut text = Vec::new();
-            let dumped = design.format().dump(&Storage::from(&region), &self.part.join(" "), &mut text);
+            let dumped = design.format().dump(&storage, &self.part.join(" "), &mut text);
             dumped.map_err(|error| image::unusable(&self.pool, error))?;
             String::from_utf8_lossy(&text).into_owned()
         };

@@ -11,6 +11,7 @@ use results::Sample;
 use sim::LockClass;
 use vfs::Errno;
 
+use super::partition::Part;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{experiment, store, topics};
@@ -33,6 +34,8 @@ pub(crate) struct Explain {
     /// With `fragmentation`: the machine on which the host's part of a read is modelled
     #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
+    #[command(flatten)]
+    part: Part,
     /// Show only the cells with this value of an axis; repeatable, for several axes
     #[arg(long, value_name = "AXIS=VALUE")]
     only: Vec<String>,
@@ -102,7 +105,7 @@ impl Explain {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         match (&*self.what, &self.file) {
             ("fragmentation", Some(file)) => {
-                return fragmentation::explain(file, &self.medium, &self.machine, output);
+                return fragmentation::explain((file, self.part), &self.medium, &self.machine, output);
             }
             ("fragmentation", None) => {
                 let advice =

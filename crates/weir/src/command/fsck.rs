@@ -9,6 +9,7 @@ use media::nvmm::Access;
 use sim::{Machine, Seed, Setup};
 
 use super::image;
+use super::partition::Part;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -26,6 +27,8 @@ pub(crate) struct Fsck {
     /// The file with the journal, if the journal is not in the pool (ext4) [default: a file beside the pool]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
+    #[command(flatten)]
+    part: Part,
     /// The pool
     pool: PathBuf,
 }
@@ -68,8 +71,8 @@ impl Fsck {
     fn check(&self) -> Result<(&'static dyn Design, Outcome), Failure> {
         let open = |file: &Path| image::open(file, None, Access::Private);
         let region = open(&self.pool)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
-        let (storage, _) = image::storage(design, &region, self.names(), &open)?;
+        let (design, part) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.part))?;
+        let (storage, _) = image::storage(design, &part, self.names(), &open)?;
         let found = self.checked(design, &storage, |format, storage| format.replay(storage))?;
         Ok((design, Outcome { found, repairs: Vec::new() }))
     }
@@ -100,9 +103,9 @@ impl Fsck {
 
     fn repair(&self) -> Result<(&'static dyn Design, Outcome), Failure> {
         let region = image::open(&self.pool, None, Access::ReadWrite)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
+        let (design, part) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.part))?;
         let open = |file: &Path| image::open(file, None, Access::ReadWrite);
-        let (storage, journal) = image::storage(design, &region, self.names(), &open)?;
+        let (storage, journal) = image::storage(design, &part, self.names(), &open)?;
         let recovered = match self.checked(design, &storage, |format, storage| format.replay(storage)) {
             Ok(found) if found.violations.is_empty() => {
                 let found = FsckReport {

@@ -9,10 +9,11 @@ use design::{Design, FsError, Options};
 use media::Storage;
 use media::block::MemoryDevice;
 use media::nvmm::Access;
-use media::{MediaError, Medium, Region};
+use media::{BlockDevice, MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{Credentials, Owner, SetAttr};
 
+use super::partition::{self, Part};
 use crate::failure::{Exit, Failure};
 use crate::{leaving, mounted};
 
@@ -23,11 +24,11 @@ fn free() -> Box<dyn media::CostModel> {
 
 /// Opens an image.
 pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<Arc<Region>, Failure> {
-    leaving::wait_until_left(path)?;
+    let open = || Region::file(path, size, access, free());
     if access == Access::ReadWrite {
         check_no_loop_device(path)?;
     }
-    let region = Region::file(path, size, access, free());
+    let region = leaving::once_left(path, open, |error| *error == MediaError::InUse)?;
     region.map(Arc::new).map_err(|error| refused(path, &error))
 }
 
@@ -106,8 +107,10 @@ pub(super) fn check_size(
     )))
 }
 
-/// What a design says of an image, with the image's name and what can be done.
+/// What a design says of an image, with the image's name and what can be done. The advice loses nothing: whoever reads it may have
+/// no other copy.
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
+    let is_foreign = matches!(error, FsError::WrongFormat { .. });
     if let (FsError::WrongFormat { design, .. }, Some(holder)) = (&error, holder(path))
         && *design != holder
     {
@@ -116,14 +119,32 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
             "{shown} holds a {holder} file system, not one of {design}: give {holder}"
         ));
     }
+    let design = damaged_design(&error);
     let failure = Failure::from(error);
-    let advice = match failure.exit {
-        Exit::Corrupt | Exit::Run => {
-            "; restore the file from a copy, or make it anew with `weir mkfs --force`"
+    let shown = path.display();
+    let advice = match (partition::advice(path).filter(|_| is_foreign), failure.exit) {
+        (Some(disk), _) => format!("; {disk}"),
+        (None, Exit::Corrupt) => {
+            let by_e2fsck = design.is_some_and(|design| design.starts_with("ext"));
+            let other = if by_e2fsck { ", or `e2fsck`" } else { "" };
+            format!(
+                "; copy the file first (`cp --sparse=always`), then mend the copy with `weir fsck --repair`{other}"
+            )
         }
-        _ => "",
+        (None, _) if is_foreign => {
+            "; if a new file system is to be made in it, `weir mkfs` says first what it holds".to_owned()
+        }
+        (None, _) => String::new(),
     };
-    Failure::new(failure.exit, format!("{}: {}{advice}", path.display(), failure.message))
+    Failure::new(failure.exit, format!("{shown}: {}{advice}", failure.message))
+}
+
+/// The design whose image is damaged.
+fn damaged_design(error: &FsError) -> Option<&'static str> {
+    match error {
+        FsError::Damaged { design, .. } | FsError::WrongFormat { design, .. } => Some(design),
+        _ => None,
+    }
 }
 
 /// The design that recognises the beginning of the file, which may be locked.
@@ -142,11 +163,11 @@ fn holder(path: &Path) -> Option<&'static str> {
 /// The journal of an image that keeps it in another file: the file that is named, or one beside the image.
 fn journal_of(
     design: &dyn Design,
-    region: &Arc<Region>,
+    part: &Storage,
     (image, named): (&Path, Option<&Path>),
 ) -> Result<Option<PathBuf>, Failure> {
     let shown = image.display();
-    let Some(uuid) = design.format().outside_journal(&Storage::from(region)) else {
+    let Some(uuid) = design.format().outside_journal(part) else {
         return match named {
             None => Ok(None),
             Some(_) => {
@@ -195,14 +216,18 @@ fn uuid_text(uuid: &[u8; 16]) -> String {
 /// An image as a design takes it: with its journal, where that is in another file, which `open` opens.
 pub(super) fn storage(
     design: &dyn Design,
-    region: &Arc<Region>,
+    part: &Storage,
     names: (&Path, Option<&Path>),
     open: &dyn Fn(&Path) -> Result<Arc<Region>, Failure>,
 ) -> Result<(Storage, Option<Arc<Region>>), Failure> {
-    let Some(file) = journal_of(design, region, names)? else { return Ok((Storage::from(region), None)) };
+    let Some(file) = journal_of(design, part, names)? else { return Ok((part.clone(), None)) };
     let journal = open(&file)?;
-    let storage = beside(region, &journal).map_err(|error| refused(names.0, &error))?;
-    Ok((storage, Some(journal)))
+    let device = match (part.block(), part.memory()) {
+        (Ok(device), _) => Ok(Arc::clone(device)),
+        (_, memory) => memory.and_then(|memory| Ok(MemoryDevice::whole(Arc::clone(memory))? as _)),
+    };
+    let device: Arc<dyn BlockDevice> = device.map_err(|error| refused(names.0, &error))?;
+    Ok((Storage::from(&journal).with_block(device), Some(journal)))
 }
 
 /// An image as a block device, and its journal as the memory beside it.
@@ -239,17 +264,37 @@ pub(super) fn design(
     named: Option<&str>,
     path: &Path,
 ) -> Result<&'static dyn Design, Failure> {
-    let mut all = fs::FILE_SYSTEMS.iter().copied();
+    identify(region, named, (path, Part::default())).map(|(design, _)| design)
+}
+
+/// The design of a part of an image, and the part as the design takes it.
+pub(super) fn identify(
+    region: &Arc<Region>,
+    named: Option<&str>,
+    (path, part): (&Path, Part),
+) -> Result<(&'static dyn Design, Storage), Failure> {
+    let range = part.range(region, path)?;
+    let take = |design: &dyn Design| partition::storage(design, region, range.as_ref());
     if let Some(name) = named {
-        return Ok(lab::plan::matrix::design(name)?);
+        let design = lab::plan::matrix::design(name)?;
+        return Ok((design, take(design).map_err(|error| partition::misplaced(design, error, path))?));
     }
     // The first one ends the search: others look for copies in places where the file may have holes.
-    all.find(|design| design.format().recognises(&Storage::from(region))).ok_or_else(|| {
-        let known = fs::FILE_SYSTEMS.iter().copied().map(Design::name).collect::<Vec<_>>().join(", ");
-        Failure::usage(format!(
-            "{}: no design recognises this file: it is not a pool, or its superblocks are damaged; \
-             `weir fsck --fs DESIGN` says more about a damaged pool (designs: {known})",
-            path.display()
-        ))
-    })
+    let mut taken = fs::FILE_SYSTEMS.iter().copied().filter_map(|design| Some((design, take(design).ok()?)));
+    taken
+        .find(|(design, storage)| design.format().recognises(storage))
+        .ok_or_else(|| unrecognised(path, part))
+}
+
+fn unrecognised(path: &Path, part: Part) -> Failure {
+    let shown = path.display();
+    if let Some(disk) = partition::advice(path).filter(|_| part.is_all()) {
+        return Failure::usage(format!("{shown}: {disk}"));
+    }
+    let known = fs::FILE_SYSTEMS.iter().copied().map(Design::name).collect::<Vec<_>>().join(", ");
+    let place = if part.is_all() { "this file" } else { "this part of the file" };
+    Failure::usage(format!(
+        "{shown}: no design recognises {place}: it is not a pool, or its superblocks are damaged; \
+         `weir fsck --fs DESIGN` says more about a damaged pool (designs: {known})"
+    ))
 }

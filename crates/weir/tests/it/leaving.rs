@@ -305,6 +305,50 @@ fn words_of(dir: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_mount_while_an_unmount_of_its_pool_runs_waits_for_it() {
+    let Some(_alone) = alone() else { return };
+    let place = Place::new("hinfs");
+    place.mount("");
+    for round in 0..8_u8 {
+        fs::write(place.dir().join("file"), vec![round; 4 << 20]).unwrap();
+        // The command runs when `spawn` returns; whatever it has done by then, the mount is not refused.
+        let mut leaving = weir().arg("umount").arg(place.dir()).spawn().expect("weir runs");
+        let mounted = run(&["mount", "hinfs"], &[&place.pool(), &place.dir()]);
+        assert!(mounted.status.success(), "round {round}: {}", stderr(&mounted));
+        assert!(leaving.wait().expect("it ends").success(), "round {round}");
+        assert!(fs::read(place.dir().join("file")).unwrap() == vec![round; 4 << 20], "round {round}");
+    }
+    place.umount();
+    place.check();
+}
+
+#[test]
+fn the_unmount_of_a_damaged_image_that_was_only_read_succeeds() {
+    let Some(_alone) = alone() else { return };
+    let place = Place::new("ext4");
+    place.mount("");
+    fs::create_dir(place.dir().join("d")).unwrap();
+    place.umount();
+    let before = damage_root(&place.pool());
+    place.mount("ro");
+    let listed = fs::read_dir(place.dir()).map(|entries| entries.filter(Result::is_err).count());
+    assert!(listed.is_err() || listed.is_ok_and(|errors| errors > 0), "the damage was seen");
+    place.umount();
+    assert!(fs::read(place.pool()).unwrap() == before, "the image is as it was");
+}
+
+/// Overwrites the first block of the root directory of an ext4 image; returns the bytes of the image.
+fn damage_root(image: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(image).unwrap();
+    // The entry of `.`, the inode number 2 with a record of 12 bytes, begins a block.
+    let entry = [2, 0, 0, 0, 12, 0, 1, 2, b'.'];
+    let root = bytes.chunks(4096).position(|block| block.starts_with(&entry)).expect("a root directory");
+    bytes[root * 4096..][..64].fill(0xA5);
+    fs::write(image, &bytes).unwrap();
+    bytes
+}
+
+#[test]
 fn a_remount_changes_what_it_names_and_refuses_what_there_is_not() {
     let Some(_alone) = alone() else { return };
     let place = Place::new("pmfs");

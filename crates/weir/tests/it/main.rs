@@ -6,6 +6,7 @@ mod bundle;
 mod busy;
 mod check;
 mod command;
+mod disks;
 mod exercise;
 mod failing_disk;
 mod fio;

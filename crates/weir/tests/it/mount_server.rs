@@ -150,6 +150,17 @@ fn a_server_that_was_killed_leaves_what_it_had_promised() {
             let stale = place.command("").output().unwrap();
             assert_eq!(stale.status.code(), Some(2), "{}", stderr(&stale));
             assert!(stderr(&stale).contains("or mount with --replace-stale"), "{}", stderr(&stale));
+            // A command that has no such option says how to unmount, and no more.
+            let served = weir()
+                .args(["serve", "block", "--medium", "ram", "--mount"])
+                .arg(place.dir())
+                .output()
+                .unwrap();
+            assert!(
+                stderr(&served).contains("weir umount") && !stderr(&served).contains("--replace"),
+                "{}",
+                stderr(&served)
+            );
             place.umount();
         }
         place.mount("");

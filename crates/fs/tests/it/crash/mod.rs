@@ -125,6 +125,17 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
 }
 
 #[test]
+fn after_a_crash_a_renamed_file_has_its_old_name_or_a_whiteout_has_it() {
+    for subject in subjects() {
+        let began = std::time::Instant::now();
+        let tally = explore_all(&subject, &programs::whiteouts(), effort(2));
+        report("whiteouts", &subject, &tally, began);
+        assert_eq!(tally.programs, programs::whiteouts().len());
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+    }
+}
+
+#[test]
 fn crashes_with_other_options_leave_allowed_states() {
     for (subject, names) in variants() {
         let began = std::time::Instant::now();

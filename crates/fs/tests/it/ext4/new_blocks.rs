@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use check::NEW;
-use fs::{Options, by_name};
+use design::Options;
+use fs::by_name;
 use media::Storage;
 use media::charges::LINES_WRITTEN;
 use sim::ledger::Snapshot;
@@ -19,10 +20,10 @@ fn lines(linux: Option<(u16, u16)>, given: &[(&str, &str)]) -> (u64, u64) {
     let given: BTreeMap<_, _> =
         given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let options = Options::resolve("ext4-dax", design.options(), &given).expect("options");
-    let region = check::design::region(Bytes::mib(64));
+    let region = check::configured::region(Bytes::mib(64));
     let setup = Setup::virtual_clock(Machine { linux, ..Machine::unit() }, Seed(1));
     let run = move || {
-        design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+        design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
         let fs = design.mount(&Storage::from(&region), &options).expect("mount");
         let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
         let data = || Snapshot::of_run().count(&LINES_WRITTEN, Activity::DATA);
@@ -37,7 +38,7 @@ fn lines(linux: Option<(u16, u16)>, given: &[(&str, &str)]) -> (u64, u64) {
         fs.read(file, 4096, &mut back, IoFlags::empty()).expect("read");
         assert!(back.iter().all(|byte| *byte == 7));
         fs.unmount().expect("unmount");
-        let found = design.fsck(&Storage::from(&region));
+        let found = design.format().fsck(&Storage::from(&region));
         assert!(found.violations.is_empty(), "{:?}", found.violations);
         ((appended - before) / APPENDS, over)
     };

@@ -80,6 +80,14 @@ fn every_failure_of_a_change_of_a_large_attribute_is_answered_and_undone_or_ends
 }
 
 #[test]
+fn every_failure_of_a_rename_that_leaves_a_whiteout_is_answered_and_undone_or_ends_all_changes() {
+    for subject in harness::subjects() {
+        let tally = fail_programs(&subject, &programs::whiteouts());
+        assert_eq!(tally.violations, []);
+    }
+}
+
+#[test]
 fn a_design_that_hides_failures_is_found() {
     let honest = subject("pmfs", &[]);
     let lying = Subject { design: flawed(&honest.design, Flaw::HiddenFailures), ..honest.clone() };

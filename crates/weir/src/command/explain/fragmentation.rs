@@ -11,7 +11,6 @@ use design::Options;
 use lab::MachinePreset;
 use lab::flash::file::{self, Piece, Predicted, Took};
 use lab::flash::host::HostCost;
-use media::Storage;
 use media::fiemap::host_extents;
 use media::flash::SsdModel;
 use media::nvmm::Access;
@@ -22,6 +21,7 @@ use sim::{Machine, Nanos, Seed, Setup};
 use vfs::{Credentials, Errno, FileKind, Mount, MountOptions, OpenFlags, Process, Syscalls};
 
 use crate::command::image;
+use crate::command::partition::Part;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -40,7 +40,12 @@ struct Found {
 /// Stretches of the file in the picture of the dies.
 const LINES: usize = 16;
 
-pub(super) fn explain(what: &str, medium: &str, machine: &str, output: &Output) -> Result<(), Failure> {
+pub(super) fn explain(
+    what: (&str, Part),
+    medium: &str,
+    machine: &str,
+    output: &Output,
+) -> Result<(), Failure> {
     let model = SsdModel::parse(medium)?;
     model.config()?;
     let host = HostCost::of(&MachinePreset::load(machine)?.machine);
@@ -67,13 +72,13 @@ pub(super) fn explain(what: &str, medium: &str, machine: &str, output: &Output) 
 }
 
 /// A file of the host; else the longest beginning before a colon that is one is an image.
-fn find(what: &str) -> Result<Found, Failure> {
+fn find((what, part): (&str, Part)) -> Result<Found, Failure> {
     if Path::new(what).exists() {
         return on_host(what);
     }
     let mut splits = what.match_indices(':').map(|(at, _)| (&what[..at], &what[at + 1..]));
     match splits.rfind(|(image, _)| Path::new(image).is_file()) {
-        Some((image, path)) => in_image(Path::new(image), path),
+        Some((image, path)) => in_image((Path::new(image), part), path),
         None => Err(Failure::usage(format!(
             "{what}: there is no such file; one in a pool is written POOL:/PATH, and POOL must be a file"
         ))),
@@ -117,21 +122,22 @@ fn untold(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Host, message)
 }
 
-fn in_image(image: &Path, path: &str) -> Result<Found, Failure> {
+fn in_image((image, part): (&Path, Part), path: &str) -> Result<Found, Failure> {
     let region = image::open(image, None, Access::Private)?;
-    let design = image::design(&region, None, image)?;
+    let (design, storage) = image::identify(&region, None, (image, part))?;
+    let base = part.range(&region, image)?.map_or(0, |range| range.start);
     let options = Options::resolve(design.name(), design.options(), &BTreeMap::new())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let name = format!("{}:{path}", image.display());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let place = image.to_owned();
     let looked = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
-        let mounted = design.mount(&Storage::from(&region), &options);
+        let mounted = design.mount(&storage, &options);
         let mounted = mounted.map_err(|error| image::unusable(&place, error))?;
         let told = |errno: Errno| refused(&name, design.name(), errno);
         let mount = Mount::new(mounted, MountOptions::default()).map_err(told)?;
         let process = Process::new(mount.clone(), Credentials::root());
-        let found = look(&process, &path, &name).map_err(told);
+        let found = look(&process, &path, &name, base).map_err(told);
         drop(process);
         let ended = mount.unmount().map_err(told);
         let found = found?;
@@ -140,7 +146,8 @@ fn in_image(image: &Path, path: &str) -> Result<Found, Failure> {
     looked.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
 }
 
-fn look(process: &Process, path: &str, name: &str) -> Result<Found, Errno> {
+/// `base` is the byte of the image at which the file system begins.
+fn look(process: &Process, path: &str, name: &str, base: u64) -> Result<Found, Errno> {
     let data = process.stat(path.as_bytes())?;
     if data.kind != FileKind::Regular {
         return Err(Errno::EINVAL);
@@ -154,7 +161,7 @@ fn look(process: &Process, path: &str, name: &str) -> Result<Found, Errno> {
         if extent.unwritten {
             found.unwritten += extent.len;
         } else {
-            found.add(extent.offset, extent.physical, extent.len);
+            found.add(extent.offset, base + extent.physical, extent.len);
         }
     }
     Ok(found)

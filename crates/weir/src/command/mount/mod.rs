@@ -46,7 +46,7 @@ use words::Words;
 
 Mount options: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
 nodiratime relatime strictatime lazytime remount cache=pages|direct acl
-threads=N poll=MICROSECONDS volatile dax journal_path=FILE,
+threads=N poll=MICROSECONDS volatile dax journal_path=FILE partition=N offset=BYTES,
 and the options of the design (`weir show hinfs`): buffer=512MiB. Options of mount(8) and fstab
 that have no effect here (defaults, auto, user, nofail, x-…) are accepted. docs/mount.md
 explains each option."
@@ -123,7 +123,8 @@ impl Mount {
         if self.design != AUTO {
             return Ok(lab::plan::matrix::design(&self.design)?);
         }
+        let part = Words::parse(&self.words, None)?.part;
         let region = image::open(&self.pool, None, Access::ReadOnly)?;
-        image::design(&region, None, &self.pool)
+        image::identify(&region, None, (&self.pool, part)).map(|(design, _)| design)
     }
 }

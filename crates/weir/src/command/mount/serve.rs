@@ -13,7 +13,7 @@ use design::{Design, Options, Phase};
 use fuse::{Backing, MountError, MountFlags, Server};
 use media::Storage;
 use media::nvmm::Access;
-use media::{Medium, Region};
+use media::{MediaError, Medium, Region};
 use pool::{PoolError, Source};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -23,7 +23,7 @@ use super::recording;
 use super::words::Words;
 use super::{MEMORY, Mount};
 use crate::command::umount::Unmounting;
-use crate::command::{image, mkfs};
+use crate::command::{image, mkfs, partition};
 use crate::failure::{Exit, Failure};
 use crate::leaving::Waiting;
 use crate::output::{self, Output};
@@ -66,6 +66,11 @@ impl Job {
             .map_err(|error| Failure::usage(format!("-o: {error}")))?;
         let medium = Medium::parse(mount.medium.as_deref().unwrap_or("dram"))?;
         let in_memory = mount.pool.as_os_str() == MEMORY;
+        if !words.part.is_all() && (in_memory || mount.size.is_some()) {
+            return Err(Failure::usage(
+                "-o partition and -o offset are for the image of a disk, which must exist",
+            ));
+        }
         if in_memory && mount.size.is_none() {
             return Err(Failure::usage("a pool in memory needs its size: --size 1GiB"));
         }
@@ -95,6 +100,8 @@ impl Job {
 
     /// Mounts, serves until it is unmounted, and leaves a clean pool. A mount that is refused leaves no new pool behind.
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
+        // What is being unmounted may be on the directory still.
+        self.source.path().map_or(Ok(()), leaving::wait_until_left)?;
         self.check_directory()?;
         let (region, is_new) = self.region(output)?;
         let (storage, journal) = self.storage(&region)?;
@@ -136,12 +143,25 @@ impl Job {
     fn storage(&self, region: &Arc<Region>) -> Result<(Storage, Option<Arc<Region>>), Failure> {
         let Some(pool) = self.source.path() else { return Ok((Storage::from(region), None)) };
         let open = |file: &Path| {
-            leaving::wait_until_left(file)?;
             let access = if self.discards() { Access::Private } else { Access::ReadWrite };
-            let journal = Region::file(file, None, access, self.medium.build()?);
-            journal.map(Arc::new).map_err(|error| image::refused(file, &error))
+            self.open_file(file, access)
         };
-        image::storage(self.design, region, (pool, self.journal.as_deref()), &open)
+        let range = self.words.part.range(region, pool)?;
+        let part = partition::storage(self.design, region, range.as_ref());
+        let part = part.map_err(|error| partition::misplaced(self.design, error, pool))?;
+        image::storage(self.design, &part, (pool, self.journal.as_deref()), &open)
+    }
+
+    /// Opens a file with this mount's medium.
+    fn open_file(&self, file: &Path, access: Access) -> Result<Arc<Region>, Failure> {
+        let medium = || self.medium.build().map_err(Failure::from);
+        medium()?;
+        let open = || {
+            let medium = self.medium.build().map_err(|_| MediaError::Empty)?;
+            Region::file(file, None, access, medium)
+        };
+        let opened = leaving::once_left(file, open, |error| *error == MediaError::InUse)?;
+        opened.map(Arc::new).map_err(|error| image::refused(file, &error))
     }
 
     /// `regions` are those of the storage.
@@ -173,7 +193,7 @@ impl Job {
         self.say_ready(quiet);
         let served = server.serve();
         let recorded = recording::end(options.recorder.as_deref(), self.record.as_deref());
-        let left = self.leave(&*mounted, regions, served).and(recorded);
+        let left = self.leave(&*mounted, &pool, served).and(recorded);
         if let (Err(failure), true) = (&left, self.tell_ready) {
             report(&failure.message);
         }
@@ -185,20 +205,27 @@ impl Job {
     fn leave(
         &self,
         mounted: &dyn FileSystem,
-        regions: &[Arc<Region>],
+        pool: &Pool,
         served: std::io::Result<()>,
     ) -> Result<(), Failure> {
-        mounted.unmount().map_err(|errno| {
+        let served =
+            served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())));
+        let left = mounted.unmount();
+        // Nothing of a private copy was to be kept: what has gone wrong in it, callers have heard.
+        if pool.discards {
+            return served;
+        }
+        left.map_err(|errno| {
             Failure::new(
                 Exit::Run,
                 format!("{}: the unmount failed ({errno}); check the pool with `weir fsck`", self.source),
             )
         })?;
-        let synced = regions.iter().try_for_each(|region| region.sync());
+        let synced = pool.regions.iter().try_for_each(|region| region.sync());
         synced.map_err(|error| {
             Failure::new(Exit::Run, format!("{}: {error}; check the pool with `weir fsck`", self.source))
         })?;
-        served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())))
+        served
     }
 
     /// Names the options that have no effect on a pool that exists.
@@ -283,17 +310,19 @@ impl Job {
 
     fn open(&self) -> Result<(Arc<Region>, bool), Failure> {
         let path = self.source.path();
-        path.map_or(Ok(()), leaving::wait_until_left)?;
         if let Some(path) = path.filter(|_| self.discards()) {
-            let region = Region::file(path, None, Access::Private, self.medium.build()?);
-            return region
-                .map(|region| (Arc::new(region), false))
-                .map_err(|error| image::refused(path, &error));
+            return self.open_file(path, Access::Private).map(|region| (region, false));
         }
         if let Some(path) = path {
             image::check_no_loop_device(path)?;
         }
-        let opened = self.source.open((self.design, &self.options), self.size, &self.medium);
+        let open = || self.source.open((self.design, &self.options), self.size, &self.medium);
+        let is_in_use =
+            |error: &PoolError| matches!(error, PoolError::Media { error: MediaError::InUse, .. });
+        let opened = match path {
+            Some(path) => leaving::once_left(path, open, is_in_use)?,
+            None => open(),
+        };
         opened.map_err(|error| match (error, path) {
             (PoolError::NoSize(_), _) => Failure::usage(format!(
                 "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
@@ -408,12 +437,17 @@ impl Backing for Pool {
 }
 
 fn refused(error: &MountError) -> Failure {
+    let option = match error {
+        MountError::Stale(_) => ", or mount with --replace-stale",
+        MountError::NotEmpty(_) => ", or -o nonempty",
+        _ => "",
+    };
     let exit = match error {
         MountError::NoDevice | MountError::NotAllowed { .. } => Exit::Host,
         MountError::Io { .. } => Exit::Run,
         _ => Exit::Usage,
     };
-    Failure::new(exit, error.to_string())
+    Failure::new(exit, format!("{error}{option}"))
 }
 
 /// This host, by its shape: a mount takes the time that it takes.

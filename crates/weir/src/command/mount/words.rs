@@ -8,6 +8,7 @@ use design::{Design, MountWord};
 use fuse::{Cache, FLAG_WORDS, MountFlags};
 use vfs::AccessTimes;
 
+use crate::command::partition::Part;
 use crate::failure::Failure;
 
 /// What the words ask for.
@@ -31,6 +32,8 @@ pub(super) struct Words {
     pub(super) dax: bool,
     /// The file that has the journal of the pool, if that is named.
     pub(super) journal: Option<PathBuf>,
+    /// The part of the pool's file that holds the file system.
+    pub(super) part: Part,
     /// Everything else: options of the design.
     pub(super) design: BTreeMap<String, String>,
 }
@@ -39,7 +42,7 @@ pub(super) struct Words {
 const POLL_MICROS_MOST: u64 = 1000;
 
 /// Our own, and those of mount(8) that are no flags.
-const OWN: [&str; 19] = [
+const OWN: [&str; 21] = [
     "remount",
     "allow_other",
     "nonempty",
@@ -59,6 +62,8 @@ const OWN: [&str; 19] = [
     "sloppy",
     "fs=NAME",
     "journal_path=NAME",
+    "partition=N",
+    "offset=N",
 ];
 
 /// What mount(8), fstab and systemd write for themselves, and what is so anyway.
@@ -113,6 +118,7 @@ impl Default for Words {
             volatile: false,
             dax: false,
             journal: None,
+            part: Part::default(),
             design: BTreeMap::new(),
         }
     }
@@ -206,6 +212,16 @@ impl Words {
                 self.poll = Some(Duration::from_micros(micros.ok_or_else(wrong)?));
             }
             Some(("journal_path", file)) => self.journal = Some(file.into()),
+            Some(("partition", number)) => {
+                let number = number.parse().ok().filter(|number| *number > 0);
+                let wrong =
+                    || Failure::usage(format!("-o {word}: write the number of a partition, from 1 on"));
+                self.part.partition = Some(number.ok_or_else(wrong)?);
+            }
+            Some(("offset", size)) => {
+                let wrong = || Failure::usage(format!("-o {word}: write bytes, such as 1048576 or 1MiB"));
+                self.part.offset = Some(size.parse().map_err(|_| wrong())?);
+            }
             Some(("cache", _)) => {
                 return Err(Failure::usage(format!("-o {word}: write cache=pages or cache=direct")));
             }

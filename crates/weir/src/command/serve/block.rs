@@ -83,7 +83,7 @@ impl Block {
 
     fn serve_file(dir: &Path, export: &Arc<Export>, output: &Output) -> Result<(), Failure> {
         let dir = std::path::absolute(dir).map_err(|error| Failure::io("find", dir, &error))?;
-        let refused = |error: MountError| Failure::new(Exit::Host, format!("{}: {error}", dir.display()));
+        let refused = |error: MountError| Failure::new(Exit::Host, error.to_string());
         fuse::check_directory(&dir, false).map_err(refused)?;
         let stop = interrupt::flag();
         let told = format!(

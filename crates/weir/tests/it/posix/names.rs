@@ -34,6 +34,7 @@ pub(crate) const RULES: &[Rule] = &[
     ("rename: EINVAL or EBUSY for . and ..", rename_of_dots),
     ("RENAME_NOREPLACE: EEXIST, or a rename [Linux]", rename_noreplace),
     ("RENAME_EXCHANGE exchanges, whatever the kinds [Linux]", rename_exchange),
+    ("RENAME_WHITEOUT leaves a device 0:0 without permissions, of any user [Linux]", rename_whiteout),
     ("rename of a directory over a deep tree keeps every path", rename_of_a_tree),
     ("open O_EXCL: EEXIST, also for a symbolic link that leads nowhere", exclusive),
     ("open O_CREAT through a symbolic link makes its target", create_through_a_link),
@@ -394,6 +395,29 @@ fn rename_exchange(ground: &Ground<'_>) -> Check {
         same("inodes", (attr(calls, "f")?.ino, attr(calls, "side/d")?.ino), (d, f))?;
         same("links", (attr(calls, "side")?.nlink, attr(calls, "f/..")?.ino), (2, attr(calls, ".")?.ino))?;
         fails("with nothing", calls.rename(b"f", b"none", RenameFlags::EXCHANGE), Errno::ENOENT)
+    })
+}
+
+fn rename_whiteout(ground: &Ground<'_>) -> Check {
+    ground.by(ALICE, |calls| {
+        done("mkdir", calls.mkdir(b"d", 0o755))?;
+        make(calls, "a", 0o644)?;
+        make(calls, "d/b", 0o644)?;
+        let (moved, links) = (attr(calls, "a")?.ino, attr(calls, "d")?.nlink);
+        done("over a file", calls.rename(b"a", b"d/b", RenameFlags::WHITEOUT))?;
+        same("the moved inode", attr(calls, "d/b")?.ino, moved)?;
+        let left = attr(calls, "a")?;
+        same("kind and device", (left.kind, left.rdev), (FileKind::CharDevice, 0))?;
+        same("permission and links", (left.perm, left.nlink), (0, 1))?;
+        same("owner", left.owner.uid, ALICE.uid)?;
+        done("of a directory", calls.rename(b"d", b"e", RenameFlags::WHITEOUT))?;
+        same("links", (attr(calls, "e")?.nlink, attr(calls, "d")?.kind), (links, FileKind::CharDevice))?;
+        let taken = RenameFlags::WHITEOUT | RenameFlags::NOREPLACE;
+        fails("with NOREPLACE", calls.rename(b"a", b"d", taken), Errno::EEXIST)?;
+        let both = RenameFlags::WHITEOUT | RenameFlags::EXCHANGE;
+        fails("with EXCHANGE", calls.rename(b"a", b"d", both), Errno::EINVAL)?;
+        done("a whiteout is removed", calls.unlink(b"a"))?;
+        done("a name again", calls.mkdir(b"a", 0o755))
     })
 }
 
