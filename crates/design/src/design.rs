@@ -82,11 +82,13 @@ pub struct Checking {
     pub crash_every: usize,
     /// The same for `weir check faults`.
     pub fail_every: usize,
+    /// Whether a mount reads the whole image and refuses what is damaged, so that fsck finds nothing in what a mount takes.
+    pub mount_reads_all: bool,
 }
 
 impl Default for Checking {
     fn default() -> Self {
-        Self { small: &[], tiny: &[], variants: &[], formats: &[], crash_every: 1, fail_every: 1 }
+        Self { small: &[], tiny: &[], variants: &[], formats: &[], crash_every: 1, fail_every: 1, mount_reads_all: false }
     }
 }
 
