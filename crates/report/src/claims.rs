@@ -16,16 +16,19 @@ pub enum Standing {
     NotMeasured,
     /// A constant was fitted on it: it proves nothing, whether it holds or not.
     Fitted,
+    /// Its value is a constant of the code: it cannot miss, and proves nothing either.
+    ByConstruction,
 }
 
 impl Standing {
     /// The standing of `claim`.
     pub fn of(claim: &ClaimOutcome) -> Self {
-        match (claim.value, claim.fitted, claim.holds) {
-            (None, _, _) => Self::NotMeasured,
-            (_, true, _) => Self::Fitted,
-            (_, _, true) => Self::Holds,
-            (_, _, false) => Self::Missed,
+        match claim.value {
+            None => Self::NotMeasured,
+            Some(_) if claim.fitted => Self::Fitted,
+            Some(_) if !claim.holds => Self::Missed,
+            Some(_) if claim.by_construction => Self::ByConstruction,
+            Some(_) => Self::Holds,
         }
     }
 
@@ -36,6 +39,7 @@ impl Standing {
             Self::Missed => "✗ missed",
             Self::NotMeasured => "– not measured",
             Self::Fitted => "~ fitted",
+            Self::ByConstruction => "= by construction",
         }
     }
 
@@ -46,6 +50,7 @@ impl Standing {
             Self::Missed => "missed",
             Self::NotMeasured => "unmeasured",
             Self::Fitted => "fitted",
+            Self::ByConstruction => "constructed",
         }
     }
 }
@@ -136,6 +141,7 @@ pub fn tally(claims: &[ClaimOutcome]) -> String {
         (Standing::Missed, "missed"),
         (Standing::NotMeasured, "not measured"),
         (Standing::Fitted, "fitted and not counted"),
+        (Standing::ByConstruction, "true by construction and not counted"),
     ];
     for (standing, what) in rest {
         let count = count(standing);
@@ -155,7 +161,8 @@ mod tests {
     fn claim(low: f64, high: f64, fitted: bool) -> Claim {
         let text = String::from;
         let (id, paper, figure, says) = (text("p.1"), text("P"), text("1"), text("X gains"));
-        Claim { id, paper, figure, says, published: Some(1.5), low, high, fitted }
+        let by_construction = false;
+        Claim { id, paper, figure, says, published: Some(1.5), low, high, fitted, by_construction }
     }
 
     fn outcomes() -> Vec<ClaimOutcome> {
@@ -165,13 +172,14 @@ mod tests {
             claim(0.0, 0.7, false).measured(0.9, 1, Clock::Virtual),
             claim(1.0, 2.0, true).measured(1.4, 1, Clock::Virtual),
             claim(1.0, 2.0, false).not_measured("needs ext4", 1, Clock::Virtual),
+            Claim { by_construction: true, ..claim(1.0, 2.0, false) }.measured(1.4, 1, Clock::Virtual),
         ]
     }
 
     #[test]
     fn bands_are_words_and_never_infinite() {
         let bands: Vec<_> = outcomes().iter().map(band).collect();
-        assert_eq!(bands, ["at least 1.20", "at most 0.70", "1.00 to 2.00", "1.00 to 2.00"]);
+        assert_eq!(bands, ["at least 1.20", "at most 0.70", "1.00 to 2.00", "1.00 to 2.00", "1.00 to 2.00"]);
     }
 
     #[test]
@@ -184,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fitted_claim_does_not_count_as_held() {
+    fn a_claim_that_was_fitted_or_cannot_miss_does_not_count_as_held() {
         let tally = tally(&outcomes());
-        let wanted = "1 of 4 published claims hold, 1 was missed, 1 was not measured, \
-                      1 was fitted and not counted.";
+        let wanted = "1 of 5 published claims hold, 1 was missed, 1 was not measured, \
+                      1 was fitted and not counted, 1 was true by construction and not counted.";
         assert_eq!(tally, wanted);
     }
 

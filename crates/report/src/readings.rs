@@ -194,8 +194,8 @@ mod tests {
         let outcome = |id: &str, held: [bool; 3]| {
             let text = String::from;
             let (id, paper, figure, says) = (text(id), text("P"), text("1"), text("X gains"));
-            let claim =
-                Claim { id, paper, figure, says, published: None, low: 1.0, high: 2.0, fitted: false };
+            let (published, low, high, fitted, by_construction) = (None, 1.0, 2.0, false, false);
+            let claim = Claim { id, paper, figure, says, published, low, high, fitted, by_construction };
             let names = [("default", "default"), ("tasks", "one"), ("size", "small")];
             let reading = |((name, choice), holds): ((&str, &str), bool)| ReadingOutcome {
                 name: name.into(),

@@ -33,11 +33,14 @@ pub struct ClaimOutcome {
     pub holds: bool,
     /// Whether a constant was fitted on this claim. It then does not count as reproduced.
     pub fitted: bool,
+    /// Whether its value is a constant of the code, so that it cannot miss. It then does not count as reproduced either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_construction: bool,
     /// Seed of the measurement.
     pub seed: u64,
     /// Clock of the measurement.
     pub clock: Clock,
-    /// Why it was not measured, or what is known of a miss.
+    /// Why it was not measured, why it is not counted, or what is known of a miss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How far it depends on what the paper leaves open, by a run of its readings.
@@ -130,6 +133,8 @@ pub struct Claim {
     pub high: f64,
     /// Whether a constant was fitted on it.
     pub fitted: bool,
+    /// Whether its value is a constant of the code.
+    pub by_construction: bool,
 }
 
 impl Claim {
@@ -159,6 +164,7 @@ impl Claim {
             value: None,
             holds: false,
             fitted: self.fitted,
+            by_construction: self.by_construction,
             seed,
             clock,
             reason: None,
@@ -202,6 +208,7 @@ mod tests {
             low,
             high,
             fitted: false,
+            by_construction: false,
         }
     }
 

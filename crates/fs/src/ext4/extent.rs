@@ -735,3 +735,23 @@ pub(crate) fn rebuild(
     tree.write(handle, state, At::Root, &Node::Index(depth, children))?;
     Ok(taken)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the length on the medium says is what was written: 32,768 and less are written blocks, all above is unwritten.
+    #[test]
+    fn runs_join_to_no_more_blocks_than_the_format_can_say() {
+        for (unwritten, most) in [(false, 32_768), (true, 32_767)] {
+            let run = |index, len| Extent { index, len, start: 100 + u64::from(index), unwritten };
+            for first in [1, 16_384, most - 1] {
+                let joined = run(0, first).joined(&run(first, most - first)).expect("it can be said");
+                let mut bytes = [0; ENTRY_BYTES];
+                joined.write(&mut bytes);
+                assert_eq!((joined.len, Extent::read(&bytes)), (most, joined));
+                assert_eq!(run(0, first).joined(&run(first, most - first + 1)), None, "{first}, {unwritten}");
+            }
+        }
+    }
+}

@@ -139,6 +139,10 @@ impl Check<'_> {
         if let Err(what) = self.volume.check_journal() {
             self.report.violate("journal_sound", what);
         }
+        if self.volume.journal_has_stale_words() {
+            let what = "its superblock has words of another version, or of many file systems";
+            self.report.violate("journal_sound", what.to_owned());
+        }
         self.listed = self.orphans();
         for ino in 1..=self.volume.geo.inodes() {
             match self.volume.inode_in_use(ino) {

@@ -9,6 +9,9 @@
 //!
 //! A claim about a device alone names it instead: `device = "fast24"`. One with neither is not measured, and says so.
 //!
+//! `fitted = "how"` marks a claim for which a preset was changed after a check, `by_construction = "why"` one whose value is a
+//! constant of the code. Neither counts as reproduced.
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`measure`] | the cells a number is made of, and the arithmetic |
@@ -67,6 +70,8 @@ pub struct PaperClaim {
     pub device: Option<Device>,
     /// What is known of a miss.
     pub known: String,
+    /// Why it does not count as reproduced whatever was measured: how a constant was fitted on it, or why it cannot miss.
+    pub uncounted: String,
 }
 
 /// An SSD that is measured without a file system, and the machine around it.
@@ -194,7 +199,7 @@ impl PaperClaim {
         let results = &measured[&measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
-        claim.fitted = fitted(&claim.id, &results.machine, &media(&results.plan));
+        claim.fitted |= fitted(&claim.id, &results.machine, &media(&results.plan));
         let missing = self.missing();
         if !missing.is_empty() {
             return claim.not_measured(format!("not measured: needs {}", missing.join(", ")), seed, clock);
@@ -205,8 +210,11 @@ impl PaperClaim {
         }
     }
 
-    /// With what is known of a miss.
+    /// With why it does not count, or what is known of a miss.
     fn explained(&self, mut outcome: ClaimOutcome) -> ClaimOutcome {
+        if outcome.reason.is_none() && !self.uncounted.is_empty() {
+            outcome.reason = Some(self.uncounted.clone());
+        }
         if !outcome.holds && outcome.reason.is_none() && !self.known.is_empty() {
             outcome.reason = Some(self.known.clone());
         }
@@ -272,15 +280,19 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         published: table.get("published").map(|item| item.float()).transpose()?,
         low: table.need("low", "lower end of the band")?.float()?,
         high: table.need("high", "upper end of the band, or inf")?.float()?,
-        fitted: false,
+        fitted: table.get("fitted").is_some(),
+        by_construction: table.get("by_construction").is_some(),
     };
+    let text = |key| table.get(key).map_or(Ok(String::new()), |item| item.text());
+    let uncounted = if claim.fitted { text("fitted")? } else { text("by_construction")? };
     Ok(PaperClaim {
         claim,
         value: table.need("value", "how it is computed, in words")?.text()?,
         needs: table.get("needs").map_or(Ok(Vec::new()), |item| item.words())?,
         measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
         device: table.get("device").map(|item| item.text()).transpose()?.map(device),
-        known: table.get("known").map_or(Ok(String::new()), |item| item.text())?,
+        known: text("known")?,
+        uncounted,
     })
 }
 

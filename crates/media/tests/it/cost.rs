@@ -374,6 +374,32 @@ fn optane_writes_four_times_what_random_lines_ask_for() {
     }
 }
 
+/// 256 bytes at 6.6 GB/s for each line that leaves the buffer with a quarter that was never written; the reads of the media are one
+/// after the other, so a load that misses waits for all of them.
+#[test]
+fn optane_reads_the_rest_of_a_line_before_it_writes_a_part_of_it() {
+    let after = |quarters: u64, evicted: u64| {
+        let region = region("optane,buffer_lines=8,drain=lazy,queue=1000,write_accept=1ns", MIB);
+        virtual_run(move || {
+            for line in 0..8 + evicted {
+                region.nt_store(line * 256, &vec![1; quarters as usize * 64]).expect("in range");
+            }
+            let read = figure(region.model(), "media_read_bytes");
+            let start = sim::now();
+            region.load(MIB / 2, &mut [0; 64]).expect("in range");
+            (read, sim::now().since(start).0)
+        })
+    };
+    let read_ns = |lines: u64| lines as f64 * 256.0 / 6.6;
+    let (nothing, alone) = after(4, 40);
+    assert_eq!((nothing, alone), (0.0, 305), "whole lines need no read");
+    // The load itself makes one more line leave, and reads one more.
+    let (read, waited) = after(1, 40);
+    assert_eq!(read, 40.0 * 256.0);
+    let (shorter, longer) = (read_ns(41) - 60.0, read_ns(42) + 1.0);
+    assert!((shorter..longer).contains(&(waited as f64)), "{waited} ns for {shorter} to {longer}");
+}
+
 #[test]
 fn optane_keeps_sequential_streams_apart_up_to_the_size_of_its_buffer() {
     let ratio = |medium: &str, streams: u64| {

@@ -182,7 +182,14 @@ fn csv_has_a_row_for_each_sample_and_units_in_its_heads() {
 fn claims_that_were_missed_or_not_measured_are_shown() {
     for format in ["terminal", "markdown", "html"] {
         let text = render(format, &one(sample::bars()));
-        for word in ["missed", "not measured", "fitted", "needs ext4, which is not built", "2.41 to 3.27"] {
+        for word in [
+            "missed",
+            "not measured",
+            "fitted",
+            "by construction",
+            "needs ext4, which is not built",
+            "2.41 to 3.27",
+        ] {
             assert!(text.contains(word), "{format}: {word}");
         }
     }

@@ -13,20 +13,31 @@ use vfs::{
 const OLD: Option<Linux> = Some(Linux { major: 4, minor: 6 });
 const NEW: Option<Linux> = Some(Linux { major: 4, minor: 7 });
 
+/// What each task does in each of its turns.
+type Work = fn(&Process, u16, u16);
+const TURNS: u16 = 200;
+
 /// The names of the locks that eight tasks on as many cores, each in a directory of its own, have waited for.
-fn waits(kernel: Option<Linux>, free: &[&str], work: fn(&Process, u16)) -> Vec<&'static str> {
+fn waits(kernel: Option<Linux>, free: &[&str], work: Work) -> Vec<&'static str> {
     let free = free.iter().map(|name| (*name).to_owned()).collect();
     let setup = Setup { free, ..Setup::virtual_clock(Machine::unit(), Seed(1)) };
     let ledger = sim::run(&setup, move || {
         let options = MountOptions { kernel, ..MountOptions::default() };
         let mount = Mount::new(Arc::new(MemFs::new()), options).expect("it has a root");
+        let process = Process::new(Arc::clone(&mount), Credentials::root());
+        for n in 0..8 {
+            process.mkdir(format!("/{n}").as_bytes(), 0o755).expect("new");
+            process.mkdir(format!("/{n}/a").as_bytes(), 0o755).expect("new");
+            for turn in 0..TURNS {
+                let old = format!("/{n}/old{turn}");
+                process.mknod(old.as_bytes(), FileKind::Regular, 0o644, 0).expect("new");
+            }
+        }
         let tasks: Vec<_> = (0..8)
             .map(|n: u16| {
                 let process = Process::new(Arc::clone(&mount), Credentials::root());
-                process.mkdir(format!("/{n}").as_bytes(), 0o755).expect("new");
-                process.mkdir(format!("/{n}/a").as_bytes(), 0o755).expect("new");
                 sim::spawn(TaskSpec::named(format!("t{n}")).on_core(n + 1), move || {
-                    (0..200).for_each(|_| work(&process, n));
+                    (0..TURNS).for_each(|turn| work(&process, n, turn));
                 })
             })
             .collect();
@@ -42,19 +53,24 @@ fn waits(kernel: Option<Linux>, free: &[&str], work: fn(&Process, u16)) -> Vec<&
     names
 }
 
-fn make_and_remove(process: &Process, n: u16) {
+fn make_and_remove(process: &Process, n: u16, _: u16) {
     let path = format!("/{n}/f");
     process.mknod(path.as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
     process.unlink(path.as_bytes()).expect("there");
 }
 
-fn move_between(process: &Process, n: u16) {
+/// A file that was there before the tasks began.
+fn remove(process: &Process, n: u16, turn: u16) {
+    process.unlink(format!("/{n}/old{turn}").as_bytes()).expect("there");
+}
+
+fn move_between(process: &Process, n: u16, _: u16) {
     let (here, there) = (format!("/{n}/a"), format!("/{n}b"));
     process.rename(here.as_bytes(), there.as_bytes(), RenameFlags::empty()).expect("free");
     process.rename(there.as_bytes(), here.as_bytes(), RenameFlags::empty()).expect("free");
 }
 
-fn move_within(process: &Process, n: u16) {
+fn move_within(process: &Process, n: u16, _: u16) {
     let (here, there) = (format!("/{n}/a"), format!("/{n}/b"));
     process.rename(here.as_bytes(), there.as_bytes(), RenameFlags::empty()).expect("free");
     process.rename(there.as_bytes(), here.as_bytes(), RenameFlags::empty()).expect("free");
@@ -68,6 +84,13 @@ fn files_made_and_removed_in_different_directories_meet_at_the_lists_of_inodes()
 }
 
 #[test]
+fn files_that_are_only_removed_meet_at_the_lists_of_inodes_too() {
+    assert!(waits(OLD, &[], remove).contains(&"kernel.inodes"));
+    assert_eq!(waits(OLD, &["kernel.inodes"], remove), ["kernel.inode_hash"]);
+    assert_eq!(waits(None, &[], remove), [""; 0]);
+}
+
+#[test]
 fn renames_meet_at_the_rename_lock_and_those_between_directories_at_their_mutex() {
     assert!(waits(OLD, &[], move_between).contains(&"kernel.rename_dirs"));
     assert!(!waits(OLD, &[], move_within).contains(&"kernel.rename_dirs"));
@@ -75,13 +98,13 @@ fn renames_meet_at_the_rename_lock_and_those_between_directories_at_their_mutex(
 }
 
 /// All tasks in one directory.
-fn make_together(process: &Process, n: u16) {
+fn make_together(process: &Process, n: u16, _: u16) {
     let path = format!("/0/f{n}");
     process.mknod(path.as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
     process.unlink(path.as_bytes()).expect("there");
 }
 
-fn list_together(process: &Process, _: u16) {
+fn list_together(process: &Process, _: u16, _: u16) {
     let fd = process.open(b"/0", OpenFlags::READ, 0).expect("there");
     process.getdents(fd, &mut |_| true).expect("a directory");
     process.close(fd).expect("open");
@@ -89,7 +112,7 @@ fn list_together(process: &Process, _: u16) {
 
 #[test]
 fn changes_and_listings_of_one_directory_wait_for_its_lock() {
-    for work in [make_together as fn(&Process, u16), list_together] {
+    for work in [make_together as Work, list_together] {
         assert!(waits(OLD, &[], work).contains(&"kernel.directory"));
     }
     assert!(
@@ -106,7 +129,7 @@ fn listings_share_the_lock_of_a_directory_from_linux_4_7_on() {
 
 #[test]
 fn in_process_there_are_no_such_locks() {
-    for work in [make_and_remove as fn(&Process, u16), move_between] {
+    for work in [make_and_remove as Work, move_between] {
         assert_eq!(waits(None, &[], work), [""; 0]);
     }
 }

@@ -9,6 +9,7 @@ use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
+use results::claim::Claim;
 use sim::Count;
 use workload::{SUITES, suite};
 
@@ -201,7 +202,18 @@ fn papers() -> Result<Rows, Failure> {
         figures.dedup();
         let figures =
             if figures.is_empty() { String::new() } else { format!("figures {}, ", figures.join(" ")) };
-        let about = format!("{}: {figures}{} claims", paper.paper, paper.claims.len());
+        let marked =
+            |mark: fn(&Claim) -> bool| paper.claims.iter().filter(|claim| mark(&claim.claim)).count();
+        let marks = [
+            (marked(|claim| claim.by_construction), "by construction"),
+            (marked(|claim| claim.fitted), "fitted"),
+        ];
+        let marks = marks
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!(", {count} of them {word}"));
+        let about =
+            format!("{}: {figures}{} claims{}", paper.paper, paper.claims.len(), marks.collect::<String>());
         Ok(Row::new(paper.name, about))
     };
     PAPERS.iter().map(row).collect()

@@ -379,11 +379,14 @@ fn paper_text(paper: &Paper) -> Shown {
     for claim in &paper.claims {
         let published = claim.claim.published.map_or_else(String::new, |value| value.to_string());
         let band = format!("{} to {}", claim.claim.low, claim.claim.high);
-        let says = if claim.needs.is_empty() {
-            claim.claim.says.clone()
-        } else {
-            format!("{} (needs {})", claim.claim.says, claim.needs.join(", "))
-        };
+        let mut says = claim.claim.says.clone();
+        if !claim.needs.is_empty() {
+            says += &format!(" (needs {})", claim.needs.join(", "));
+        }
+        if !claim.uncounted.is_empty() {
+            let mark = if claim.claim.fitted { "fitted" } else { "by construction" };
+            says += &format!(" ({mark}: {})", claim.uncounted);
+        }
         table.rows.push(vec![claim.claim.id.clone(), published, band, says]);
     }
     Shown::of_table(&table, "claims").with("paper", paper.paper.clone())

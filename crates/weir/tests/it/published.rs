@@ -3,7 +3,8 @@
 //!
 //! A file is what `weir reproduce PAPER -o FILE.json.gz` writes. The document shows it below a line `<!-- WHAT of FILE.json.gz
 //! -->`,
-//! where WHAT is `claims` (published beside measured), `classes` or `curve` (both of a run of readings).
+//! where WHAT is `claims` (published beside measured), `classes` or `curve` (both of a run of readings), with a line that says which
+//! build measured it, and whether that is old.
 //! `WEIR_WRITE_TABLES=1` writes these tables into the document, where they are compared otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,12 @@ use report::claims::{Standing, band, measured, published};
 use report::readings;
 use report::table::Table;
 use results::{ClaimOutcome, Class, ResultFile};
+
+/// Results of builds that are not in the history, or that lack what was added since, and why they were not measured again.
+const OLD: [(&str, &str); 2] = [
+    ("hw-logging.json.gz", "this build is not in the history, and crash points were added since"),
+    ("hw-logging-readings.json.gz", "this build is not in the history, and crash points were added since"),
+];
 
 /// A file of the tree is no larger: samples without their histograms.
 const MOST_BYTES: u64 = 100 << 10;
@@ -42,9 +49,45 @@ fn read(path: &Path) -> Vec<ResultFile> {
     ResultFile::parse_all(path, &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The claims of a file, marked as `presets/papers` marks them today.
 fn claims(results: &[ResultFile]) -> Vec<ClaimOutcome> {
-    results.iter().flat_map(|result| result.claims.clone()).collect()
+    let listed = listed();
+    let marked = |mut claim: ClaimOutcome| {
+        if let Some(today) = listed.get(&claim.id) {
+            claim.fitted |= today.claim.fitted;
+            claim.by_construction = today.claim.by_construction;
+        }
+        claim
+    };
+    results.iter().flat_map(|result| result.claims.clone()).map(marked).collect()
 }
+
+/// Whether a commit is in the history of this tree; none, with a word, where the history is not here.
+fn is_in_history(commit: &str) -> Option<bool> {
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").arg("-C").arg(root()).args(arguments).output().ok()?;
+        Some((output.status.success(), String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    };
+    let (_, shallow) = git(&["rev-parse", "--is-shallow-repository"])?;
+    if shallow != "false" {
+        println!("skipped: there is no whole history to look into");
+        return None;
+    }
+    Some(git(&["merge-base", "--is-ancestor", commit, "HEAD"])?.0)
+}
+
+/// The build of a file, as the document says it.
+fn measured_by(name: &str, results: &[ResultFile]) -> String {
+    let environment = &results[0].environment;
+    let commit = environment.commit.as_deref().unwrap_or("of no commit");
+    let day = environment.started_utc.as_deref().and_then(|time| time.split(' ').next()).unwrap_or_default();
+    let old = OLD.iter().find(|(file, _)| *file == name);
+    let old = old.map_or_else(String::new, |(_, why)| format!("; **old**: {why}"));
+    format!("{MEASURED_BY}`{commit}`, {day}{old}.")
+}
+
+/// How the line begins.
+const MEASURED_BY: &str = "Measured by the build ";
 
 /// Every published claim by its name, with what `presets/papers` says of it today.
 fn listed() -> BTreeMap<String, PaperClaim> {
@@ -65,6 +108,23 @@ fn every_kept_result_is_whole_and_names_the_commit_that_made_it() {
             let failed = result.samples.iter().find(|sample| !sample.is_measured());
             assert!(failed.is_none(), "{name}, {}: {failed:?}", result.name);
         }
+    }
+}
+
+#[test]
+fn kept_results_and_entries_of_the_ledger_name_builds_of_the_history_or_are_marked_as_old() {
+    for (name, results) in kept() {
+        let commit = results[0].environment.commit.clone().unwrap_or_default();
+        let Some(found) = is_in_history(&commit) else { return };
+        let old = OLD.iter().any(|(file, _)| *file == name);
+        assert_ne!(found, old, "{name}: {commit}, in the history: {found}");
+    }
+    let ledger = std::fs::read_to_string(root().join("evidence/ledger.jsonl")).expect("it is there");
+    for line in ledger.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).expect("an entry");
+        let commit = entry["build"].as_str().and_then(|build| build.split(' ').next()).unwrap_or_default();
+        let found = is_in_history(commit.trim_end_matches('+'));
+        assert_eq!(found, Some(true), "evidence/ledger.jsonl: {commit}");
     }
 }
 
@@ -145,18 +205,22 @@ fn published_beside_measured(claims: &[ClaimOutcome]) -> Table {
     table
 }
 
+/// What is shown of a file: the line of its build, and its claims.
+type Shown = (String, Vec<ClaimOutcome>);
+
 /// The document with the table below each marker as the kept results have it, and the names of the files that are shown.
-fn with_tables(document: &str, kept: &BTreeMap<String, Vec<ClaimOutcome>>) -> (String, Vec<String>) {
+fn with_tables(document: &str, kept: &BTreeMap<String, Shown>) -> (String, Vec<String>) {
     let (mut text, mut shown) = (String::new(), Vec::new());
     let mut lines = document.lines().peekable();
     while let Some(line) = lines.next() {
         text.extend([line, "\n"]);
         let words = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
         let Some((what, file)) = words.and_then(|words| words.split_once(" of ")) else { continue };
-        let claims = kept.get(file).unwrap_or_else(|| panic!("evidence/results has no {file}"));
+        let (by, claims) = kept.get(file).unwrap_or_else(|| panic!("evidence/results has no {file}"));
         let wanted = table(what, claims).unwrap_or_else(|| panic!("no table is called {what}"));
-        text.extend(["\n", &wanted.join("\n"), "\n"]);
-        while lines.next_if(|line| line.is_empty() || line.starts_with('|')).is_some() {}
+        text.extend(["\n", by, "\n\n", &wanted.join("\n"), "\n"]);
+        let is_ours = |line: &&str| line.is_empty() || line.starts_with('|') || line.starts_with(MEASURED_BY);
+        while lines.next_if(is_ours).is_some() {}
         if lines.peek().is_some() {
             text.push('\n');
         }
@@ -167,8 +231,11 @@ fn with_tables(document: &str, kept: &BTreeMap<String, Vec<ClaimOutcome>>) -> (S
 
 #[test]
 fn the_tables_of_the_document_are_those_of_the_kept_results() {
-    let kept: BTreeMap<String, _> =
-        kept().into_iter().map(|(name, results)| (name, claims(&results))).collect();
+    let shown = |(name, results): (String, Vec<ResultFile>)| {
+        let shown = (measured_by(&name, &results), claims(&results));
+        (name, shown)
+    };
+    let kept: BTreeMap<String, Shown> = kept().into_iter().map(shown).collect();
     let path = root().join("docs/reproductions.md");
     let document = std::fs::read_to_string(&path).expect("it is there");
     let (wanted, shown) = with_tables(&document, &kept);
@@ -186,10 +253,15 @@ fn the_tables_of_the_document_are_those_of_the_kept_results() {
 #[test]
 fn a_number_that_was_changed_in_a_table_is_found() {
     let claim = listed()["hinfs.9.io4k"].claim.measured(2.0, 1, results::Clock::Virtual);
-    let kept = BTreeMap::from([("x.json.gz".to_owned(), vec![claim])]);
+    let by = format!("{MEASURED_BY}`0123456789ab`, 2026-01-31.");
+    let kept = BTreeMap::from([("x.json.gz".to_owned(), (by, vec![claim]))]);
     let document = "before\n\n<!-- claims of x.json.gz -->\n\nafter\n";
     let (written, shown) = with_tables(document, &kept);
     let row = "| hinfs.9.io4k | 1.58 | 1.34 to 1.82 | 2.00 | missed |";
+    assert!(
+        written.contains("\n\nMeasured by the build `0123456789ab`, 2026-01-31.\n\n| claim"),
+        "{written}"
+    );
     assert!(written.contains(&format!("\n{row}\n\nafter\n")), "{written}");
     assert_eq!(with_tables(&written, &kept), (written.clone(), shown), "once written, it stays");
     let changed = written.replace("2.00", "1.80");

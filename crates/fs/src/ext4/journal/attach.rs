@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use media::block::{BlockDevice, Queue};
 
-use super::format::{Format, SUPERBLOCK_BYTES, Unusable, be32, put_be32};
+use super::format::{self, Format, SUPERBLOCK_BYTES, Unusable, be32, put_be32};
 use super::recovery::{Care, Log, Replayed, mend_torn, set_features};
 use super::{DataMode, Journal, JournalMap};
 use crate::error::{Error, Result};
@@ -182,6 +182,25 @@ impl Volume {
         let place = JournalPlace { device: Arc::clone(&self.device), map };
         let superblock = self.journal_superblock(&place).map_err(damaged)?;
         self.journal_format(&place, &superblock).map(drop)
+    }
+
+    /// Whether the superblock of a journal in the image has words that it should not have.
+    pub(crate) fn journal_has_stale_words(&self) -> bool {
+        if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) || self.has_journal_elsewhere() {
+            return false;
+        }
+        let read = |place: JournalPlace| self.journal_superblock(&place).ok();
+        self.find_journal().ok().and_then(read).is_some_and(|bytes| format::has_stale_words(&bytes))
+    }
+
+    /// Clears them. The journal is empty, and gets its features at the next mount.
+    pub(crate) fn clear_stale_journal_words(&self) -> Result<(), FsError> {
+        let place = self.find_journal()?;
+        let mut superblock = self.journal_superblock(&place).map_err(damaged)?;
+        let format = self.journal_format(&place, &superblock).map_err(|fault| unusable(&fault))?;
+        superblock[format::COMPAT_AT..].fill(0);
+        let (queue, home) = self.log_queues(&place);
+        self.log(&place, (&queue, &home), format).write_bytes(&superblock).map_err(damaged)
     }
 
     /// Where the blocks of the journal's inode are.

@@ -275,6 +275,22 @@ impl Format {
     }
 }
 
+/// Whether the superblock of a journal in the image has words that e2fsck clears: of a version that it is not of, or of a journal
+/// that several file systems use, which only one on a device of its own may be.
+pub(crate) fn has_stale_words(bytes: &[u8]) -> bool {
+    let users = be32(bytes, USERS_AT);
+    match be32(bytes, 4) {
+        SUPERBLOCK_V1 => {
+            users != 0 || [COMPAT_AT, INCOMPAT_AT, RO_COMPAT_AT].iter().any(|at| be32(bytes, *at) != 0)
+        }
+        SUPERBLOCK_V2 => users > 1,
+        _ => false,
+    }
+}
+
+/// The word with the number of file systems that use the journal.
+const USERS_AT: usize = 0x40;
+
 /// Length of the header of a commit block.
 const COMMIT_BYTES: usize = 60;
 /// The kind and length of a checksum of version 1.

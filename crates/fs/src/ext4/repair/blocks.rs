@@ -208,6 +208,9 @@ impl Repair<'_> {
 
     /// What is in the list of bad blocks is in use; what leads nowhere leaves it.
     fn count_bad_blocks(&mut self) -> Result<()> {
+        if matches!(self.volume.inode_at(BAD_INO), Err(Error::NoEntry)) {
+            return Ok(()); // the table is lost
+        }
         if self.volume.is_foreign(BAD_INO)? {
             return self.blank(BAD_INO);
         }

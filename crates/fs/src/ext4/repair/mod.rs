@@ -123,6 +123,10 @@ pub(super) fn ask(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<
     let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
     // What the log has changes what is read.
     done.extend(open()?.salvage_log()?);
+    if open()?.journal_has_stale_words() {
+        open()?.clear_stale_journal_words()?;
+        done.push("words of another version cleared in the superblock of the journal".to_owned());
+    }
     // What one repair gives up may leave another something, as e2fsck begins anew.
     for _ in 0..MOST_ROUNDS {
         done.extend(repair(&open()?, true).map_err(damaged)?);

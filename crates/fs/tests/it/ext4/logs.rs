@@ -6,6 +6,8 @@ use check::configured::virtually;
 use design::Design;
 use media::Storage;
 use media::nvmm::Region;
+use media::nvmm::null::Null;
+use media::recorder::{Mode, Scratch, Trace};
 use parking_lot::Mutex;
 use sim::Bytes;
 use vfs::{FileSystem, Ino, IoFlags};
@@ -456,6 +458,34 @@ fn a_damaged_superblock_of_the_journal_is_told_and_foreign_features_are_no_damag
     assert!(refused.contains("0x40") && image.bytes() == before, "{refused}");
 }
 
+/// As e2fsck has it; a mount reads past them.
+#[test]
+fn words_of_another_version_in_the_superblock_of_the_journal_are_told_and_cleared() {
+    type Change = fn(&mut [u8]);
+    let changes: [(&str, Change); 3] = [
+        ("users of version 1", |bytes| {
+            [(4, 3), (0x40, 9999)].into_iter().for_each(|(at, word)| put(bytes, at, word))
+        }),
+        ("features of version 1", |bytes| {
+            [(4, 3), (0x28, 0x40)].into_iter().for_each(|(at, word)| put(bytes, at, word))
+        }),
+        ("many users", |bytes| put(bytes, 0x40, 2)),
+    ];
+    for (what, change) in changes {
+        let image = Image::new(Kind::of(0));
+        let mut bytes = image.superblock();
+        [0x24, 0x28, 0x2c, 0x40, 0xfc].into_iter().for_each(|at| put(&mut bytes, at, 0));
+        change(&mut bytes);
+        image.put(image.log_block(0), &bytes);
+        let found = ext4().fsck(&Storage::from(&image.region)).violations;
+        assert!(found.iter().any(|one| one.predicate == "journal_sound"), "{what}: {found:?}");
+        assert!(image.repaired().join("; ").contains("words of another version cleared"), "{what}");
+        image.assert_clean(what);
+        assert_eq!(image.letters(&image.mounted().expect("a mount").1), "oooooooooo", "{what}");
+        image.assert_clean(what);
+    }
+}
+
 /// Blocks of the area of fast commits.
 const FAST_BLOCKS: u32 = 64;
 
@@ -544,18 +574,23 @@ fn names(image: &Image) -> Vec<(String, u64, u8)> {
     let storage = Storage::from(&image.region);
     virtually(1, move || {
         let fs = ext4().mount(&storage, &harness::options(ext4(), &[])).expect("mount");
-        let mut names = Vec::new();
-        for name in [&b"f"[..], b"second", b"made", b"dir"] {
-            let Ok(attr) = fs.lookup(fs.root(), name) else { continue };
-            let mut byte = [0];
-            if attr.kind == vfs::FileKind::Regular {
-                fs.read(attr.ino, 0, &mut byte, IoFlags::empty()).expect("read");
-            }
-            names.push((String::from_utf8_lossy(name).into_owned(), attr.size, byte[0]));
-        }
+        let names = names_in(&*fs);
         fs.unmount().expect("unmount");
         names
     })
+}
+
+fn names_in(fs: &dyn FileSystem) -> Vec<(String, u64, u8)> {
+    let mut names = Vec::new();
+    for name in [&b"f"[..], b"second", b"made", b"dir"] {
+        let Ok(attr) = fs.lookup(fs.root(), name) else { continue };
+        let mut byte = [0];
+        if attr.kind == vfs::FileKind::Regular {
+            fs.read(attr.ino, 0, &mut byte, IoFlags::empty()).expect("read");
+        }
+        names.push((String::from_utf8_lossy(name).into_owned(), attr.size, byte[0]));
+    }
+    names
 }
 
 fn entry(name: &str, size: u64, byte: u8) -> (String, u64, u8) {
@@ -593,4 +628,36 @@ fn a_fast_commit_without_a_tail_did_not_happen() {
     image.put(image.log_block(second), &[0; 1024]);
     assert_eq!(names(&image), [entry("second", 3000, b'A'), entry("made", 2500, b'Q')]);
     image.assert_clean("one fast commit");
+}
+
+/// The crashes are those of a device with a volatile cache: each leaves any of the sectors that were under way.
+#[test]
+fn a_crash_of_the_replay_of_fast_commits_leaves_an_image_that_shows_all_of_them() {
+    let Image { region, .. } = fast(None);
+    virtually(1, move || {
+        let trace = Trace::attach(&region).expect("a recorder");
+        region.detach(&trace);
+        let point = trace.replay(Mode::Adr).state().crash_point();
+        let image = point.image(&point.all());
+        let design = harness::with_options("ext4", &[]);
+        let memory = || Scratch::new(Bytes(region.len()), Box::new(Null)).expect("memory");
+        let (mut scratch, mut second) = (memory(), memory());
+        let whole = [entry("second", 3000, b'A'), entry("made", 2500, b'Q'), entry("dir", 1024, 0)];
+        let mut judge = |image: &media::recorder::Image| {
+            let region = second.load(image).map_err(|error| error.to_string())?;
+            let fs = design.mount(region)?;
+            let seen = names_in(&*fs);
+            fs.unmount().map_err(|errno| errno.to_string())?;
+            let found = design.fsck(region);
+            let by_e2fsck = if has_e2fsck() { e2fsck(region) } else { Ok(()) };
+            match seen == whole && found.is_empty() && by_e2fsck.is_ok() {
+                true => Ok(()),
+                false => Err(format!("{seen:?}, {found:?}, {by_e2fsck:?}")),
+            }
+        };
+        let images = check::crash_recovery((&*design, Mode::Adr), &mut scratch, &image, &mut judge);
+        let images = images.unwrap_or_else(|what| panic!("{what}"));
+        println!("{images} images");
+        assert!(images > 100, "{images}");
+    });
 }

@@ -86,6 +86,44 @@ fn a_file_that_is_not_synced_for_five_seconds_is_lazy_again() {
     });
 }
 
+/// By the fsync of a file, and by the sync of all files.
+#[test]
+fn the_five_seconds_begin_anew_at_each_sync() {
+    virtually(1, || {
+        for all in [false, true] {
+            let hinfs = Mounted::paper("hinfs", 64, &[]);
+            let file = hinfs.settled("file", 1);
+            let sync = || if all { hinfs.fs.sync().expect("sync") } else { hinfs.fsync(file) };
+            hinfs.write(file, 0, &[1; PAGE]);
+            sync();
+            sim::sleep(Nanos::from_millis(4_000));
+            assert_eq!(eager(&hinfs, || hinfs.write(file, 0, &[2; PAGE])), 1);
+            sync();
+            sim::sleep(Nanos::from_millis(4_000));
+            assert_eq!(eager(&hinfs, || hinfs.write(file, 0, &[3; PAGE])), 1, "all files: {all}");
+            hinfs.end();
+        }
+    });
+}
+
+/// A buffered line would have been written back at that age, so that the sync would have flushed none.
+#[test]
+fn a_sync_does_not_count_lines_of_direct_writes_that_write_back_would_have_flushed() {
+    virtually(1, || {
+        for (age_ms, direct) in [(29_900, 1), (30_100, 0)] {
+            let hinfs = Mounted::paper("hinfs", 64, &[("eager_timeout", "1000s")]);
+            let file = hinfs.settled("file", 1);
+            hinfs.write(file, 0, &[1; PAGE]);
+            hinfs.fsync(file);
+            assert_eq!(eager(&hinfs, || hinfs.write(file, 0, &[2; PAGE])), 1);
+            sim::sleep(Nanos::from_millis(age_ms));
+            hinfs.fsync(file);
+            assert_eq!(eager(&hinfs, || hinfs.write(file, 0, &[3; PAGE])), direct, "{age_ms} ms");
+            hinfs.end();
+        }
+    });
+}
+
 #[test]
 fn appends_that_are_synced_become_eager() {
     virtually(1, || {

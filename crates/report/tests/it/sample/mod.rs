@@ -155,6 +155,7 @@ fn claim(id: &str, published: Option<f64>, low: f64, high: f64) -> Claim {
         low,
         high,
         fitted: id.ends_with("fitted"),
+        by_construction: id.ends_with("constant"),
     }
 }
 
@@ -164,6 +165,7 @@ pub(crate) fn claims() -> Vec<ClaimOutcome> {
         claim("sample.open", None, 1.3, f64::INFINITY).measured(2.7, 7, Clock::Virtual),
         claim("sample.missed", Some(0.5), 0.0, 0.6).measured(0.9, 7, Clock::Virtual),
         claim("sample.fitted", Some(1.5), 1.2, 1.8).measured(1.5, 7, Clock::Virtual),
+        claim("sample.constant", Some(17.0), 17.0, 17.0).measured(17.0, 7, Clock::Virtual),
         claim("sample.missing", None, 0.9, 1.1).not_measured(
             "needs ext4, which is not built",
             7,

@@ -8,10 +8,10 @@ use anstyle::{AnsiColor, Style};
 use report::table::Table;
 use serde_json::{Value, json};
 
-use super::ledger::{self, Entry, Line};
+use super::ledger::{self, Entry, Line, Old};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{date, now};
+use crate::store::date;
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
 pub(super) const CLAIMS: [(&str, &str); 27] = [
@@ -47,9 +47,6 @@ pub(super) const CLAIMS: [(&str, &str); 27] = [
     ("suite/mount", "a mount does what its tests say"),
 ];
 
-/// After so long a figure no longer speaks of the code that is there.
-const STALE_SECONDS: u64 = 30 * 86_400;
-
 /// What all runs of one check on one subject come to.
 #[derive(Debug, Default)]
 struct Row {
@@ -69,12 +66,13 @@ pub(super) fn print(named: Option<&Path>, output: &Output) -> Result<(), Failure
     } else if rows.is_empty() {
         output.data("no check has been recorded yet: weir check model --fs pmfs\n");
     } else {
-        output.data(&text(&rows, now()));
+        output.data(&text(&rows));
     }
     Ok(())
 }
 
-type Rows = BTreeMap<(usize, String, String, String), Row>;
+/// By the place of the claim, check, subject and unit; what is old stands in a row of its own.
+type Rows = BTreeMap<(usize, String, String, String, Option<Old>), Row>;
 
 /// The runs that count. One that did the same again with at least the same seeds stands for those before it: so a failure is open
 /// until its seeds have passed.
@@ -99,9 +97,11 @@ fn includes(seeds: Option<(u64, u64)>, others: Option<(u64, u64)>) -> bool {
 /// What the runs that count come to, in the order of [`CLAIMS`].
 fn rows(lines: Vec<Line>) -> Rows {
     let mut rows = Rows::new();
-    for Line { entry, at, .. } in latest(lines) {
+    for line in latest(lines) {
+        let old = line.old();
+        let Line { entry, at, .. } = line;
         let place = CLAIMS.iter().position(|(check, _)| *check == entry.check).unwrap_or(CLAIMS.len());
-        let row = rows.entry((place, entry.check, entry.subject, entry.unit)).or_default();
+        let row = rows.entry((place, entry.check, entry.subject, entry.unit, old)).or_default();
         row.count += entry.count;
         row.of = entry.of.map(|of| of + row.of.unwrap_or(0));
         row.failures += entry.failures;
@@ -131,7 +131,7 @@ fn seeds(row: &Row) -> String {
     }
 }
 
-fn text(rows: &Rows, now: u64) -> String {
+fn text(rows: &Rows) -> String {
     let mut table = Table::new("evidence");
     for name in ["claim", "subject", "check", "unit"] {
         table.words(name);
@@ -140,36 +140,53 @@ fn text(rows: &Rows, now: u64) -> String {
     table.words("since");
     table.numbers("seeds");
     table.numbers("open failures");
-    for ((place, check, subject, unit), row) in rows {
+    table.words("");
+    for ((place, check, subject, unit, old), row) in rows {
         let words = [claim(*place), subject, check, unit].map(str::to_owned);
         let numbers = [counted(row), date(row.first), seeds(row), row.failures.to_string()];
-        table.rows.push(words.into_iter().chain(numbers).collect());
+        let old = old.map_or_else(String::new, |old| old.words().to_owned());
+        table.rows.push(words.into_iter().chain(numbers).chain([old]).collect());
     }
-    let stale = rows.values().map(|row| now.saturating_sub(row.last) > STALE_SECONDS);
+    let olds = rows.keys().map(|(.., old)| old.is_some());
     let mut text = String::new();
     // The title and the heads stand above the rows.
-    for (line, stale) in table.to_text().lines().zip([false; 2].into_iter().chain(stale)) {
-        let style = if stale { AnsiColor::BrightBlack.on_default() } else { Style::new() };
+    for (line, old) in table.to_text().lines().zip([false; 2].into_iter().chain(olds)) {
+        let style = if old { AnsiColor::BrightBlack.on_default() } else { Style::new() };
         let _ = writeln!(text, "{style}{line}{style:#}");
     }
-    text
+    text + &tally(rows)
+}
+
+/// How many rows speak of this build's code.
+fn tally(rows: &Rows) -> String {
+    let old = rows.keys().filter(|(.., old)| old.is_some()).count();
+    match old {
+        0 => String::new(),
+        old => format!(
+            "{} of {} rows are of the code of this build; {old} are old, and say nothing of it: `make evidence` runs all checks\n",
+            rows.len() - old,
+            rows.len()
+        ),
+    }
 }
 
 fn document(rows: &Rows) -> Value {
-    let row = |((place, check, subject, unit), row): (&(usize, String, String, String), &Row)| {
-        json!({
-            "claim": claim(*place),
-            "subject": subject,
-            "check": check,
-            "unit": unit,
-            "count": row.count,
-            "of": row.of,
-            "since": date(row.first),
-            "last": date(row.last),
-            "seeds": row.seeds,
-            "open_failures": row.failures,
-        })
-    };
+    let row =
+        |((place, check, subject, unit, old), row): (&(_, String, String, String, Option<Old>), &Row)| {
+            json!({
+                "claim": claim(*place),
+                "old": old.map(Old::words),
+                "subject": subject,
+                "check": check,
+                "unit": unit,
+                "count": row.count,
+                "of": row.of,
+                "since": date(row.first),
+                "last": date(row.last),
+                "seeds": row.seeds,
+                "open_failures": row.failures,
+            })
+        };
     json!({ "schema": "weir.evidence/1", "rows": rows.iter().map(row).collect::<Vec<_>>() })
 }
 
@@ -195,7 +212,7 @@ mod tests {
             assert!(CLAIMS.iter().any(|(known, _)| *known == check), "{check} is no check");
             let found: Vec<_> = rows.iter().filter(|((_, name, ..), _)| name == check).collect();
             assert!(!found.is_empty(), "the ledger has no run of {check}: make evidence");
-            for ((_, _, subject, _), row) in found {
+            for ((_, _, subject, ..), row) in found {
                 assert_eq!(row.failures, 0, "{check} of {subject}");
             }
         }
@@ -222,7 +239,7 @@ mod tests {
     fn a_failure_is_open_until_its_seeds_have_passed() {
         let run = |count, failures, seeds| {
             let entry = Entry { check: "schedules".to_owned(), count, failures, seeds, ..Entry::default() };
-            Line { entry, at: 1, seconds: 1, build: String::new() }
+            Line { entry, at: 1, seconds: 1, build: String::new(), code: String::new() }
         };
         let summed = |runs: &[Line]| {
             let rows = rows(runs.to_vec());
@@ -235,12 +252,41 @@ mod tests {
         assert_eq!(summed(&[run(5, 1, None), run(6, 0, None)]), [(6, 0)]);
     }
 
+    /// An entry of this code, of other code, of a tree with changes, and of a build that recorded no code.
     #[test]
-    fn a_figure_that_is_a_month_old_is_grey() {
+    fn an_entry_of_other_code_or_of_a_changed_tree_is_old_at_once() {
         let entry = Entry { check: "posix".to_owned(), count: 5, ..Entry::default() };
-        let line = Line { entry, at: 1_000_000, seconds: 1, build: String::new() };
+        let line = |build: &str, code: &str| {
+            let (build, code) = (build.to_owned(), code.to_owned());
+            Line { entry: entry.clone(), at: crate::store::now(), seconds: 1, build, code }
+        };
+        let this = super::super::code::tested("posix", "");
         let grey = format!("{}", AnsiColor::BrightBlack.on_default());
-        assert!(!text(&rows(vec![line.clone()]), 1_000_000 + STALE_SECONDS).contains(&grey));
-        assert!(text(&rows(vec![line]), 1_000_001 + STALE_SECONDS).contains(&grey));
+        let of = |line: Line| text(&rows(vec![line]));
+        let current = of(line("0123456789ab release", &this));
+        assert!(!current.contains("old") && !current.contains(&grey), "{current}");
+        for (build, code, why) in [
+            ("0123456789ab release", "0123456789abcdef", "the code has changed since"),
+            ("0123456789ab release", "", "the code has changed since"),
+            ("0123456789ab+ release", &this, "uncommitted changes"),
+        ] {
+            let old = of(line(build, code));
+            assert!(old.contains(why) && old.contains(&grey), "{build} {code}: {old}");
+            assert!(old.contains("0 of 1 rows are of the code of this build"), "{old}");
+            let document = document(&rows(vec![line(build, code)]));
+            assert!(document["rows"][0]["old"].as_str().is_some_and(|old| old.contains(why)), "{document}");
+        }
+    }
+
+    #[test]
+    fn what_is_old_is_not_counted_with_what_is_not() {
+        let line = |seed, code: &str| {
+            let (check, seeds) = ("posix".to_owned(), Some((seed, seed)));
+            let entry = Entry { check, count: 5, seeds, ..Entry::default() };
+            Line { entry, at: 1, seconds: 1, build: "0123456789ab release".to_owned(), code: code.to_owned() }
+        };
+        let this = super::super::code::tested("posix", "");
+        let rows = rows(vec![line(1, ""), line(2, &this)]);
+        assert_eq!(rows.values().map(|row| row.count).collect::<Vec<_>>(), [5, 5]);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::code;
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -51,8 +52,40 @@ pub(super) struct Line {
     pub(super) at: u64,
     /// How long it took.
     pub(super) seconds: u64,
-    /// What it was built from: commit and profile.
+    /// What it was built from: commit, with `+` where the tree had changes, and profile.
     pub(super) build: String,
+    /// The hash of the code that was tested ([`code::tested`]); entries of older builds have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) code: String,
+}
+
+/// Why an entry does not speak of the code of this build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Old {
+    /// The code has changed since.
+    Code,
+    /// It was of a tree with changes that no commit has, so nobody can look at what was tested.
+    Tree,
+}
+
+impl Old {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Code => "old: the code has changed since",
+            Self::Tree => "old: of a tree with uncommitted changes",
+        }
+    }
+}
+
+impl Line {
+    /// Whether it speaks of this build's code; if not, why.
+    pub(super) fn old(&self) -> Option<Old> {
+        let commit = self.build.split(' ').next().unwrap_or_default();
+        if commit.ends_with('+') {
+            return Some(Old::Tree);
+        }
+        (self.code != code::tested(&self.entry.check, &self.entry.subject)).then_some(Old::Code)
+    }
 }
 
 /// Where a run is recorded.
@@ -101,7 +134,8 @@ impl<'a> Ledger<'a> {
         let at = store::now();
         let line = |entry: &Entry| {
             let (entry, build) = (entry.clone(), build.to_owned());
-            let line = Line { entry, at, seconds: self.began.elapsed().as_secs(), build };
+            let code = code::tested(&entry.check, &entry.subject);
+            let line = Line { entry, at, seconds: self.began.elapsed().as_secs(), build, code };
             serde_json::to_string(&line).expect("strings and numbers only") + "\n"
         };
         entries.iter().map(line).collect()

@@ -11,9 +11,11 @@
 //! | `chosen` | which programs `crash` and `faults` take |
 //! | `ledger` | records what every run did and found |
 //! | `evidence` | prints that as a table, a row for each claim |
+//! | `code` | knows which code each of them tests |
 //! | `record` | takes in what suites outside of this command found |
 
 mod chosen;
+mod code;
 mod crash;
 mod evidence;
 mod faults;
