@@ -68,7 +68,7 @@ for result in document.get("results", [document]):
         print(f"{sys.argv[1]:<16} {fs:<8} {calls:>7} calls, 0 differ, {left} not made", file=sys.stderr)'
 
 canary() {
-    printf '#weir-trace 1\n#root /r\nT 1 1 1 ""\n1 0 0 open "f" wronly,creat 0600 = 3\n1 0 0 write 3 4 = 5\n' >"$work/canary.wtrace"
+    printf '#weir-trace 1\n#root /r\nT 1 1 1 ""\n1 0 0 open "f" wronly,creat 0600 = 3\n1 0 0 rename "f" "g" - = 0\n1 0 0 stat "f" = 0\n' >"$work/canary.wtrace"
     ! "$weir" bench "trace:$work/canary.wtrace" --fs nova --medium dram --quiet >/dev/null 2>&1 || die "a result that differs is not noticed"
 }
 

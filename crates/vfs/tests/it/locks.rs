@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::memfs::MemFs;
 use sim::{Machine, Nanos, Seed, Setup, TaskSpec};
 use vfs::{
-    Credentials, Errno, Fd, LockAction, LockKind, LockOwner, Mount, MountOptions, OpenFlags, Process, SetAttr,
-    Syscalls,
+    Credentials, Errno, Fd, LockAction, LockKind, LockOwner, Mount, MountOptions, OpenFlags, Process,
+    SetAttr, Syscalls,
 };
 
 const MAKE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE).union(OpenFlags::CREATE);

@@ -22,7 +22,8 @@ fn a_trace_and_its_compiled_form_are_replayed_explained_and_checked() {
     let home = folder.path();
     let lines = "1 500000 0 mkdir \"d\" 0755 = 0\n1 0 0 open \"d/f\" wronly,creat 0600 = 3\n1 0 0 write 3 5000 = 5000\n1 0 0 fsync 3 = 0\n";
     fs::write(home.join("t.wtrace"), format!("{HEAD}{lines}")).unwrap();
-    let compiled = weir().current_dir(home).args(["trace", "compile", "t.wtrace", "-o", "t.wprog"]).output().unwrap();
+    let compiled =
+        weir().current_dir(home).args(["trace", "compile", "t.wtrace", "-o", "t.wprog"]).output().unwrap();
     assert!(compiled.status.success(), "{}", stderr(&compiled));
     for trace in ["t.wtrace", "t.wprog"] {
         let more = ["--fs", "pmfs,nova", "--medium", "dram", "--check", "-o", "r.json"];
@@ -30,7 +31,10 @@ fn a_trace_and_its_compiled_form_are_replayed_explained_and_checked() {
         assert!(output.status.success(), "{trace}: {}", stderr(&output));
         let explained = weir().current_dir(home).args(["explain", "r.json"]).output().unwrap();
         let text = String::from_utf8_lossy(&explained.stdout).into_owned();
-        assert!(text.contains("the program computes") && text.contains("The program runs fastest on"), "{text}");
+        assert!(
+            text.contains("the program computes") && text.contains("The program runs fastest on"),
+            "{text}"
+        );
     }
     let tree = weir().current_dir(home).args(["trace", "tree", "t.wprog"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&tree.stdout), "d d\nf 5000 d/f\n");
@@ -40,13 +44,17 @@ fn a_trace_and_its_compiled_form_are_replayed_explained_and_checked() {
 fn results_that_differ_end_with_exit_code_4_and_say_where() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    let lines = "1 0 0 open \"f\" rdwr,creat 0600 = 3\n1 0 0 write 3 4096 = 4000\n1 0 0 pread 3 4096 0 = 4096\n";
+    let lines =
+        "1 0 0 open \"f\" rdwr,creat 0600 = 3\n1 0 0 write 3 4096 = 4000\n1 0 0 pread 3 4096 0 = 4096\n";
     fs::write(home.join("t.wtrace"), format!("{HEAD}{lines}")).unwrap();
     let output = bench(home, "t.wtrace", &ON_DRAM);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("1 of 3 results differ from the recorded ones: pread another count 1"), "{said}");
-    assert!(said.contains("t.wtrace:6: thread 1: pread of descriptor 0 4096 = 4000, recorded 4096"), "{said}");
+    assert!(
+        said.contains("t.wtrace:6: thread 1: pread of descriptor 0 4096 = 4000, recorded 4096"),
+        "{said}"
+    );
     assert!(!said.contains("panicked"), "{said}");
 }
 
@@ -58,7 +66,11 @@ fn bad_traces_and_variables_are_refused_with_line_and_call() {
     let cases: [(&str, String, &str); 7] = [
         ("foreign", "hello\n".to_owned(), "not a trace of Weir"),
         ("newer", "#weir-trace 9\n".to_owned(), "version 9"),
-        ("unopened", format!("{HEAD}1 0 0 write 7 4 = 4\n"), "unopened:4: write: descriptor 7 was never opened"),
+        (
+            "unopened",
+            format!("{HEAD}1 0 0 write 7 4 = 4\n"),
+            "unopened:4: write: descriptor 7 was never opened",
+        ),
         ("wrong", format!("{HEAD}1 0 0 write x 4 = 4\n"), "wrong:4: write: a descriptor is not a number"),
         ("lossy", format!("{HEAD}E at=0 calls=3 dropped=0 level=0\n"), "3 calls are missing"),
         ("empty", HEAD.to_owned(), "no call to replay"),
@@ -88,15 +100,20 @@ fn bad_traces_and_variables_are_refused_with_line_and_call() {
     fs::write(home.join("u"), format!("{HEAD}1 0 0 write 7 4 = 4\n1 0 0 sync = 0\n")).unwrap();
     let allowed = bench(home, "u", &[&ON_DRAM[..], &["--switch", "allow_drops"]].concat());
     assert!(allowed.status.success(), "{}", stderr(&allowed));
-    assert!(String::from_utf8_lossy(&allowed.stdout).contains("1 calls on descriptors that no call has opened"));
+    assert!(
+        String::from_utf8_lossy(&allowed.stdout).contains("1 calls on descriptors that no call has opened")
+    );
 }
 
 #[test]
 fn a_trace_without_end_is_replayed_as_far_as_it_goes() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    fs::write(home.join("cut"), format!("{HEAD}1 0 0 mkdir \"\\xff\\x0a\" 0755 = 0\n1 0 0 stat \"\\xff\\x0a\" = 0\n1 0 0 sy"))
-        .unwrap();
+    fs::write(
+        home.join("cut"),
+        format!("{HEAD}1 0 0 mkdir \"\\xff\\x0a\" 0755 = 0\n1 0 0 stat \"\\xff\\x0a\" = 0\n1 0 0 sy"),
+    )
+    .unwrap();
     let output = bench(home, "cut", &[&ON_DRAM[..], &["--check"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("replayed up to line 5"), "{output:?}");
