@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Calls of a trace that a replay in this process makes in a second of processor time, on --medium dram under the virtual clock. Prints
-# figures, decides nothing. The aim is 500,000.
+# Calls of a trace that a replay in this process makes in a second of processor time, on --medium dram under the virtual clock.
+# Prints figures, decides nothing. The aim is 500,000.
 #
 #   tests/traces/replay_speed.sh [CALLS]   default: 1000000
 #   WEIR=path/to/weir                      default: target/release/weir
@@ -44,7 +44,8 @@ for threads in (1, 8):
         # A replay of one call: the command, the design, the report.
         base = load + min(took("bench", "trace:empty.wtrace", "--fs", fs, "--medium", "dram") for _ in range(3))
         for pace in ("asap", "think"):
-            best = min(took("bench", "trace:t.wprog", "--fs", fs, "--medium", "dram", "-D", f"pace={pace}", "--jobs", "1") for _ in range(3))
+            command = ("bench", "trace:t.wprog", "--fs", fs, "--medium", "dram", "-D", f"pace={pace}", "--jobs", "1")
+            best = min(took(*command) for _ in range(3))
             print(f"{threads} threads  {fs:<5} {pace:<6} {best:6.2f} s, {base:5.2f} s of it to begin, load and report: "
                   f"{calls / (best - base) / 1e6:5.2f} million calls a second")
     os.remove("t.wprog")
