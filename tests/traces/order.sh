@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Four threads hand files to each other ROUNDS times (10,000): 50 schedules of the replay must give the recorded results, and without
-# the order of the trace at least one must differ.
+# Four threads hand files to each other ROUNDS times (10,000): 50 schedules of the replay must give the recorded results, and
+# without the order of the trace at least one must differ.
 #
 #   tests/traces/order.sh WEIR
 #
@@ -53,7 +53,8 @@ PY
 differing() { # TRACE REPEATS VARIABLES…
     local trace=$1 repeats=$2
     shift 2
-    "$weir" bench "trace:$trace" --fs pmfs --medium dram --repeats "$repeats" --json --quiet -D pace=asap -D jitter=20us "$@" 2>"$work/err" |
+    "$weir" bench "trace:$trace" --fs pmfs --medium dram --repeats "$repeats" --json --quiet -D pace=asap -D jitter=20us "$@" \
+        2>"$work/err" |
         python3 -c 'import json, sys
 document = json.load(sys.stdin)
 samples = [sample for result in document.get("results", [document]) for sample in result["samples"]]

@@ -72,7 +72,8 @@ cc_run() { command=(sh -c "cc -O1 -c f1.c f2.c f3.c main.c && ar rcs libf.a f1.o
 
 postmark_prepare() { mkdir mail; }
 postmark_run() {
-    printf 'set location mail\nset number 200\nset transactions 500\nset subdirectories 5\nset seed 7\nrun\nquit\n' >"$shared/postmark"
+    printf '%s\n' 'set location mail' 'set number 200' 'set transactions 500' 'set subdirectories 5' 'set seed 7' run quit \
+        >"$shared/postmark"
     command=(postmark "$shared/postmark")
 }
 

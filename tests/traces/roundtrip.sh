@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Programs are recorded by strace and by a mount, and replayed on designs and on a tmpfs of the host: every result must be the recorded
-# one, and the tree that is left that of the program.
+# Programs are recorded by strace and by a mount, and replayed on designs and on a tmpfs of the host: every result must be the
+# recorded one, and the tree that is left that of the program.
 #
 #   tests/traces/roundtrip.sh WEIR [PROGRAM…]      default: cp tar sqlite git cc postmark dbench, as far as they are installed
 #
-# DESIGNS (nova,ext4) says where; DIR (a folder of /dev/shm) what stands for the tmpfs. Recording by a mount takes root and /dev/fuse.
+# DESIGNS (nova,ext4) says where; DIR (/dev/shm) is the tmpfs. Recording by a mount takes root and /dev/fuse.
 # The tree of `weir trace tree` is compared with the one on the disk; `weir bench --check` compares that of each replay with it.
 set -euo pipefail
 
@@ -68,8 +68,11 @@ for result in document.get("results", [document]):
         print(f"{sys.argv[1]:<16} {fs:<8} {calls:>7} calls, 0 differ, {left} not made", file=sys.stderr)'
 
 canary() {
-    printf '#weir-trace 1\n#root /r\nT 1 1 1 ""\n1 0 0 open "f" wronly,creat 0600 = 3\n1 0 0 write 3 4 = 5\n' >"$work/canary.wtrace"
-    ! "$weir" bench "trace:$work/canary.wtrace" --fs nova --medium dram --quiet >/dev/null 2>&1 || die "a result that differs is not noticed"
+    local calls='1 0 0 open "f" wronly,creat 0600 = 3\n1 0 0 rename "f" "g" - = 0\n1 0 0 stat "f" = 0\n'
+    # shellcheck disable=SC2059
+    printf "#weir-trace 1\n#root /r\nT 1 1 1 \"\"\n$calls" >"$work/canary.wtrace"
+    ! "$weir" bench "trace:$work/canary.wtrace" --fs nova --medium dram --quiet >/dev/null 2>&1 ||
+        die "a result that differs is not noticed"
 }
 
 canary

@@ -75,8 +75,8 @@ subprocess.run([weir, "record", "--quiet", "--root", "tree", "-o", "two.wtrace",
 def replay(*settings):
     took = []
     for _ in range(5):
-        out = subprocess.run([weir, "bench", "trace:two.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", *settings],
-                             check=True, stdout=subprocess.PIPE).stdout
+        command = [weir, "bench", "trace:two.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", *settings]
+        out = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
         document = json.loads(out)
         sample = document.get("results", [document])[0]["samples"][0]
         assert sample["counters"]["replay.differing"] == 0, sample["notes"]

@@ -435,17 +435,17 @@ impl Trace {
         self.call(thread, seen, call, seen.result)
     }
 
-    /// A request on an inode by its number.
+    /// A request on an inode by its number: of a symbolic link, on the link itself.
     fn by_node(&mut self, thread: u32, seen: &Seen) -> io::Result<()> {
         let Some(path) = self.path(seen.node) else { return self.nameless(thread, seen) };
         let mut call = Call::new(match seen.opcode {
             opcode::STATFS => Op::Statfs,
             opcode::READLINK => Op::Readlink,
-            opcode::SETXATTR => Op::Setxattr,
-            opcode::GETXATTR => Op::Getxattr,
-            opcode::LISTXATTR => Op::Listxattr,
-            opcode::REMOVEXATTR => Op::Removexattr,
-            _ => Op::Stat,
+            opcode::SETXATTR => Op::Lsetxattr,
+            opcode::GETXATTR => Op::Lgetxattr,
+            opcode::LISTXATTR => Op::Llistxattr,
+            opcode::REMOVEXATTR => Op::Lremovexattr,
+            _ => Op::Lstat,
         });
         (call.path, call.len, call.flags) = (Some(path.into()), seen.len, seen.flags);
         if !seen.name.is_empty() {
@@ -471,7 +471,7 @@ impl Trace {
             calls.push(call);
         }
         if has(abi::set::UID) || has(abi::set::GID) {
-            let mut call = Call::new(ops(Op::Chown, Op::Fchown));
+            let mut call = Call::new(ops(Op::Lchown, Op::Fchown));
             let id = |bit, id: u32| if has(bit) { i64::from(id) } else { -1 };
             (call.offset, call.offset2) = (id(abi::set::UID, set.uid), id(abi::set::GID, set.gid));
             calls.push(call);
@@ -482,7 +482,7 @@ impl Trace {
             calls.push(call);
         }
         if has(abi::set::ATIME) || has(abi::set::MTIME) {
-            let mut call = Call::new(ops(Op::Utimes, Op::Futimes));
+            let mut call = Call::new(ops(Op::Lutimes, Op::Futimes));
             let time = |bit, now, secs: i64, nanos: u32| match (has(bit), has(now)) {
                 (false, _) => OMIT,
                 (true, true) => NOW,

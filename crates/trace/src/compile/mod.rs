@@ -87,7 +87,8 @@ pub struct Summary {
     pub level_ns: u64,
     /// The length of the trace.
     pub span_ns: u64,
-    /// Whether the trace says of a directory that was listed which names it had before.
+    /// Whether listings can be compared: the trace says of a directory that was listed which names it had before, and has the sizes
+    /// of a program's entries, not those of requests to a mount.
     pub listed: bool,
 }
 
@@ -314,7 +315,8 @@ impl Compiler {
             self.summary.cut_after = Some(line);
         }
         self.summary.contradictions = self.state.tree.contradictions;
-        self.summary.listed = matches!(reader.head().get("snapshot"), Some(b"touched" | b"all"));
+        let has_names = matches!(reader.head().get("snapshot"), Some(b"touched" | b"all"));
+        self.summary.listed = has_names && reader.head().get("design").is_none();
         initial_entries(&self.state, &mut |entry| sink.initial(entry))?;
         last_entries(&mut self.state, &mut |entry| sink.last(entry))?;
         sink.end(&self.summary)?;

@@ -214,7 +214,7 @@ impl<'a> Place<'a> {
 
     /// What a write writes: as much as it did, or as was asked where it failed.
     fn written(&self, step: &Step) -> &'a [u8] {
-        self.data.first(if step.result >= 0 { step.result as u64 } else { step.call.len })
+        self.data.first(u64::try_from(step.result).map_or(step.call.len, |done| done.min(step.call.len)))
     }
 
     fn seek(&self, calls: &dyn Syscalls, fd: Fd, step: &Step) -> Made {

@@ -37,7 +37,8 @@ pub(super) fn make(
             continue;
         }
         let made = match groups.get(&entry.group).filter(|_| entry.group != 0) {
-            Some(first) => calls.link(first, &path),
+            // Its directory may come later than the file's first name.
+            Some(first) => with_parents(calls, &path, || calls.link(first, &path)),
             None => with_parents(calls, &path, || one(calls, entry, &path, data)),
         };
         made.map_err(CallFailed::of("making", &path.escape_ascii().to_string()))?;
@@ -91,7 +92,11 @@ fn with_parents(
 fn one(calls: &dyn Syscalls, entry: &Entry, path: &[u8], data: &Aligned) -> Result<(), Errno> {
     match entry.kind {
         Kind::File => file(calls, path, entry.size, data),
-        Kind::Directory => calls.mkdir(path, 0o700),
+        Kind::Directory => match calls.mkdir(path, 0o700) {
+            // It was made on the way to another entry.
+            Err(Errno::EEXIST) => Ok(()),
+            made => made,
+        },
         Kind::Symlink => {
             // One of which the trace does not say what it contains leads nowhere.
             let target = entry.target.as_deref().filter(|target| !target.is_empty()).unwrap_or(b"unknown");

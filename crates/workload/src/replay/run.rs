@@ -310,6 +310,11 @@ impl Job for Run {
         Ok(self.measured(begin))
     }
 
+    /// The laboratory removes the directory in which a replay on the host has worked; a check must come before.
+    fn conclude(&self) -> Result<(), JobError> {
+        if self.shared.how.check { self.verify(&*self.main) } else { Ok(()) }
+    }
+
     /// Of copies in one tree, none has the tree of the trace.
     fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError> {
         let shared = &self.shared;
