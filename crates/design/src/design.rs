@@ -88,7 +88,15 @@ pub struct Checking {
 
 impl Default for Checking {
     fn default() -> Self {
-        Self { small: &[], tiny: &[], variants: &[], formats: &[], crash_every: 1, fail_every: 1, mount_reads_all: false }
+        Self {
+            small: &[],
+            tiny: &[],
+            variants: &[],
+            formats: &[],
+            crash_every: 1,
+            fail_every: 1,
+            mount_reads_all: false,
+        }
     }
 }
 

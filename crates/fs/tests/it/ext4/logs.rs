@@ -477,7 +477,7 @@ fn words_of_another_version_in_the_superblock_of_the_journal_are_told_and_cleare
         [0x24, 0x28, 0x2c, 0x40, 0xfc].into_iter().for_each(|at| put(&mut bytes, at, 0));
         change(&mut bytes);
         image.put(image.log_block(0), &bytes);
-        let found = ext4().fsck(&Storage::from(&image.region)).violations;
+        let found = ext4().format().fsck(&Storage::from(&image.region)).violations;
         assert!(found.iter().any(|one| one.predicate == "journal_sound"), "{what}: {found:?}");
         assert!(image.repaired().join("; ").contains("words of another version cleared"), "{what}");
         image.assert_clean(what);
@@ -655,7 +655,7 @@ fn a_crash_of_the_replay_of_fast_commits_leaves_an_image_that_shows_all_of_them(
                 false => Err(format!("{seen:?}, {found:?}, {by_e2fsck:?}")),
             }
         };
-        let images = check::crash_recovery((&*design, Mode::Adr), &mut scratch, &image, &mut judge);
+        let images = check::crash::crash_recovery((&*design, Mode::Adr), &mut scratch, &image, &mut judge);
         let images = images.unwrap_or_else(|what| panic!("{what}"));
         println!("{images} images");
         assert!(images > 100, "{images}");
