@@ -18,6 +18,8 @@
 //! Several comparisons that are read together find more by chance than one: [`together`] corrects their chances (Holm, *A simple
 //! sequentially rejective multiple test procedure*, 1979).
 
+use std::cmp::Ordering;
+
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
@@ -222,11 +224,13 @@ pub fn compare_pairs(pairs: &[(f64, f64)], threshold: f64) -> Option<Comparison>
     if count == 1 {
         return Some(Comparison { ratio, interval: None, verdict: Verdict::RanOnce, chance: None });
     }
-    let same = |side: fn(&(f64, f64)) -> f64| pairs.iter().all(|pair| side(pair) == side(&pairs[0]));
+    let same = |side: fn(&(f64, f64)) -> f64| {
+        pairs.iter().all(|pair| side(pair).total_cmp(&side(&pairs[0])).is_eq())
+    };
     if same(|pair| pair.0) && same(|pair| pair.1) {
         let ratio = pairs[0].1 / pairs[0].0;
         let exact = Interval { low: ratio, high: ratio, coverage: Coverage::Exact };
-        let chance = if ratio == 1.0 { 1.0 } else { 0.0 };
+        let chance = if pairs[0].0.total_cmp(&pairs[0].1).is_eq() { 1.0 } else { 0.0 };
         let verdict = judge(ratio, exact, threshold, 0.0);
         return Some(Comparison { ratio, interval: Some(exact), verdict, chance: Some(chance) });
     }
@@ -234,7 +238,10 @@ pub fn compare_pairs(pairs: &[(f64, f64)], threshold: f64) -> Option<Comparison>
     let (interval, chance) = if count < LEAST_PAIRS {
         let range = (sim::math::exp(low), sim::math::exp(high));
         // All of the signs alike: 2 of 2^n ways.
-        (Interval { low: range.0, high: range.1, coverage: Coverage::Range }, 0.5_f64.powi(count as i32 - 1))
+        (
+            Interval { low: range.0, high: range.1, coverage: Coverage::Range },
+            (1..count).fold(1.0, |chance, _| chance / 2.0),
+        )
     } else {
         interval_of_logs(&logs)?
     };
@@ -294,7 +301,14 @@ fn chance_of_being_apart(n: usize, m: usize) -> f64 {
 /// ties each counts a half.
 fn chance_of_ranks(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
-    let wins = |x: &f64| b.iter().map(|y| if x > y { 2 } else { u64::from(x == y) }).sum::<u64>();
+    let wins = |x: &f64| {
+        let twice = b.iter().map(|y| match x.total_cmp(y) {
+            Ordering::Greater => 2,
+            Ordering::Equal => 1,
+            Ordering::Less => 0,
+        });
+        twice.sum::<u64>()
+    };
     let twice: u64 = a.iter().map(wins).sum();
     // The smaller of both statistics, rounded away from the end.
     let least = twice.min(2 * (n * m) as u64 - twice).div_ceil(2) as usize;

@@ -509,7 +509,7 @@ impl<'a> Claim<'a> {
             to.mark_removed();
             let moved = self.take_vnode();
             match whiteout {
-                Some(_) => self.is_unknown_now(),
+                Some(_) => self.becomes_unknown(),
                 None => self.leads_to(None),
             }
             to.leads_to(moved);
@@ -578,7 +578,7 @@ impl<'a> Claim<'a> {
     }
 
     /// Ends the claim: the name has changed, and the design is to be asked what it leads to.
-    fn is_unknown_now(mut self) {
+    fn becomes_unknown(mut self) {
         self.dir.changed();
         self.mount.inode_moves();
         self.binding = Some(Binding::Unknown);

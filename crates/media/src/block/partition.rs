@@ -58,13 +58,16 @@ pub enum TableError {
     Media(#[from] MediaError),
 }
 
+/// Reads from a byte of a disk on.
+pub type ReadAt<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), MediaError> + 'a;
+
 /// A disk, or an image of one.
 #[derive(Clone, Copy)]
 pub struct Disk<'a> {
     /// Its bytes.
     pub len: u64,
     /// Reads from a byte on; the range is within the disk.
-    pub read: &'a dyn Fn(u64, &mut [u8]) -> Result<(), MediaError>,
+    pub read: &'a ReadAt<'a>,
 }
 
 type Result<T, E = TableError> = std::result::Result<T, E>;

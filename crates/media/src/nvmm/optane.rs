@@ -217,7 +217,7 @@ fn factors(streams: u64, power_per_mille: u64) -> Box<[u64]> {
         0 => 1_000,
         streams => {
             let ratio = (tasks as f64 / streams as f64).max(1.0);
-            (ratio.powf(power).min(4.0) * 1e3).round() as u64
+            (sim::math::powf(ratio, power).min(4.0) * 1e3).round() as u64
         }
     };
     (0..=MOST_STREAMS).map(factor).collect()
