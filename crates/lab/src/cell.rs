@@ -31,12 +31,12 @@ use crate::watch::Watch;
 mod device;
 mod image;
 mod ledger;
-mod spare;
+mod region_pool;
 mod timed;
 mod work;
 
 pub use ledger::so_far;
-pub use spare::Spare;
+pub use region_pool::RegionPool;
 
 /// How a cell is run.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct Run {
     /// The command that works as one worker on a directory of the host: see [`worker`].
     pub worker: Vec<OsString>,
     /// Where the region comes from, and is left.
-    pub spare: Arc<Spare>,
+    pub spare: Arc<RegionPool>,
 }
 
 /// The clock's name in results.

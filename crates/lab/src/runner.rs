@@ -25,7 +25,7 @@ use results::{FailureKind, ResultFile, Sample, SampleFailure};
 use sim::{Bytes, Clock, Machine, Seed};
 use vfs::Linux;
 
-use crate::cell::{self, Run, Spare};
+use crate::cell::{self, RegionPool, Run};
 use crate::contention;
 use crate::environment;
 use crate::error::Error;
@@ -78,7 +78,7 @@ pub struct Runner<'p> {
     progress: &'p dyn Progress,
     known: Known,
     kept: Option<Kept>,
-    spare: Arc<Spare>,
+    spare: Arc<RegionPool>,
 }
 
 /// A plan and all that it is resolved to.

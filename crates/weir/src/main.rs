@@ -24,12 +24,12 @@ mod experiment;
 mod failure;
 mod inputs;
 mod interrupt;
-mod leaving;
 mod mounted;
 mod nbd;
 mod output;
 mod pool_file;
 mod progress;
+mod server_end;
 mod store;
 mod topics;
 

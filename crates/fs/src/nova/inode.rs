@@ -29,7 +29,7 @@ use super::layout::{
 use super::log::{Entry, Log, Reader};
 use super::names::Names;
 use super::parts;
-use super::seen::Seen;
+use super::unlocked_attr::UnlockedAttr;
 use super::{CachedFile, Volume};
 use crate::error::{Error, Result};
 use crate::persist::attributes::{block_of, blocks_of};
@@ -90,7 +90,7 @@ pub(crate) struct Inode {
     pub(crate) state: RwLock<InodeState>,
     /// Attributes as the last writer left them, for those who ask without locking, as the kernel's `stat` does. It has a lock of
     /// the host's, held for one copy. Nothing of an inode that is not loaded.
-    seen: parking_lot::Mutex<Option<Box<Seen>>>,
+    seen: parking_lot::Mutex<Option<Box<UnlockedAttr>>>,
     /// Of a directory that is loaded: what `..` leads to, for those who walk up without locking. 0: not known.
     pub(crate) parent: AtomicU64,
     /// The last access that was noted in place; 0: none since the time was set. Used under the lock of `seen`, in which no task may
@@ -195,7 +195,7 @@ impl Inode {
     /// Lets those who do not lock see these attributes from now on.
     fn show(&self, attr: Option<&Attr>) {
         let mut seen = self.seen.lock();
-        match (&mut *seen, attr.and_then(Seen::of)) {
+        match (&mut *seen, attr.and_then(UnlockedAttr::of)) {
             (Some(old), Some(new)) => **old = new,
             (seen, new) => *seen = new.map(Box::new),
         }
@@ -540,7 +540,7 @@ impl Volume {
         let mut seen = inode.seen.lock();
         let attr = inode.attr(&loaded)?;
         if loaded.facts.links > 0 {
-            *seen = Seen::of(&attr).map(Box::new);
+            *seen = UnlockedAttr::of(&attr).map(Box::new);
         }
         Ok(attr)
     }

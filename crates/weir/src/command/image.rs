@@ -15,7 +15,7 @@ use vfs::{Credentials, Owner, SetAttr};
 
 use super::partition::{self, Part};
 use crate::failure::{Exit, Failure};
-use crate::{leaving, mounted};
+use crate::{mounted, server_end};
 
 /// A cost model that costs nothing: these commands measure nothing.
 fn free() -> Box<dyn media::CostModel> {
@@ -28,7 +28,7 @@ pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<A
     if access == Access::ReadWrite {
         check_no_loop_device(path)?;
     }
-    let region = leaving::once_left(path, open, |error| *error == MediaError::InUse)?;
+    let region = server_end::once_left(path, open, |error| *error == MediaError::InUse)?;
     region.map(Arc::new).map_err(|error| refused(path, &error))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
         MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => {
             (Exit::Run, "; give a smaller --size, or free space there")
         }
-        MediaError::InUse => (Exit::Run, &*leaving::advice_in_use(path)),
+        MediaError::InUse => (Exit::Run, &*server_end::advice_in_use(path)),
         _ => (Exit::Run, ""),
     };
     Failure::new(exit, format!("{}: {error}{advice}", path.display()))

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::failure::{Exit, Failure};
-use crate::leaving::{self, Report};
 use crate::mounted;
 use crate::output::Output;
+use crate::server_end::{self, Report};
 
 /// Unmount a directory, and wait until its server has ended
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Umount {
 impl Umount {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         if let Some(socket) = &self.ask {
-            std::process::exit(leaving::ask_here(&self.dir, socket));
+            std::process::exit(server_end::ask_here(&self.dir, socket));
         }
         let dir = mounted::absolute(&self.dir)?;
         let mount = mounted::ours(&dir, "umount")?;
@@ -44,7 +44,7 @@ impl Umount {
         if has_file {
             output.detail(&format!("waiting until {} is clean", mount.source.display()));
             let left = report.map_or(Ok(()), |report| report.wait(&mount.source));
-            left.and(leaving::wait_until_left(&mount.source))?;
+            left.and(server_end::wait_until_left(&mount.source))?;
         }
         if output.is_json() {
             output.document(&serde_json::json!({ "schema": "weir.umount/1", "dir": dir, "clean": has_file }));

@@ -13,7 +13,7 @@
 //! | `prepare` | before the measured time |
 //! | `worker` | one operation of each loop, and what disturbs it in the background |
 //! | `control` | start, end, and the loop between them |
-//! | `crew`, [`child`], `link` | workers as processes of the host: the run's side, theirs, and what both say |
+//! | `worker_processes`, [`child`], `link` | workers as processes of the host: the run's side, theirs, and what both say |
 //! | `run` | a [`Job`] of all that |
 //! | `verify` | what must be there afterwards |
 //!
@@ -24,7 +24,6 @@
 mod block;
 pub mod child;
 mod control;
-mod crew;
 mod link;
 mod names;
 mod parameters;
@@ -33,6 +32,7 @@ mod run;
 mod table;
 mod verify;
 mod worker;
+mod worker_processes;
 
 use std::sync::Arc;
 

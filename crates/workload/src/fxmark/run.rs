@@ -1,5 +1,5 @@
 //! A run: one task and one process a worker, a common start, a common window. On a directory of the host a worker is a process of
-//! the host (`crew`).
+//! the host (`worker_processes`).
 //!
 //! ```text
 //! prepare   own files, each from its core ─ the first worker makes what is shared ─ sync
@@ -23,13 +23,13 @@ use sim::{Bytes, JoinHandle, LockClass, Mutex, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
 use super::control::{Control, LEAD, Window};
-use super::crew::{Crew, Worked};
 use super::names::ROOT;
 use super::parameters::{BLOCK, Parameters, Placement};
 use super::prepare::{self, Prepared};
 use super::table::{Benchmark, Loop, Sharing};
 use super::verify;
 use super::worker::{Listing, Worker};
+use super::worker_processes::{Worked, WorkerProcesses};
 use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
 use crate::tree::{self, CallFailed};
 
@@ -126,7 +126,7 @@ pub(super) struct Run {
     processes: Vec<Arc<dyn Syscalls>>,
     main: Arc<dyn Syscalls>,
     /// Processes of the host, in the place of tasks.
-    crew: Option<Crew>,
+    crew: Option<WorkerProcesses>,
     cores: Vec<u16>,
     notes: Vec<String>,
     /// Whether the root is of this run.
@@ -155,7 +155,7 @@ impl Run {
             Placement::RoundRobin => how.cores.round_robin(w),
             Placement::Sequential | Placement::Free => (w % cores) as u16,
         };
-        let crew = processes.program().map(Crew::new).transpose()?;
+        let crew = processes.program().map(WorkerProcesses::new).transpose()?;
         let tasks = if crew.is_none() { workers } else { 0 };
         Ok(Self {
             crew,

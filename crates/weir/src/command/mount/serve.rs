@@ -25,10 +25,10 @@ use super::{MEMORY, Mount};
 use crate::command::umount::Unmounting;
 use crate::command::{image, mkfs, partition};
 use crate::failure::{Exit, Failure};
-use crate::leaving::Waiting;
 use crate::output::{self, Output};
 use crate::pool_file::Mode;
-use crate::{leaving, mounted, pool_file};
+use crate::server_end::Waiting;
+use crate::{mounted, pool_file, server_end};
 
 /// Everything that a mount needs, checked as far as it can be without opening the pool.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl Job {
     /// Mounts, serves until it is unmounted, and leaves a clean pool. A mount that is refused leaves no new pool behind.
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
         // What is being unmounted may be on the directory still.
-        self.source.path().map_or(Ok(()), leaving::wait_until_left)?;
+        self.source.path().map_or(Ok(()), server_end::wait_until_left)?;
         self.check_directory()?;
         let (region, is_new) = self.region(output)?;
         let (storage, journal) = self.storage(&region)?;
@@ -160,7 +160,7 @@ impl Job {
             let medium = self.medium.build().map_err(|_| MediaError::Empty)?;
             Region::file(file, None, access, medium)
         };
-        let opened = leaving::once_left(file, open, |error| *error == MediaError::InUse)?;
+        let opened = server_end::once_left(file, open, |error| *error == MediaError::InUse)?;
         opened.map(Arc::new).map_err(|error| image::refused(file, &error))
     }
 
@@ -320,7 +320,7 @@ impl Job {
         let is_in_use =
             |error: &PoolError| matches!(error, PoolError::Media { error: MediaError::InUse, .. });
         let opened = match path {
-            Some(path) => leaving::once_left(path, open, is_in_use)?,
+            Some(path) => server_end::once_left(path, open, is_in_use)?,
             None => open(),
         };
         opened.map_err(|error| match (error, path) {

@@ -8,7 +8,7 @@ use super::layout::{BLOCK, pack, unpack};
 
 /// Attributes without what all inodes have in common, or follows from the rest; times are packed.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct UnlockedAttr {
     size: u64,
     blocks: u64,
     pub(super) atime: u64,
@@ -22,7 +22,7 @@ pub(super) struct Seen {
     generation: u32,
 }
 
-impl Seen {
+impl UnlockedAttr {
     /// None for a device number that does not fit.
     pub(super) fn of(attr: &Attr) -> Option<Self> {
         Some(Self {

@@ -26,7 +26,7 @@ static CREW: LockClass = LockClass::new("fxmark.crew");
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The processes of a run.
-pub(super) struct Crew {
+pub(super) struct WorkerProcesses {
     program: Program,
     /// The words that all share.
     memory: OwnedFd,
@@ -51,7 +51,7 @@ fn refused(action: &str, error: &io::Error) -> JobError {
     JobError::Failed(format!("fxmark: cannot {action}: {error}"))
 }
 
-impl Crew {
+impl WorkerProcesses {
     /// Makes what the processes share. There are none yet.
     pub(super) fn new(program: Program) -> Result<Self, JobError> {
         let memory = || -> io::Result<OwnedFd> {

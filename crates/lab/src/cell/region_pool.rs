@@ -12,9 +12,9 @@ use sim::Bytes;
 
 /// The regions.
 #[derive(Debug, Default)]
-pub struct Spare(Mutex<Vec<Region>>);
+pub struct RegionPool(Mutex<Vec<Region>>);
 
-impl Spare {
+impl RegionPool {
     /// A region of `size` bytes, all of them zero.
     pub fn take(&self, size: Bytes, model: Box<dyn CostModel>) -> Result<Region, MediaError> {
         let mut regions = self.lock();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_cell_finds_nothing_of_the_one_before_it() {
-        let spare = Spare::default();
+        let spare = RegionPool::default();
         let size = Bytes(64 << 20);
         for _ in 0..3 {
             let region = spare.take(size, Box::new(Null)).unwrap();
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_region_of_another_size_is_not_kept_beside_a_new_one() {
-        let spare = Spare::default();
+        let spare = RegionPool::default();
         spare.keep(Arc::new(spare.take(Bytes(1 << 20), Box::new(Null)).unwrap()));
         let other = spare.take(Bytes(2 << 20), Box::new(Null)).unwrap();
         assert_eq!((other.len(), spare.lock().len()), (2 << 20, 0));
