@@ -72,8 +72,8 @@ pub fn work(work: Work, n: u64) {
     }
 }
 
-/// Private CPU work that takes `span` on a core of its own, as a recorded program's, which no machine prices. Under the real clock it
-/// spins, and sleeps through a long span.
+/// Private CPU work that takes `span` on a core of its own, as that of a recorded program, which no machine prices. Under the real
+/// clock it spins, and sleeps through a long span.
 pub fn compute_for(span: Nanos) {
     let Some(cx) = context::current() else { return };
     match cx.clock() {

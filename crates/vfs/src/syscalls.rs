@@ -48,7 +48,8 @@ pub trait Syscalls: Send + Sync {
     fn flock(&self, _fd: Fd, _action: LockAction) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// Takes, gives back or asks for a lock of `len` bytes from `offset` on; 0: to the end, however far that is: fcntl(2). `EAGAIN`.
+    /// Takes, gives back or asks for a lock of `len` bytes from `offset` on (0: to the end, however far that is): fcntl(2).
+    /// `EAGAIN`.
     fn lock(&self, _fd: Fd, _action: LockAction, _owner: LockOwner, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }

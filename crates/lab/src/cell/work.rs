@@ -152,7 +152,8 @@ impl Work {
     /// writes at that rate, and a quarter more. Twice the size if it filled up before.
     fn enough(&self, size: Bytes, ran: Option<Nanos>) -> String {
         let whole = match (self.spec.stop, ran) {
-            (Stop::After(time), Some(ran)) if ran.0 > 0 => time.0 as f64 / ran.0 as f64,
+            // One that ends by itself has no length beforehand.
+            (Stop::After(time), Some(ran)) if ran.0 > 0 && time != Nanos::MAX => time.0 as f64 / ran.0 as f64,
             _ => 1.6,
         };
         crate::error::rounded_up(Bytes((size.0 as f64 * whole.max(1.6) * 1.25) as u64))

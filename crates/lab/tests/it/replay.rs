@@ -104,7 +104,8 @@ impl Trace {
     fn plan(&self, head: &str, axes: &str, vars: &str) -> Plan {
         let name = format!("trace:{}", self.path().display());
         let text = format!(
-            "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"end\"\n{head}\n{axes}\n[[workload]]\nname = \"{name}\"\nvars = {{ {vars} }}\n"
+            "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"end\"\n{head}\n{axes}\n\
+             [[workload]]\nname = \"{name}\"\nvars = {{ {vars} }}\n"
         );
         Plan::parse("t.toml", &text, false).unwrap_or_else(|error| panic!("{error}"))
     }

@@ -78,8 +78,8 @@ const WORDS: [(&str, &str); 30] = [
     ),
     (
         "trace_order",
-        "of a replay: a thread waiting for another thread of its program, because a file, a descriptor or a name passes from one to \
-         the other",
+        "of a replay: a thread waiting for another thread of its program, because a file, a descriptor or a name passes from one \
+         to the other",
     ),
     ("nvmm_written_bytes", "cache lines that reached the medium by flush or non-temporal store, times 64"),
     ("lines_written", "cache lines that reached the medium by flush or non-temporal store"),

@@ -20,7 +20,8 @@ const ON_DRAM: [&str; 4] = ["--fs", "pmfs", "--medium", "dram"];
 fn a_trace_and_its_compiled_form_are_replayed_explained_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    let lines = "1 500000 0 mkdir \"d\" 0755 = 0\n1 0 0 open \"d/f\" wronly,creat 0600 = 3\n1 0 0 write 3 5000 = 5000\n1 0 0 fsync 3 = 0\n";
+    let lines = "1 500000 0 mkdir \"d\" 0755 = 0\n1 0 0 open \"d/f\" wronly,creat 0600 = 3\n\
+                 1 0 0 write 3 5000 = 5000\n1 0 0 fsync 3 = 0\n";
     fs::write(home.join("t.wtrace"), format!("{HEAD}{lines}")).unwrap();
     let compiled =
         weir().current_dir(home).args(["trace", "compile", "t.wtrace", "-o", "t.wprog"]).output().unwrap();

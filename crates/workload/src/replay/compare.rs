@@ -14,8 +14,8 @@ const TOLD: usize = 8;
 pub(super) fn excused(step: &Step) -> Option<&'static str> {
     const EPERM: i64 = -1;
     const EACCES: i64 = -13;
-    /// EINTR, EIO, EAGAIN, ENOMEM, EFAULT, EBUSY, EXDEV, ENODEV, ENFILE, EMFILE, ENOTTY, ETXTBSY, ENOSPC, EROFS, ENOSYS, EOPNOTSUPP,
-    /// EDQUOT.
+    /// EINTR, EIO, EAGAIN, ENOMEM, EFAULT, EBUSY, EXDEV, ENODEV, ENFILE, EMFILE, ENOTTY, ETXTBSY, ENOSPC, EROFS, ENOSYS,
+    /// EOPNOTSUPP, EDQUOT.
     const HOST: [i64; 17] =
         [-4, -5, -11, -12, -14, -16, -18, -19, -23, -24, -25, -26, -28, -30, -38, -95, -122];
     if matches!(step.call.op, Op::Flock | Op::Lock) {

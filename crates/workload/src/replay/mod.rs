@@ -22,9 +22,9 @@
 //!
 //! # What a replay is not
 //!
-//! Contents are the replayer's own: a pattern. A replay is one user's, root's in this process, so calls that failed for their user's
-//! rights, or for what the recording host could not do, are not made; they are counted. What programs load from and store to
-//! mappings is in no trace.
+//! Contents are the replayer's own: a pattern. A replay is one user's, root's in this process, so calls that failed for their
+//! user's rights, or for what the recording host could not do, are not made; they are counted. What programs load from and store
+//! to mappings is in no trace.
 
 mod call;
 mod compare;
@@ -118,7 +118,9 @@ impl Suite for Replay {
 fn open(path: &Path, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
     let variables = Variables::read(settings)?;
     let allow_drops = settings.switches.get("allow_drops").copied().unwrap_or(false);
-    let loaded = load::load(path, allow_drops).map_err(|error| LoadError::Wrong(error.to_string()))?;
+    // The advice is for `weir trace compile`; here the same is a switch.
+    let told = |error: trace::Error| error.to_string().replace("--allow-drops", "--switch allow_drops");
+    let loaded = load::load(path, allow_drops).map_err(|error| LoadError::Wrong(told(error)))?;
     loaded.check(&variables).map_err(LoadError::Wrong)?;
     Ok(Arc::new(Trace { loaded, variables }))
 }

@@ -225,8 +225,8 @@ impl Running<'_> {
     }
 }
 
-/// Computes for so long. Under the real clock that is processor time, of which a busy host gives this thread no more than it gave the
-/// program.
+/// Computes for so long. Under the real clock that is processor time, of which a busy host gives this thread no more than it gave
+/// the program.
 fn compute(span: Nanos) {
     let Some(start) = sim::cpu_time() else { return sim::compute_for(span) };
     let mut left = span;
