@@ -3,8 +3,8 @@
 //!
 //! A file is what `weir reproduce PAPER -o FILE.json.gz` writes. The document shows it below a line `<!-- WHAT of FILE.json.gz
 //! -->`,
-//! where WHAT is `claims` (published beside measured), `classes` or `curve` (both of a run of readings), with a line that says which
-//! build measured it, and whether that is old.
+//! where WHAT is `claims` (published beside measured), `classes` or `curve` (both of a run of readings), with a line that says
+//! which build measured it, and whether that is old.
 //! `WEIR_WRITE_TABLES=1` writes these tables into the document, where they are compared otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -268,7 +268,7 @@ mod tests {
         for (build, code, why) in [
             ("0123456789ab release", "0123456789abcdef", "the code has changed since"),
             ("0123456789ab release", "", "the code has changed since"),
-            ("0123456789ab+ release", &this, "uncommitted changes"),
+            ("0123456789ab+ release", &*this, "uncommitted changes"),
         ] {
             let old = of(line(build, code));
             assert!(old.contains(why) && old.contains(&grey), "{build} {code}: {old}");
