@@ -45,7 +45,7 @@
 //! ```
 //!
 //! The law stands for quarters of many tasks that reach a DIMM in turns: a line leaves the buffer before the rest of it has come. *w*
-//! counts the tasks that have an access in the DIMM when a line comes. Lines that the model brings in one event cannot interleave by
+//! counts the tasks that have an access in a DIMM when a line comes, on the mean of an interleaved set. Lines that the model brings in one event cannot interleave by
 //! themselves, so this is the law of the effective write ratio, and nothing is counted twice.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -144,6 +144,19 @@ struct Pending {
 struct Posted {
     run: u32,
     tasks: Vec<Pending>,
+    /// Tasks that have an access in the DIMMs, and some that had one.
+    streams: Vec<Stream>,
+}
+
+impl Posted {
+    /// This, and empty if it is that of another run.
+    fn of_run(&mut self) -> &mut Self {
+        let run = sim::task::run_number().unwrap_or(0);
+        if self.run != run {
+            *self = Self { run, ..Self::default() };
+        }
+        self
+    }
 }
 
 /// A line in the buffer, and its neighbours in the order of use.
@@ -188,8 +201,8 @@ struct Dimm {
     write_free_ps: u64,
     /// What the media did last: what comes next may have to wait for the turn.
     way: Way,
-    /// Tasks that have an access here, and some that had one.
-    streams: Vec<Stream>,
+    /// Tasks that have an access in a DIMM of the set, on the mean, when the present one came.
+    beside: usize,
     rng: Rng,
     traffic: Traffic,
 }
@@ -269,35 +282,36 @@ impl Optane {
     /// What a media access for a line with so many quarters takes beside the streams of the DIMM.
     #[inline]
     fn service_ps(dimm: &Dimm, factors: &[u64], alone_ps: u64, quarters: u8) -> u64 {
-        let factor = factors[dimm.streams.len().min(MOST_STREAMS)];
+        let factor = factors[dimm.beside.min(MOST_STREAMS)];
         alone_ps * factor.min(u64::from(quarters.count_ones().max(1)) * 1_000) / 1_000
     }
 
-    /// Counts the tasks that have an access in the DIMM, this one among them.
+    /// Counts the tasks that have an access in a DIMM, this one among them: pages alternate between the DIMMs of a set, so its tasks
+    /// are taken for spread over them.
     fn join_streams(&self, dimm: &mut Dimm) {
         if self.shape.streams.write == 0 && self.shape.streams.read == 0 {
             return;
         }
         let (now_ps, task) = (sim::now().0 * 1_000, sim::task::current_id().unwrap_or_default());
-        dimm.streams.retain(|stream| stream.until_ps > now_ps && stream.task != task);
-        dimm.streams.push(Stream { task, until_ps: now_ps });
+        let mut posted = self.posted.lock();
+        let streams = &mut posted.of_run().streams;
+        streams.retain(|stream| stream.until_ps > now_ps && stream.task != task);
+        streams.push(Stream { task, until_ps: now_ps });
+        dimm.beside = streams.len().div_ceil(self.dimms.len());
     }
 
-    /// Until when the access of this task keeps the DIMM, after [`Optane::join_streams`].
-    fn leave_streams(dimm: &mut Dimm, until_ps: u64) {
-        if let Some(stream) = dimm.streams.last_mut() {
+    /// Until when the access of this task keeps a DIMM, after [`Optane::join_streams`].
+    fn leave_streams(&self, until_ps: u64) {
+        if let Some(stream) = self.posted.lock().streams.last_mut() {
             stream.until_ps = until_ps;
         }
     }
 
     /// Changes what the current task has under way.
     fn pending<T>(&self, change: impl FnOnce(&mut Pending) -> T) -> T {
-        let (run, task) =
-            (sim::task::run_number().unwrap_or(0), sim::task::current_id().unwrap_or_default() as usize);
+        let task = sim::task::current_id().unwrap_or_default() as usize;
         let mut posted = self.posted.lock();
-        if posted.run != run {
-            *posted = Posted { run, tasks: Vec::new() };
-        }
+        let posted = posted.of_run();
         if posted.tasks.len() <= task {
             posted.tasks.resize(task + 1, Pending::default());
         }
@@ -412,7 +426,7 @@ impl Optane {
         }
         let missed = dimm.traffic.read_misses > misses;
         let media_done = if missed { Nanos(dimm.read_free_ps.div_ceil(1_000)) } else { start };
-        Self::leave_streams(&mut dimm, media_done.0 * 1_000);
+        self.leave_streams(media_done.0 * 1_000);
         drop(dimm);
         sim::medium(self.time_of_loads((off / WIDE, lines), (sum, longest, missed), goes_on));
         sim::medium_until(Activity::MEDIUM_WAIT, media_done);
@@ -472,7 +486,7 @@ impl Dimm {
             read_free_ps: 0,
             write_free_ps: 0,
             way: Way::Read,
-            streams: Vec::new(),
+            beside: 1,
             rng: seed.derive("media.optane", number).rng(),
             traffic: Traffic::default(),
         }
@@ -593,7 +607,7 @@ impl CostModel for Optane {
         let slack_ps = self.shape.queue * self.media_write_ps;
         let accepted_ps = dimm.write_free_ps.saturating_sub(slack_ps);
         let until_ps = dimm.write_free_ps;
-        Self::leave_streams(&mut dimm, until_ps);
+        self.leave_streams(until_ps);
         drop(dimm);
         let accepted = Nanos(accepted_ps.div_ceil(1_000));
         if self.shape.store_line > Nanos::ZERO {

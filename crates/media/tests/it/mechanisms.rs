@@ -212,6 +212,17 @@ fn streams_beyond_those_that_do_no_harm_write_and_read_parts_of_lines() {
 }
 
 #[test]
+fn an_interleaved_set_has_its_tasks_spread_over_its_modules() {
+    let medium = |dimms: u64| {
+        format!("{PLAIN},queue=0,timeline=one,store_line=1ns,write_streams=4,streams_power=500,dimms={dimms}")
+            .replace("dimms=1,", "")
+    };
+    let (one, six) = (accesses(&medium(1), 24, store), accesses(&medium(6), 24, store));
+    assert!(near(one, 1e6 / (128.0 * 6.0_f64.sqrt())), "24 tasks, 4 do no harm: {one}");
+    assert!(six > 12 * one, "four a module: {six}, one module {one}");
+}
+
+#[test]
 fn quarters_that_are_written_alone_lose_nothing_more_beside_others() {
     fn quarter(region: &Region, at: u64) {
         region.nt_store(at, &[7; 64]).expect("in range");
