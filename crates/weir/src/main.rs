@@ -28,6 +28,7 @@ mod leaving;
 mod mounted;
 mod nbd;
 mod output;
+mod partition;
 mod pool_file;
 mod progress;
 mod store;
