@@ -27,6 +27,7 @@ mod interrupt;
 mod mounted;
 mod nbd;
 mod output;
+mod partition;
 mod pool_file;
 mod progress;
 mod server_end;

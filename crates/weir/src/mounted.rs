@@ -90,11 +90,14 @@ fn by_parent(dir: PathBuf) -> PathBuf {
 const UNMOUNTS: [(&str, Option<&str>); 4] =
     [("weir", Some("umount")), ("umount", None), ("umount.fuse.weir", None), ("fusermount3", Some("-u"))];
 
-/// Whether a program that runs unmounts `dir`, by what its command line says.
+/// Whether another program that runs unmounts `dir`, by what its command line says. One that asks this has unmounted already:
+/// what is on the directory then is a new mount.
 pub(crate) fn is_being_unmounted(dir: &Path) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
-    let is_process = |name: &OsStr| name.as_bytes().iter().all(u8::is_ascii_digit);
-    processes.flatten().filter(|process| is_process(&process.file_name())).any(|process| {
+    let own = std::process::id().to_string();
+    let is_another =
+        |name: &OsStr| name != OsStr::new(&own) && name.as_bytes().iter().all(u8::is_ascii_digit);
+    processes.flatten().filter(|process| is_another(&process.file_name())).any(|process| {
         let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let Ok(cwd) = std::fs::read_link(process.path().join("cwd")) else { return false };
         unmounts(&command, &cwd, dir)

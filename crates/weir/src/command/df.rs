@@ -9,10 +9,10 @@ use report::table::Table;
 use report::units::Unit;
 
 use super::image;
-use super::partition::Part;
 use crate::failure::{Exit, Failure};
 use crate::mounted;
 use crate::output::Output;
+use crate::partition::Part;
 
 /// Print the used and free space of an unmounted pool. The pool is not changed: what a mount stores stays in memory.
 #[derive(Args, Debug)]

@@ -6,9 +6,9 @@ use clap::Args;
 use media::nvmm::Access;
 
 use super::image;
-use super::partition::Part;
 use crate::failure::Failure;
 use crate::output::{Output, columns};
+use crate::partition::Part;
 
 /// Print structures of a pool: superblock, journal, an inode, a directory.
 #[derive(Args, Debug)]

@@ -11,9 +11,9 @@ use results::Sample;
 use sim::LockClass;
 use vfs::Errno;
 
-use super::partition::Part;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::partition::Part;
 use crate::{experiment, store, topics};
 
 /// Show where the time of a result went or what a file's extents cost, or explain a term or an error.

@@ -9,9 +9,9 @@ use media::nvmm::Access;
 use sim::{Machine, Seed, Setup};
 
 use super::image;
-use super::partition::Part;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::partition::Part;
 
 /// Check a pool. Without --repair the pool is not changed: what recovery stores stays in memory.
 #[derive(Args, Debug)]

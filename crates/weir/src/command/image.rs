@@ -13,8 +13,8 @@ use media::{BlockDevice, MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{Credentials, Owner, SetAttr};
 
-use super::partition::{self, Part};
 use crate::failure::{Exit, Failure};
+use crate::partition::{self, Part};
 use crate::{mounted, server_end};
 
 /// A cost model that costs nothing: these commands measure nothing.

@@ -16,7 +16,6 @@ pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mkfs;
 pub(crate) mod mount;
-mod partition;
 pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod report;

@@ -21,9 +21,9 @@ use sim::{Machine, Nanos, Seed, Setup};
 use vfs::{Credentials, Errno, FileKind, Mount, MountOptions, OpenFlags, Process, Syscalls};
 
 use crate::command::image;
-use crate::command::partition::Part;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::partition::Part;
 
 /// A file and where its data lies.
 struct Found {

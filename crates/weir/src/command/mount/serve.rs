@@ -23,12 +23,12 @@ use super::recording;
 use super::words::Words;
 use super::{MEMORY, Mount};
 use crate::command::umount::Unmounting;
-use crate::command::{image, mkfs, partition};
+use crate::command::{image, mkfs};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::pool_file::Mode;
 use crate::server_end::Waiting;
-use crate::{mounted, pool_file, server_end};
+use crate::{mounted, partition, pool_file, server_end};
 
 /// Everything that a mount needs, checked as far as it can be without opening the pool.
 #[derive(Clone, Debug)]

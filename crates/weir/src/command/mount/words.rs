@@ -8,8 +8,8 @@ use design::{Design, MountWord};
 use fuse::{Cache, FLAG_WORDS, MountFlags};
 use vfs::AccessTimes;
 
-use crate::command::partition::Part;
 use crate::failure::Failure;
+use crate::partition::Part;
 
 /// What the words ask for.
 #[derive(Clone, Debug)]

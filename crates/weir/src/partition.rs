@@ -20,19 +20,19 @@ use crate::failure::{Exit, Failure};
 pub(crate) struct Part {
     /// The partition by number, if the file is the image of a disk (MBR, GPT)
     #[arg(long, value_name = "N", conflicts_with = "offset")]
-    pub(super) partition: Option<u32>,
+    pub(crate) partition: Option<u32>,
     /// Where the file system begins in the file, if other data is before it
     #[arg(long, value_name = "BYTES")]
-    pub(super) offset: Option<Bytes>,
+    pub(crate) offset: Option<Bytes>,
 }
 
 impl Part {
-    pub(super) fn is_all(self) -> bool {
+    pub(crate) fn is_all(self) -> bool {
         self.partition.is_none() && self.offset.is_none_or(|offset| offset.0 == 0)
     }
 
     /// Its bytes; none where it is all of the file.
-    pub(super) fn range(self, region: &Region, path: &Path) -> Result<Option<Range<u64>>, Failure> {
+    pub(crate) fn range(self, region: &Region, path: &Path) -> Result<Option<Range<u64>>, Failure> {
         let (shown, size) = (path.display(), Bytes(region.len()));
         match (self.partition, self.offset) {
             _ if self.is_all() => Ok(None),
@@ -48,7 +48,7 @@ impl Part {
 }
 
 /// The part of a file as a design takes it: a block device, which may begin at any sector, or memory, which begins at a page.
-pub(super) fn storage(
+pub(crate) fn storage(
     design: &dyn Design,
     region: &Arc<Region>,
     range: Option<&Range<u64>>,
@@ -61,7 +61,7 @@ pub(super) fn storage(
 }
 
 /// What to do about an offset at which no file system of a design can begin.
-pub(super) fn misplaced(design: &dyn Design, error: MediaError, path: &Path) -> Failure {
+pub(crate) fn misplaced(design: &dyn Design, error: MediaError, path: &Path) -> Failure {
     let shown = path.display();
     match error {
         MediaError::Misaligned { offset, align } => Failure::usage(format!(
@@ -93,7 +93,7 @@ fn refused(error: &TableError, path: &Path) -> Failure {
 }
 
 /// What to do about a file that is no file system but an image of a disk; it may be locked.
-pub(super) fn advice(path: &Path) -> Option<String> {
+pub(crate) fn advice(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
     let len = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     let read = |at, buffer: &mut [u8]| {
