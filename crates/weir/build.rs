@@ -11,7 +11,7 @@ use std::{env, fs};
 /// The crate whose designs are parts of their own.
 const DESIGNS: &str = "fs";
 /// The file that each folder of a design has.
-const DESIGN: &str = "fs_type.rs";
+const DESIGN: &str = "design.rs";
 
 fn main() {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
@@ -53,7 +53,8 @@ fn table(parts: &BTreeMap<String, u64>, texts: &BTreeMap<String, String>) -> Str
                 && texts[part].contains(&format!("crate::{other}::"))
         };
         let on: Vec<_> = parts.keys().filter(names).collect();
-        writeln!(table, "    Part {{ name: {part:?}, hash: {hash:#x}, built_on: &{on:?} }},")
+        let words = [48, 32, 16, 0].map(|shift| format!("{:04x}", hash >> shift & 0xffff)).join("_");
+        writeln!(table, "    Part {{ name: {part:?}, hash: 0x{words}, built_on: &{on:?} }},")
             .expect("a string");
     }
     table + "];\n"

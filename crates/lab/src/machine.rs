@@ -219,7 +219,9 @@ impl MachinePreset {
     /// Without prices of what its kernel does above every file system.
     fn without_path(mut self) -> Self {
         self.values.retain(|value| vfs::charges::PATH.iter().all(|work| work.key() != value.key));
-        vfs::charges::PATH.iter().for_each(|work| self.machine.work_ps[work.index()] = 0);
+        for work in vfs::charges::PATH {
+            self.machine.work_ps[work.index()] = 0;
+        }
         self
     }
 

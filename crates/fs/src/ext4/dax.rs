@@ -202,7 +202,9 @@ impl Volume {
             memory.fence();
         }
         self.make_written(handle, inode, state, runs)?;
-        runs.iter_mut().for_each(|run| run.fresh = false);
+        for run in runs {
+            run.fresh = false;
+        }
         Ok(())
     }
 

@@ -126,16 +126,20 @@ fn agrees(sample: &Sample) {
 
 /// Each file is made by one thread, handed on by a name to the next, read by the third, removed by the fourth.
 fn handed_on(rounds: usize) -> String {
-    let mut lines = String::new();
-    (1..=4).for_each(|thread| lines += &format!("T {thread} 1 {thread} \"\"\n"));
-    (2..=4).for_each(|thread| lines += &format!("F 1 {thread} 0 thread,files\n"));
-    for round in 0..rounds {
+    let begins = (1..=4).map(|thread| format!("T {thread} 1 {thread} \"\"\n"));
+    let forks = (2..=4).map(|thread| format!("F 1 {thread} 0 thread,files\n"));
+    let handed = (0..rounds).map(|round| {
         let at = |place: usize| (round + place) % 4 + 1;
-        lines += &format!("{} 0 0 open \"n\" wronly,creat,excl 0600 = 3\n{0} 0 0 close 3 = 0\n", at(0));
-        lines += &format!("{} 0 0 rename \"n\" \"r\" - = 0\n", at(1));
-        lines += &format!("{} 0 0 stat \"r\" = 0\n{} 0 0 unlink \"r\" = 0\n", at(2), at(3));
-    }
-    lines
+        format!(
+            "{} 0 0 open \"n\" wronly,creat,excl 0600 = 3\n{0} 0 0 close 3 = 0\n{} 0 0 rename \"n\" \"r\" - = 0\n\
+             {} 0 0 stat \"r\" = 0\n{} 0 0 unlink \"r\" = 0\n",
+            at(0),
+            at(1),
+            at(2),
+            at(3)
+        )
+    });
+    begins.chain(forks).chain(handed).collect()
 }
 
 #[test]

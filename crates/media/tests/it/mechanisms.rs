@@ -178,7 +178,7 @@ fn what_is_flushed_is_loaded_again_on_a_machine_whose_flushes_evict() {
 #[test]
 fn on_one_timeline_a_mix_has_less_bandwidth_than_either_and_turning_costs() {
     fn mix(region: &Region, at: u64) {
-        if at / 256 % 2 == 0 { store(region, at) } else { load(region, at) }
+        if (at / 256).is_multiple_of(2) { store(region, at) } else { load(region, at) }
     }
     let medium = |more: &str| format!("{PLAIN},queue=4,store_line=1ns{more}");
     // 16 tasks keep the media busy.

@@ -1,5 +1,6 @@
 //! `weir show`: everything about one thing.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use archsim::Machine;
@@ -381,11 +382,11 @@ fn paper_text(paper: &Paper) -> Shown {
         let band = format!("{} to {}", claim.claim.low, claim.claim.high);
         let mut says = claim.claim.says.clone();
         if !claim.needs.is_empty() {
-            says += &format!(" (needs {})", claim.needs.join(", "));
+            let _ = write!(says, " (needs {})", claim.needs.join(", "));
         }
         if !claim.uncounted.is_empty() {
             let mark = if claim.claim.fitted { "fitted" } else { "by construction" };
-            says += &format!(" ({mark}: {})", claim.uncounted);
+            let _ = write!(says, " ({mark}: {})", claim.uncounted);
         }
         table.rows.push(vec![claim.claim.id.clone(), published, band, says]);
     }

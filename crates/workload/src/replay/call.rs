@@ -98,7 +98,8 @@ type NumberedCall = Call<u32, u32>;
 pub(super) fn make(place: Place<'_>, scratch: &mut Scratch, step: &Step) -> Made {
     let call = &step.call;
     match call.op {
-        Op::Chdir | Op::Fchdir | Op::Umask | Op::Exec | Op::Fork | Op::Wait => Made::Nothing,
+        Op::Munmap if place.copy.unmap(call.mode) => Made::Result(0),
+        Op::Chdir | Op::Fchdir | Op::Umask | Op::Exec | Op::Fork | Op::Wait | Op::Munmap => Made::Nothing,
         Op::SetFd | Op::SetFl | Op::SyncRange | Op::Readahead | Op::Fadvise => Made::Left(ADVICE),
         Op::Open => place.open(scratch, step),
         Op::Close => place.close(step),
@@ -108,8 +109,6 @@ pub(super) fn make(place: Place<'_>, scratch: &mut Scratch, step: &Step) -> Made
         Op::Msync => place.copy.mapping(call.mode).map_or(Made::Nothing, |mapping| {
             Made::Result(unit(mapping.sync(call.offset.max(0) as u64, call.len)))
         }),
-        Op::Munmap if place.copy.unmap(call.mode) => Made::Result(0),
-        Op::Munmap => Made::Nothing,
         Op::Copy | Op::Clone => place.between(scratch, step),
         _ if call.path.is_some() => place.by_path(scratch, step),
         _ if call.fd.is_some() => place.by_descriptor(scratch, step),
@@ -265,7 +264,7 @@ impl<'a> Place<'a> {
             Err(errno) => return Made::Result(-i64::from(errno.number())),
         };
         let Some(handle) = step.call.fd.filter(|_| step.result >= 0) else {
-            return Made::Result(first as i64);
+            return Made::Result(first.cast_signed());
         };
         let mut made = first;
         if step.result == 0 {
@@ -281,7 +280,7 @@ impl<'a> Place<'a> {
         });
         let is_whole = step.result == 0 && seen.pieces <= 1;
         if is_whole && self.loaded.program.summary.listed && self.copy.suffix.is_empty() {
-            return Made::Listed(seen.made as i64, seen.recorded as i64);
+            return Made::Listed(seen.made.cast_signed(), seen.recorded.cast_signed());
         }
         Made::Result(step.result)
     }
@@ -554,7 +553,7 @@ fn copy(from: At<'_>, to: At<'_>, len: u64, buffer: &mut Aligned) -> Result<i64,
         }
         copied += read as u64;
     }
-    Ok(copied as i64)
+    Ok(copied.cast_signed())
 }
 
 /// Copies a whole file.

@@ -194,12 +194,23 @@ pub(super) fn step_of(program: &Program, wait: Wait) -> Option<u32> {
 fn changes(op: Op, flags: u32) -> (bool, bool) {
     match op {
         Op::Open => (flags & (words::ACCESS | words::CREAT | words::TRUNC) != 0, false),
-        Op::Truncate | Op::Unlink | Op::Rmdir | Op::Mkdir | Op::Mknod | Op::Symlink => (true, false),
-        Op::Chmod | Op::Chown | Op::Lchown | Op::Utimes | Op::Lutimes => (true, false),
-        Op::Setxattr | Op::Lsetxattr | Op::Removexattr | Op::Lremovexattr => (true, false),
+        Op::Truncate
+        | Op::Unlink
+        | Op::Rmdir
+        | Op::Mkdir
+        | Op::Mknod
+        | Op::Symlink
+        | Op::Chmod
+        | Op::Chown
+        | Op::Lchown
+        | Op::Utimes
+        | Op::Lutimes
+        | Op::Setxattr
+        | Op::Lsetxattr
+        | Op::Removexattr
+        | Op::Lremovexattr => (true, false),
         Op::Rename => (true, true),
-        Op::Link => (false, true),
-        Op::LinkFd => (false, true),
+        Op::Link | Op::LinkFd => (false, true),
         _ => (false, false),
     }
 }
@@ -226,10 +237,12 @@ fn trimmed(path: &[u8]) -> &[u8] {
 
 impl Sizes {
     fn of(program: &Program) -> Self {
-        let mut sizes = Self::default();
-        // Names of one file are all counted: too large a region costs nothing.
-        sizes.initial_bytes = program.initial.iter().map(|entry| entry.size).sum();
-        sizes.names = (program.initial.len() + program.paths.len()) as u64;
+        let mut sizes = Self {
+            // Names of one file are all counted: too large a region costs nothing.
+            initial_bytes: program.initial.iter().map(|entry| entry.size).sum(),
+            names: (program.initial.len() + program.paths.len()) as u64,
+            ..Self::default()
+        };
         let mut ends: FxHashMap<u32, u64> = FxHashMap::default();
         let mut open: FxHashMap<u32, (u32, u64, bool)> = FxHashMap::default();
         for step in program.steps().iter().filter(|step| step.result >= 0) {

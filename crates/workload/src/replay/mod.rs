@@ -164,6 +164,6 @@ impl Workload for Trace {
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
-        Ok(Arc::new(run::Run::new(&self.loaded, &self.variables, how, processes)))
+        Ok(Arc::new(run::Run::new(&self.loaded, &self.variables, how, &*processes)))
     }
 }

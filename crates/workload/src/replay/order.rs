@@ -85,7 +85,9 @@ impl Threads {
             });
             own.waiting.fetch_sub(due.len() as u32, SeqCst);
         }
-        due.into_iter().for_each(|who| self.call(who));
+        for who in due {
+            self.call(who);
+        }
     }
 
     fn call(&self, who: usize) {

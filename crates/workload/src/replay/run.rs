@@ -186,10 +186,10 @@ impl Run {
         loaded: &Arc<Loaded>,
         variables: &Variables,
         how: &How,
-        processes: Arc<dyn Processes>,
+        processes: &dyn Processes,
     ) -> Self {
         let copies = (0..variables.copies)
-            .map(|number| Copy::new(loaded, number, variables.root, &*processes))
+            .map(|number| Copy::new(loaded, number, variables.root, processes))
             .collect();
         let places = match variables.order {
             Order::Total => places(loaded),

@@ -212,16 +212,12 @@ impl Running<'_> {
         let mut text = format!("thread {}: {}", thread.number, call.op.name());
         let handle = call.fd.map(|handle| format!(" of descriptor {handle}"));
         match call.path {
-            Some(_) => text += &format!(" \"{}\"", program.path_of(call.path).escape_ascii()),
-            None => text += &handle.unwrap_or_default(),
+            Some(_) => text.extend([" \"", &program.path_of(call.path).escape_ascii().to_string(), "\""]),
+            None => text.push_str(&handle.unwrap_or_default()),
         }
-        if call.len > 0 {
-            text += &format!(" {}", call.len);
-        }
-        if self.copy.number > 0 {
-            text += &format!(" (copy {})", self.copy.number);
-        }
-        text + &format!(" = {}, recorded {}", words(got), words(step.result))
+        let len = if call.len > 0 { format!(" {}", call.len) } else { String::new() };
+        let copy = if self.copy.number > 0 { format!(" (copy {})", self.copy.number) } else { String::new() };
+        format!("{text}{len}{copy} = {}, recorded {}", words(got), words(step.result))
     }
 }
 
@@ -240,5 +236,5 @@ fn compute(span: Nanos) {
 const SPIN: Nanos = Nanos::from_micros(50);
 
 fn scaled(ns: u64, factor: f64) -> Nanos {
-    if factor == 1.0 { Nanos(ns) } else { Nanos((ns as f64 * factor) as u64) }
+    if factor.total_cmp(&1.0).is_eq() { Nanos(ns) } else { Nanos((ns as f64 * factor) as u64) }
 }

@@ -122,10 +122,10 @@ impl Variables {
     /// Names and values, for records.
     pub(super) fn list(&self) -> Vec<(String, String)> {
         let values = [
-            name_in(PACES, self.pace).to_owned(),
-            name_in(ORDERS, self.order).to_owned(),
+            name_in(PACES, &self.pace).to_owned(),
+            name_in(ORDERS, &self.order).to_owned(),
             self.copies.to_string(),
-            name_in(ROOTS, self.root).to_owned(),
+            name_in(ROOTS, &self.root).to_owned(),
             self.cpu_scale.to_string(),
             self.speed.to_string(),
             self.jitter.to_string(),
@@ -142,8 +142,8 @@ fn one_of<T: Copy>(name: &str, text: &str, known: &[(&'static str, T)]) -> Resul
     })
 }
 
-fn name_in<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
-    known.iter().find(|(_, one)| *one == value).map_or("", |(word, _)| word)
+fn name_in<T: PartialEq>(known: &[(&'static str, T)], value: &T) -> &'static str {
+    known.iter().find(|(_, one)| one == value).map_or("", |(word, _)| word)
 }
 
 fn factor(name: &str, text: &str, may_be_zero: bool) -> Result<f64, String> {

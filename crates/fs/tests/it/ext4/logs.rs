@@ -464,17 +464,23 @@ fn words_of_another_version_in_the_superblock_of_the_journal_are_told_and_cleare
     type Change = fn(&mut [u8]);
     let changes: [(&str, Change); 3] = [
         ("users of version 1", |bytes| {
-            [(4, 3), (0x40, 9999)].into_iter().for_each(|(at, word)| put(bytes, at, word))
+            for (at, word) in [(4, 3), (0x40, 9999)] {
+                put(bytes, at, word);
+            }
         }),
         ("features of version 1", |bytes| {
-            [(4, 3), (0x28, 0x40)].into_iter().for_each(|(at, word)| put(bytes, at, word))
+            for (at, word) in [(4, 3), (0x28, 0x40)] {
+                put(bytes, at, word);
+            }
         }),
         ("many users", |bytes| put(bytes, 0x40, 2)),
     ];
     for (what, change) in changes {
         let image = Image::new(Kind::of(0));
         let mut bytes = image.superblock();
-        [0x24, 0x28, 0x2c, 0x40, 0xfc].into_iter().for_each(|at| put(&mut bytes, at, 0));
+        for at in [0x24, 0x28, 0x2c, 0x40, 0xfc] {
+            put(&mut bytes, at, 0);
+        }
         change(&mut bytes);
         image.put(image.log_block(0), &bytes);
         let found = ext4().format().fsck(&Storage::from(&image.region)).violations;

@@ -31,13 +31,13 @@ fn configurations(name: &str) -> Vec<(Arc<Configured>, Bytes)> {
     let (design, checking) = (small(name), checking(name));
     let beside =
         |design: &Configured, room: Bytes| Bytes((design.min_size().0 + room.0).next_multiple_of(4096));
-    let scarce = (Arc::clone(&design), beside(&*design, SCARCE));
-    let roomy = (Arc::clone(&design), beside(&*design, ROOMY));
+    let scarce = (Arc::clone(&design), beside(&design, SCARCE));
+    let roomy = (Arc::clone(&design), beside(&design, ROOMY));
     let variants = checking.variants.iter().map(|more| (small_with(name, more), ROOMY));
     // A format may have blocks of 2 MiB.
     let formats = checking.formats.iter().map(|more| (small_with(name, more), Bytes(8 * ROOMY.0)));
     let others = variants.chain(formats).map(|(design, room)| {
-        let size = beside(&*design, room);
+        let size = beside(&design, room);
         (design, size)
     });
     [roomy, scarce].into_iter().chain(others).collect()
