@@ -367,7 +367,7 @@ const ROWS: usize = Op::MAX + 1;
 pub(crate) struct Ledger {
     /// The kind of the operation that has begun and not ended; [`Op::NONE`] between operations.
     under_way: AtomicU8,
-    time: [[AtomicU64; Activity::MAX]; ROWS],
+    time: Box<[[AtomicU64; Activity::MAX]]>,
     /// Time from begin to end of the operations, measured, not summed from the parts.
     total: [AtomicU64; Op::MAX],
     calls: [AtomicU64; Op::MAX],
@@ -420,7 +420,8 @@ impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
             under_way: AtomicU8::new(Op::NONE.index),
-            time: [const { [const { AtomicU64::new(0) }; Activity::MAX] }; ROWS],
+            // Not on the stack of the task that starts another, which may be small.
+            time: (0..ROWS).map(|_| [const { AtomicU64::new(0) }; Activity::MAX]).collect(),
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
             waits: [const { OnceLock::new() }; ROWS],

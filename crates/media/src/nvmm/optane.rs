@@ -450,7 +450,7 @@ impl Optane {
             return (sum / lines.min(parallel).max(1)).max(longest);
         }
         let before = self.pending(|pending| *pending);
-        if goes_on || before.loaded == sim::now().0 {
+        if goes_on || before.loaded > 0 && before.loaded == sim::now().0 {
             return sum / parallel;
         }
         let expected = before.next_line.abs_diff(first) <= 1 && before.next_line > 0;

@@ -70,8 +70,8 @@ fn objects_that_are_used_in_turn_do_not_all_stay_when_they_are_more_than_the_cac
         for all in 1..=objects.len() {
             let pass: Nanos = objects[..all].iter().map(|object| cost(object, LINES)).sum();
             let (came_in, whole) = (Nanos(100 * LINES), Nanos(100 * LINES * all as u64));
-            // The cache holds four.
-            assert_eq!(pass, if all <= 4 { came_in } else { whole }, "pass over {all}");
+            // The cache holds four beside the one that is used: the sixth pushes out the first, and so on for ever.
+            assert_eq!(pass, if all <= 6 { came_in } else { whole }, "pass over {all}");
         }
     });
 }
