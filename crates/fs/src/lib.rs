@@ -1,8 +1,8 @@
 //! The file-system designs.
 //!
 //! A design is a folder with the same file names for the same roles (`layout.rs superblock.rs alloc.rs inode.rs dir.rs file.rs
-//! journal.rs recovery.rs fsck.rs format.rs vfs.rs design.rs`), so that two of them can be read side by side. Adding one is that folder
-//! and a line in [`FILE_SYSTEMS`].
+//! journal.rs recovery.rs fsck.rs format.rs vfs.rs design.rs`), so that two of them can be read side by side. Adding one is that
+//! folder and a line in [`FILE_SYSTEMS`].
 
 #![forbid(unsafe_code)]
 

@@ -5,12 +5,14 @@
 //! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
 //! task runs as if its core were its own. `[kernel]` may be left out: then a file system has none of the locks that Linux keeps
 //! beside it (`vfs/src/kernel.rs`), as in a process. In it `[kernel.path]` prices what that kernel does above every file system
-//! ([`vfs::charges::PATH`]), and `originals` names the designs whose originals are priced part by part (`originals.rs`). Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`.
-//! A value without a source is refused, and so are missing and unknown keys.
+//! ([`vfs::charges::PATH`]), and `originals` names the designs whose originals are priced part by part (`originals.rs`). Every
+//! value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a source is refused, and so are missing
+//! and unknown keys.
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
-//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `caches=none` or `scheduling=none` leaves
-//! the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a design does, not what its original does; `cost=original` is what a preset says.
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `caches=none` or `scheduling=none`
+//! leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a design does, not
+//! what its original does; `cost=original` is what a preset says.
 
 use std::path::{Path, PathBuf};
 

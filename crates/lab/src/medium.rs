@@ -1,15 +1,16 @@
 //! Loops of loads and stores over a region: latency and bandwidth of a medium by pattern, size and threads, as LATTester measures
 //! them (Yang et al., FAST 2020).
 //!
-//! Each thread has a core and a stretch of the region of its own. It goes through the stretch in steps of `size` from a place that is
-//! drawn, or draws each place, and repeats one access until the window of virtual time is over. Threads that began at the same place
-//! of their stretches would go from one module to the next together, which those of an operating system do not. What is reported is what all threads did in the window.
+//! Each thread has a core and a stretch of the region of its own. It goes through the stretch in steps of `size` from a place that
+//! is drawn, or draws each place, and repeats one access until the window of virtual time is over. Threads that began at the same
+//! place of their stretches would go from one module to the next together, which those of an operating system do not. What is
+//! reported is what all threads did in the window.
 //!
 //! | access | one of it |
 //! |---|---|
 //! | `read` | [`Region::load`], with a fence [`Region::fence`]: the next one does not overlap with it |
 //! | `nt` | [`Region::nt_store`], [`Region::fence`] |
-//! | `clwb` | [`Region::store`], [`Region::flush`]; with a fence the lines are in a cache ([`Region::store_cached`]), and [`Region::fence`] |
+//! | `clwb` | [`Region::store`], [`Region::flush`]; with a fence [`Region::store_cached`], and [`Region::fence`] |
 //! | `store` | [`Region::store`] |
 //! | `mixRW` | of each R + W accesses R are `read` and W are `nt`: `mix11`, `mix41` |
 //!

@@ -50,8 +50,8 @@ pub(crate) fn all() -> Result<Vec<(&'static str, Vec<Price>)>, Problem> {
     ORIGINALS.iter().map(parse).collect()
 }
 
-/// The prices of the originals called `names` on a machine where a component of a path takes `path_component_ps`. Rows by which they
-/// were chosen are added to `fitted_on`.
+/// The prices of the originals called `names` on a machine where a component of a path takes `path_component_ps`. Rows by which
+/// they were chosen are added to `fitted_on`.
 pub(crate) fn prices(
     names: &[String],
     path_component_ps: u64,
@@ -127,7 +127,8 @@ mod tests {
             let original = parse(preset.name, preset.text).unwrap();
             assert!(!original.parts.is_empty() && original.parts.len() <= MOST, "{}", preset.name);
         }
-        let text = "summary = \"a\"\nfitted_on = []\npath_component = 58\n[parts]\nappend = { ns = 1, operations = [\"a\", \"b\"] }\n";
+        let text = "summary = \"a\"\nfitted_on = []\npath_component = 58\n[parts]\n\
+                    append = { ns = 1, operations = [\"a\", \"b\"] }\n";
         let told = parse("x.toml", text).unwrap_err().to_string();
         assert!(told.contains("needs \"source\""), "{told}");
         let told = parse("x.toml", &text.replace("\"a\", ", "")).unwrap_err().to_string();

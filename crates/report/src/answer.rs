@@ -308,31 +308,7 @@ impl<'c> Contest<'c> {
                 parts.push(format!("the two highest are equal at {}", points(level.len())));
             }
         }
-        let noisy = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Noisy)).count();
-        if noisy > 0 {
-            parts.push(format!("at {} the host was busy, so no winner is named there", points(noisy)));
-        }
-        let unsteady: Vec<_> = outcomes.iter().filter_map(Outcome::unsteady).collect();
-        if let Some((name, found)) = unsteady.first() {
-            parts.push(format!(
-                "at {} a rate was not steady, so no winner is named there ({}): take a run {} times as long",
-                points(unsteady.len()),
-                of_unsteady(name, *found),
-                found.longer()
-            ));
-        }
-        let chance =
-            outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::ByChance(_))).count();
-        if chance > 0 {
-            parts.push(format!(
-                "at {} a difference is no larger than chance makes it among so many comparisons",
-                points(chance)
-            ));
-        }
-        let short = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::CutShort)).count();
-        if short > 0 {
-            parts.push(format!("at {} a run was cut short, so no winner is named there", points(short)));
-        }
+        parts.extend(withheld(outcomes, points));
         parts.join("; ")
     }
 
@@ -349,6 +325,36 @@ impl<'c> Contest<'c> {
         }
         format!(": {} to {} {rival}", ratio(least), ratio(most))
     }
+}
+
+/// Why no winner is named at some of several places, of which `points` says how many.
+fn withheld(outcomes: &[Outcome<'_>], points: impl Fn(usize) -> String) -> Vec<String> {
+    let mut parts = Vec::new();
+    let noisy = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Noisy)).count();
+    if noisy > 0 {
+        parts.push(format!("at {} the host was busy, so no winner is named there", points(noisy)));
+    }
+    let unsteady: Vec<_> = outcomes.iter().filter_map(Outcome::unsteady).collect();
+    if let Some((name, found)) = unsteady.first() {
+        parts.push(format!(
+            "at {} a rate was not steady, so no winner is named there ({}): take a run {} times as long",
+            points(unsteady.len()),
+            of_unsteady(name, *found),
+            found.longer()
+        ));
+    }
+    let chance = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::ByChance(_))).count();
+    if chance > 0 {
+        parts.push(format!(
+            "at {} a difference is no larger than chance makes it among so many comparisons",
+            points(chance)
+        ));
+    }
+    let short = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::CutShort)).count();
+    if short > 0 {
+        parts.push(format!("at {} a run was cut short, so no winner is named there", points(short)));
+    }
+    parts
 }
 
 /// Whether the best of a place is a winner, and why not: against all others, the nearest first.

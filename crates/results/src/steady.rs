@@ -2,9 +2,9 @@
 //!
 //! Published rules look at the counts of a series, five parts of it taken together:
 //!
-//! * MSER-5 (White, *An effective truncation heuristic for bias reduction in simulation output*, 1997) finds the end of the start-up
-//!   transient: the point behind which the standard error of the mean is least. A late point says that the start is not over
-//!   (Hoad, Robinson and Davies, *Automating warm-up length estimation*, 2010).
+//! * MSER-5 (White, *An effective truncation heuristic for bias reduction in simulation output*, 1997) finds the end of the
+//!   start-up transient: the point behind which the standard error of the mean is least. A late point says that the start is not
+//!   over (Hoad, Robinson and Davies, *Automating warm-up length estimation*, 2010).
 //! * Mann's test of trend (*Nonparametric tests against trend*, 1945) with Sen's slope (1968) judges what comes after it, and so do
 //!   the means of its halves (Geweke, *Evaluating the accuracy of sampling-based approaches*, 1992), which see a step.
 //!

@@ -3,8 +3,8 @@
 //! A cache of *n* lines that replaces the least recently used one holds the lines of an object if no more than *n* other lines were
 //! used since its last use. So each cache of a run keeps a list of what was used, the last at the end, by the number of lines: an
 //! object remembers its place in the list, and a use takes its lines from there to the end. What is further from the end than the
-//! cache has lines is gone. That is exact for such a cache up to the few lines that share a place, a 16,384th of the cache; ways and
-//! prefetching are left out. The lines of an object are those of its last use.
+//! cache has lines is gone. That is exact for such a cache up to the few lines that share a place, a 16,384th of the cache; ways
+//! and prefetching are left out. The lines of an object are those of its last use.
 //!
 //! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list, a page of data.
 //! What it touches again on its way is [`crate::Work::STEP`].

@@ -1,5 +1,5 @@
-//! Parts of the operations of ext4 that the ledger times, and that a machine may price as Linux does them: what stands behind each in
-//! `fs/ext4` and `fs/jbd2` is named.
+//! Parts of the operations of ext4 that the ledger times, and that a machine may price as Linux does them: what stands behind each
+//! in `fs/ext4` and `fs/jbd2` is named.
 
 use sim::Part;
 

@@ -312,8 +312,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Stores a block that was put together, of which `new` comes from the call. The original copies the rest through the caches and
-    /// flushes it (`nova_handle_head_tail_blocks`), which costs more than to store it past them; so does a run that stands for it.
+    /// Stores a block that was put together, of which `new` comes from the call. The original copies the rest through the caches
+    /// and flushes it (`nova_handle_head_tail_blocks`), which costs more than to store it past them; so does a run that stands for
+    /// it.
     fn store_block(&self, target: u64, block: &[u8; BLOCK as usize], new: Range<usize>) -> Result<()> {
         if !sim::follows_originals() {
             return Ok(self.region.nt_store(target, block)?);

@@ -9,7 +9,8 @@
 //! | `alloc.rs` | free blocks, by shard |
 //! | `journal.rs` | changes of several words |
 //! | `log.rs` `cleaner.rs` | logs: reading, appending, committing; cleaning |
-//! | `inode.rs` `unlocked_attr.rs` `index.rs` `names.rs` | inodes and their replay; what `stat` sees; the index of blocks; that of names |
+//! | `inode.rs` `unlocked_attr.rs` | inodes and their replay; what `stat` sees |
+//! | `index.rs` `names.rs` | the index of blocks; that of names |
 //! | `file.rs` `xattr.rs` | contents and attributes of files; extended attributes |
 //! | `mapped.rs` | mapped files |
 //! | `namei.rs` `rename.rs` | what changes names |

@@ -21,7 +21,7 @@
 //! |---|---|---|---|
 //! | [`peek`], [`read`], `load_u*` | nothing: a cached read | nothing | – |
 //! | [`load`] | `copy_from(page, len)` | `load`, a page at a time, unless the page is in a cache | bytes loaded |
-//! | [`touch`], before metadata is read | `Miss` for each line, unless the medium's time is all ([`CostModel::loads_whole`]) | `load` of them, unless the object is in a cache | – |
+//! | [`touch`], before metadata is read | `Miss` a line, unless [`CostModel::loads_whole`] | `load`, unless it is in a cache | – |
 //! | [`store`] | `copy_to(page, len)` | `fetch`, a page at a time, unless the page is in a cache | bytes stored |
 //! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
 //! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write_since` its beginning, a page at a time | bytes and lines |

@@ -28,25 +28,31 @@
 //!
 //! # Mechanisms that a setting turns on
 //!
-//! | parameter | off | on |
-//! |---|---|---|
-//! | `store_line` | a store waits until its lines are accepted | stores are posted: *n* lines take *n* times this from when their copy began, and a fence waits until `write_accept` after the last of them |
-//! | `fetch` | a store into the cache costs nothing here | its lines are loaded first, in the background: they take the load's share of the core and of the media |
-//! | `window` | each load call waits for its longest access, or for all of them `parallel` at once | the first load of a copy takes its latency, that of a miss unless the task goes through the region in order, and `parallel` are in flight after it; a load that follows another without a step or fence between overlaps with it |
-//! | `loads` | the first use of metadata takes a miss of DRAM beside the load | it takes the load alone, since the latency that was measured is the whole |
-//! | `timeline` | reads and writes of the media overlap | they take turns; only the reads of partial lines that leave the buffer do not count |
-//! | `turn` | – | what the media take to go from reads to writes of other lines, or back |
-//! | `write_streams` | – | of a line whose quarters come beside those of *w* tasks, `(w / write_streams)^power` parts are written one by one |
-//! | `read_streams` | – | the same of lines that are read |
+//! Off, a store waits until its lines are accepted, a load call waits for its longest access, or for all of them `parallel` at
+//! once, and reads and writes of the media overlap.
+//!
+//! * `store_line`: stores are posted. *n* lines take *n* times this from when their copy began, and a fence waits until
+//!   `write_accept` after the last of them.
+//! * `fetch`: a store into the cache loads its lines first, in the background: they take the load's share of the core and of the
+//!   media.
+//! * `window`: the first load of a copy takes its latency, that of a miss unless the task goes through the region in order, and
+//!   `parallel` are in flight after it; a load that follows another without a step or fence between overlaps with it.
+//! * `loads`: the first use of metadata takes the load alone, without a miss of DRAM beside it, since the latency that was measured
+//!   is the whole.
+//! * `timeline`: reads and writes of the media take turns; only the reads of partial lines that leave the buffer do not count.
+//!   `turn` is what the media take to go from reads to writes of other lines, or back.
+//! * `write_streams`: of a line whose quarters come beside those of *w* tasks, `(w / write_streams)^power` parts are written one by
+//!   one. `read_streams`: the same of lines that are read.
 //!
 //! ```text
 //! factor(w) = 1                        w <= streams        a full line takes `factor` media accesses,
 //!             (w / streams)^power      else                one with q quarters at most q
 //! ```
 //!
-//! The law stands for quarters of many tasks that reach a DIMM in turns: a line leaves the buffer before the rest of it has come. *w*
-//! counts the tasks that have an access in a DIMM when a line comes, on the mean of an interleaved set. Lines that the model brings in one event cannot interleave by
-//! themselves, so this is the law of the effective write ratio, and nothing is counted twice.
+//! The law stands for quarters of many tasks that reach a DIMM in turns: a line leaves the buffer before the rest of it has come.
+//! *w* counts the tasks that have an access in a DIMM when a line comes, on the mean of an interleaved set. Lines that the model
+//! brings in one event cannot interleave by themselves, so this is the law of the effective write ratio, and nothing is counted
+//! twice.
 
 use parking_lot::{Mutex, MutexGuard};
 use rand::RngExt;
@@ -286,8 +292,8 @@ impl Optane {
         alone_ps * factor.min(u64::from(quarters.count_ones().max(1)) * 1_000) / 1_000
     }
 
-    /// Counts the tasks that have an access in a DIMM, this one among them: pages alternate between the DIMMs of a set, so its tasks
-    /// are taken for spread over them.
+    /// Counts the tasks that have an access in a DIMM, this one among them: pages alternate between the DIMMs of a set, so its
+    /// tasks are taken for spread over them.
     fn join_streams(&self, dimm: &mut Dimm) {
         if self.shape.streams.write == 0 && self.shape.streams.read == 0 {
             return;
@@ -436,8 +442,8 @@ impl Optane {
         }
     }
 
-    /// What loads of so many lines take the core whose latencies come to `sum`. With a window `parallel` of them are in flight; where
-    /// none is before them, the first takes all of its latency: the longest mean of a line where the processor has seen the
+    /// What loads of so many lines take the core whose latencies come to `sum`. With a window `parallel` of them are in flight;
+    /// where none is before them, the first takes all of its latency: the longest mean of a line where the processor has seen the
     /// addresses come, that of a miss elsewhere.
     fn time_of_loads(
         &self,
@@ -695,16 +701,12 @@ impl MediumType for OptaneType {
 
     fn parameters(&self) -> &'static [ParamSpec] {
         use ParamKind::{Choice, Count, Rate, Time};
+        const YES: ParamKind = Choice(&["no", "yes"]);
         const {
             &[
                 param("dimms", Count, "1", "DIMMs that 4 KiB pages alternate between"),
                 param("buffer_lines", Count, "64", "lines of 256 B in the buffer of a DIMM"),
-                param(
-                    "read_hit",
-                    Time,
-                    "124ns",
-                    "a read that the buffer serves; chosen to meet the sequential mean",
-                ),
+                param("read_hit", Time, "124ns", "a read that the buffer serves, for the sequential mean"),
                 param("read_miss", Time, "305ns", "a read that goes to the media"),
                 param("write_accept", Time, "90ns", "until a written line is accepted"),
                 param("read_bandwidth", Rate, "6.6GB/s", "media reads of a DIMM"),
@@ -729,18 +731,8 @@ impl MediumType for OptaneType {
                     "0ns",
                     "posted stores: what a line takes the core; zero: none is posted",
                 ),
-                param(
-                    "fetch",
-                    Choice(&["no", "yes"]),
-                    "no",
-                    "yes: a store into the cache loads its lines first",
-                ),
-                param(
-                    "window",
-                    Choice(&["no", "yes"]),
-                    "no",
-                    "yes: loads that follow each other at once overlap",
-                ),
+                param("fetch", YES, "no", "yes: a store into the cache loads its lines first"),
+                param("window", YES, "no", "yes: loads that follow each other at once overlap"),
                 param(
                     "loads",
                     Choice(&["extra", "whole"]),

@@ -196,7 +196,7 @@ const IMAGES: [Case; 26] = [
         "another version's image",
         &["fsck", "version.pm"],
         5,
-        &["version.pm", "not one that this version writes", "from a copy"],
+        &["version.pm", "not one that this version writes", "copy the file first"],
     ),
     (
         "a truncated image",
