@@ -15,7 +15,7 @@
 //!
 //! From 4.7 on Linux gives holes blocks that are zeroed and written at once (`EXT4_GET_BLOCKS_CREATE_ZERO`, fs/ext4/inode.c), so
 //! that a page fault beside the write finds no block without contents: each new block is stored twice. A file that grows is an
-//! orphan from step 1 to step 3, since e2fsck wants no written block beyond the end. Under `new_blocks=zeroed`, or below such a
+//! orphan from step 1 to step 3, since e2fsck wants no written block beyond the end. Under `new_extents=zeroed`, or below such a
 //! kernel, step 1 stores zeros, fences, and makes the blocks written in its own handle.
 //!
 //! What the last block holds beyond the end is zeroed when the file grows, as everywhere here, and at once: after a crash the bytes

@@ -171,7 +171,7 @@ const DAX_OPTIONS: &[OptionSpec] = &[
     COMMIT,
     STREAM_REQUEST,
     OptionSpec {
-        name: "new_blocks",
+        name: "new_extents",
         kind: OptionKind::Choice(&["kernel", "unwritten", "zeroed"]),
         default: "kernel",
         when: Phase::Mount,
@@ -222,9 +222,9 @@ impl ExtDesign {
         settings.counts_overhead = !self.dax && options.flag("minixdf");
         if self.dax {
             settings.memory = Some(Arc::clone(storage.memory()?));
-            settings.zeroes_new = match options.choice("new_blocks") {
+            settings.zeroes_new = match options.choice("new_extents") {
                 "kernel" => sim::linux().is_some_and(|version| version >= ZEROES_FROM),
-                new_blocks => new_blocks == "zeroed",
+                new_extents => new_extents == "zeroed",
             };
         } else if self.modern {
             settings.skips_log = options.flag("noload");
@@ -312,7 +312,7 @@ impl Design for ExtDesign {
             Checking {
                 small: DAX_SMALL,
                 tiny: DAX_TINY,
-                variants: &[&[("new_blocks", "zeroed")]],
+                variants: &[&[("new_extents", "zeroed")]],
                 crash_every: 9,
                 fail_every: 8,
                 ..Checking::default()

@@ -95,7 +95,7 @@ fn core_counts_that_cannot_be_are_named_with_the_way_out() {
     assert!(refused("DRBL", &threads("\"two\""), SMALL).contains("workers=two is not"));
     assert!(refused("DRBL_bg", &threads("1"), SMALL).contains("give it 2 threads or more"));
     assert!(refused("DRBL", "", "file = \"3KiB\"").contains("whole blocks of 4 KiB"));
-    assert!(refused("DRBL", "", "fils = 3").contains("did you mean \"file\"?"));
+    assert!(refused("DRBL", "", "fils = 3").contains("did you mean \"file\" or \"files\"?"));
     let shared = plan(
         "stop = \"50us\"",
         "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [13]",

@@ -283,13 +283,21 @@ fn a_fileset_whose_files_are_all_absent_or_all_there_is_told_so_and_asked_for_no
     for (definition, body, told) in [
         ("define file name=one,path=/a,size=10k", read, "add prealloc to its definition"),
         ("define file name=one,path=/a,size=10k,reuse,trusttree", read, "leave trusttree out"),
-        ("define fileset name=one,path=/a,entries=9,size=10k", read, "add prealloc to its definition"),
         (
-            "define fileset name=one,path=/a,entries=9,size=1k",
+            "define fileset name=one,path=/a,dirwidth=20,entries=9,size=10k",
+            read,
+            "add prealloc to its definition",
+        ),
+        (
+            "define fileset name=one,path=/a,dirwidth=20,entries=9,size=1k",
             "flowop deletefile name=d,filename=one",
             "add prealloc",
         ),
-        ("define fileset name=one,path=/a,entries=9,size=1k,prealloc", create, "a prealloc below 100"),
+        (
+            "define fileset name=one,path=/a,dirwidth=20,entries=9,size=1k,prealloc",
+            create,
+            "a prealloc below 100",
+        ),
     ] {
         let source = one_thread(&format!("{definition}\n"), "", body);
         let error = round(script(&source), checked(1, SECOND)).unwrap_err().to_string();

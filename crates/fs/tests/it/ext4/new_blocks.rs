@@ -53,6 +53,6 @@ fn an_append_stores_each_new_block_twice_below_a_kernel_that_zeroes_it_first() {
     assert_eq!(lines(Some((4, 6)), &[]), once);
     assert_eq!(lines(Some((4, 7)), &[]), twice);
     assert_eq!(lines(Some((5, 1)), &[]), twice);
-    assert_eq!(lines(Some((5, 1)), &[("new_blocks", "unwritten")]), once);
-    assert_eq!(lines(None, &[("new_blocks", "zeroed")]), twice);
+    assert_eq!(lines(Some((5, 1)), &[("new_extents", "unwritten")]), once);
+    assert_eq!(lines(None, &[("new_extents", "zeroed")]), twice);
 }

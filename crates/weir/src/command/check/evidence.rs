@@ -38,6 +38,7 @@ pub(super) const CLAIMS: [(&str, &str); 27] = [
     ),
     ("mount/stacked", "an unmount takes the upper mount of a directory only"),
     ("mount/second_user", "another user of the machine can read, change and command nothing"),
+    ("mount/overlay", "overlayfs keeps its upper layer on a mount: whiteouts, opaque directories, redirects"),
     ("mount/memory", "what a server keeps in memory of each file is bounded"),
     ("mount/block", "the kernel's tools work on a block device that is served, and lose nothing"),
     ("mount/programs", "programs work, and leave a clean pool"),
