@@ -194,7 +194,7 @@ fn the_null_model_does_not_know_the_row_that_it_predicts() {
     close(null.predict(&rows[2]), 40.0);
     close(null.predict(&rows[1]), 10.0 * 8.0_f64.sqrt());
     // Another row of the design has the factor of all three; another design that of the operation; another operation none.
-    let held = Row { id: "held".to_owned(), calibration: false, ..known("32k", 1.0, 10.0) };
+    let held = Row { calibration: false, ..known("32k", 1.0, 10.0) };
     close(null.predict(&held), 40.0);
     close(null.predict(&Row { design: Some("pmfs".to_owned()), ..held.clone() }), 40.0);
     assert_eq!(null.predict(&Row { what: "read".to_owned(), ..held }), None);
@@ -356,7 +356,7 @@ fn a_loop_that_measures_nothing_is_refused() {
 /// A plan of one call, as `weir bench creat.f` has it.
 fn creat(medium: &str) -> Task {
     let text = format!(
-        "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"end\"\nmachine = \"rcache-server,kernel=6.3\"\n[[axis]]\nfs = [\"nova\"]\n\
+        "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"100 ops\"\nmachine = \"rcache-server,kernel=6.3\"\n[[axis]]\nfs = [\"nova\"]\n\
          [[axis]]\nmedium = [\"{medium}\"]\n[[workload]]\nname = \"validation/creat.f\"\n"
     );
     Task::Cell(Box::new(Plan::parse("t.toml", &text, false).unwrap()))
