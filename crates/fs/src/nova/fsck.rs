@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `superblock_copied` | both superblocks can be used and are the same |
 //! | `inode_table_sound` | chunks lie where they can, and each state is one |
-//! | `log_sound` | every live inode can be read, and every entry of its log: checksums, kinds, ranges, pages |
+//! | `log_sound` | every live inode can be read, and every entry of its log: checksums, kinds, ranges, pages; links have targets |
 //! | `attributes_sound` | attribute blocks are what they should be, names differ |
 //! | `block_used_once` | no block has two uses |
 //! | `names_lead_to_inodes` | every name leads to a live inode |
@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use media::MediaError;
 use media::nvmm::Region;
+use vfs::FileKind;
 
 use super::inode::{Facts, Loaded, replay};
 use super::journal;
@@ -289,6 +290,10 @@ impl Checker<'_> {
         }
         if loaded.facts.kind().is_none() {
             self.violate("log_sound", format!("inode {number}: mode {:o} is of no kind", loaded.facts.mode));
+        }
+        let is_link = loaded.facts.kind() == Some(FileKind::Symlink) && loaded.facts.links > 0;
+        if is_link && (loaded.blocks.get(0).is_hole() || !(1..=BLOCK).contains(&loaded.facts.size)) {
+            self.violate("log_sound", format!("inode {number}: a symbolic link without a target"));
         }
         let found = self.inodes.entry(number).or_default();
         found.at = at;
