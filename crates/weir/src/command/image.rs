@@ -111,6 +111,7 @@ pub(super) fn check_size(
 /// no other copy.
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
     let is_foreign = matches!(error, FsError::WrongFormat { .. });
+    let is_cut = matches!(error, FsError::Media(MediaError::OutOfRange { .. }));
     if let (FsError::WrongFormat { design, .. }, Some(holder)) = (&error, holder(path))
         && *design != holder
     {
@@ -134,6 +135,7 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
         (None, _) if is_foreign => {
             "; if a new file system is to be made in it, `weir mkfs` says first what it holds".to_owned()
         }
+        (None, _) if is_cut => "; the file is shorter than its file system: restore the file".to_owned(),
         (None, _) => String::new(),
     };
     Failure::new(failure.exit, format!("{shown}: {}{advice}", failure.message))

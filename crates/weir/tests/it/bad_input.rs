@@ -202,7 +202,7 @@ const IMAGES: [Case; 26] = [
         "a truncated image",
         &["fsck", "short.pm"],
         5,
-        &["short.pm", "the file system has 67108864 bytes", "restore the file"],
+        &["short.pm", "the file system has 67108864 bytes", "copy the file first"],
     ),
     (
         "a stump of an image",
@@ -214,7 +214,7 @@ const IMAGES: [Case; 26] = [
         "both superblocks bad",
         &["df", "bad.pm"],
         5,
-        &["bad.pm", "redundant copy: its checksum is wrong", "restore the file"],
+        &["bad.pm", "redundant copy: its checksum is wrong", "copy the file first"],
     ),
     ("a part that there is not", &["dump", "good.pm", "jornal"], 2, &["good.pm", "there is no", "journal"]),
     ("a pipe", &["fsck", "pipe.pm"], 2, &["pipe.pm", "not a regular file", "give another path"]),
@@ -272,7 +272,7 @@ const IMAGES: [Case; 26] = [
         "a truncated pool to trim",
         &["trim", "short.pm"],
         5,
-        &["short.pm", "67108864 bytes", "restore the file"],
+        &["short.pm", "67108864 bytes", "copy the file first"],
     ),
 ];
 
