@@ -1,7 +1,7 @@
 //! A block trace on an SSD.
 //!
 //! The trace is read first to check every line and to learn which pages it touches, so that nothing is reported of a trace that
-//! cannot be replayed as a whole; then it is replayed, from memory if it has at most [`KEPT`] requests, else from a second
+//! cannot be replayed as a whole; then it is replayed, from memory if it has at most `KEPT` requests, else from a second
 //! reading. With [`Devices::Merge`] it is also read before that, to learn how far each device reaches. Requests are issued at
 //! their times (open loop), or with a fixed number outstanding (closed loop), where the trace has no times or the user says so. A
 //! request that is longer than the device takes at once becomes several commands and is done when the last is.

@@ -1,14 +1,14 @@
 //! The model held against published measurements.
 //!
 //! A row is a published number with the command that repeats it ([`rows`]). The command of a row is turned into a [`Task`] by the
-//! program that knows commands; [`measure`] runs the tasks side by side and puts the numbers beside the published ones. The rest is
-//! arithmetic on rows: errors and orders ([`judge`]), [`limits`], [`controls`].
+//! program that knows commands; [`measure()`] runs the tasks side by side and puts the numbers beside the published ones. The rest
+//! is arithmetic on rows: errors and orders ([`judge()`]), [`limits`], [`controls`].
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`rows`] | files of rows |
 //! | [`measure`](mod@measure) | running the tasks of rows |
-//! | [`judge`] | errors by class, source and design; the order of designs |
+//! | [`mod@judge`] | errors by class, source and design; the order of designs |
 //! | [`limits`] | what must hold |
 //! | [`controls`] | what tells a model from factors |
 //! | [`kernel`] | calls of this host's kernel, measured live |

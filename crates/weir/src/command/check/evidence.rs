@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::store::date;
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
-pub(super) const CLAIMS: [(&str, &str); 27] = [
+pub(super) const CLAIMS: [(&str, &str); 28] = [
     ("model", "answers and trees are those of a reference model"),
     ("model/host", "answers and trees are those of the host's kernel"),
     ("model/mapped", "so are they with mapped files"),
