@@ -183,7 +183,7 @@ pub mod kind {
     pub const RESERVED: std::ops::RangeInclusive<u8> = 11..=14;
 }
 
-/// Bits of [`Head::sets`].
+/// Bits of `Head::sets`.
 pub mod sets {
     /// The size of the file is set (Write).
     pub const SIZE: u8 = 1;
@@ -195,7 +195,7 @@ pub mod sets {
     pub const REMOVED: u8 = 8;
 }
 
-/// Bits of [`RawTimes::mask`].
+/// Bits of `RawTimes::mask`.
 pub mod times {
     /// The time of the last access is set.
     pub const ATIME: u8 = 1;
@@ -260,7 +260,7 @@ pub(super) struct RawItem {
     pub(super) added: [u8; 8],
 }
 
-/// Bits of [`RawItem::what`].
+/// Bits of `RawItem::what`.
 pub mod item {
     /// A name comes.
     pub const ADD: u8 = 1;

@@ -43,7 +43,8 @@ pub(crate) struct Flash {
     #[arg(value_name = "fio|blktrace|msr|mqsim|alibaba|tencent|spc|fiu|systor17")]
     format: Option<String>,
     /// The columns of its lines instead, in their order: `time[:ns|100ns|us|ms|s]`, `op[:READ/WRITE]`,
-    /// `offset[:BYTES]`, `size[:BYTES]` (bytes of a unit), device, or - for one that does not matter; separated by commas, semicolons, tabs or spaces
+    /// `offset[:BYTES]`, `size[:BYTES]` (bytes of a unit), device, or - for one that does not matter; separated by commas,
+    /// semicolons, tabs or spaces
     #[arg(long, value_name = "COLUMN,COLUMN...", conflicts_with = "format")]
     columns: Option<String>,
     /// Replay only the requests to this device of the trace
