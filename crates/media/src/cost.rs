@@ -45,8 +45,13 @@ pub trait CostModel: Send + Sync + Debug {
     /// whole call.
     fn write(&self, off: u64, lines: u64);
 
-    /// As [`CostModel::write`], of a store past the caches whose copy began at `started`: the copy's time and the medium's may
-    /// overlap.
+    /// Whether [`CostModel::write_since`] asks when a store began.
+    fn posts_stores(&self) -> bool {
+        false
+    }
+
+    /// As [`CostModel::write`], of a store past the caches whose copy began at `started`, where the model asks for that: the copy's
+    /// time and the medium's may overlap.
     fn write_since(&self, off: u64, lines: u64, started: Nanos) {
         let _ = started;
         self.write(off, lines);

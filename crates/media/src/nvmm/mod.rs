@@ -75,7 +75,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use sim::{Bytes, LINE_BYTES, PAGE_BYTES, Recency};
+use sim::{Bytes, LINE_BYTES, Nanos, PAGE_BYTES, Recency};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::MediaError;
@@ -493,7 +493,7 @@ impl Region {
     fn nt_words(&self, off: u64, data: &[u8], written: u64, lines: u64) -> Result<(), MediaError> {
         let len = data.len() as u64;
         let to = self.store_to(off, len)?;
-        let started = sim::now();
+        let started = if self.model.posts_stores() { sim::now() } else { Nanos::ZERO };
         sim::copy_past(len);
         if sim::cache::prices_copies() {
             self.cached.of(off).evict();

@@ -127,6 +127,15 @@ enum Way {
     Write,
 }
 
+/// For what lines are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The task waits for them.
+    Use,
+    /// They are about to be stored to.
+    Store,
+}
+
 /// A task that has an access in a DIMM.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -326,11 +335,11 @@ impl Optane {
 
     /// Whether anything is kept of a task between its calls.
     fn keeps_pending(&self) -> bool {
-        self.shape.window || self.shape.store_line > Nanos::ZERO
+        self.shape.window || self.posts_stores()
     }
 
     /// Loads a run of quarters of one wide line; returns its latency.
-    fn load_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8) -> Nanos {
+    fn load_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8, purpose: Purpose) -> Nanos {
         let count = u64::from(quarters.count_ones());
         let slot = dimm.find(tag);
         if slot.is_some_and(|slot| dimm.lines[slot].valid & quarters == quarters) {
@@ -339,26 +348,14 @@ impl Optane {
         }
         let slot = slot.unwrap_or_else(|| self.enter(dimm, tag));
         dimm.lines[slot].valid = FULL;
-        let service_ps = Self::service_ps(dimm, &self.read_factors, self.media_read_ps, quarters);
-        self.use_media(dimm, Way::Read, service_ps);
-        dimm.traffic.read_misses += 1;
-        dimm.traffic.read_hits += count - 1;
-        self.shape.read_miss + self.shape.read_hit * (count - 1)
-    }
-
-    /// Loads quarters that are about to be stored to: the lines of a write, for which the media do not turn. Quarters of one task
-    /// come together.
-    fn fetch_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8) -> Nanos {
-        let count = u64::from(quarters.count_ones());
-        let slot = dimm.find(tag);
-        if slot.is_some_and(|slot| dimm.lines[slot].valid & quarters == quarters) {
-            dimm.traffic.read_hits += count;
-            return self.shape.read_hit * count;
+        match purpose {
+            Purpose::Use => {
+                let service_ps = Self::service_ps(dimm, &self.read_factors, self.media_read_ps, quarters);
+                self.use_media(dimm, Way::Read, true, service_ps);
+            }
+            // Quarters of one task come together, and the media do not turn for them.
+            Purpose::Store => self.use_media(dimm, Way::Read, false, self.media_read_ps),
         }
-        let slot = slot.unwrap_or_else(|| self.enter(dimm, tag));
-        dimm.lines[slot].valid = FULL;
-        let way = dimm.way;
-        self.use_media(dimm, if self.shape.one_timeline { way } else { Way::Read }, self.media_read_ps);
         dimm.traffic.read_misses += 1;
         dimm.traffic.read_hits += count - 1;
         self.shape.read_miss + self.shape.read_hit * (count - 1)
@@ -392,18 +389,18 @@ impl Optane {
 
     fn write_line(&self, dimm: &mut Dimm, dirty: u8) {
         let service_ps = Self::service_ps(dimm, &self.write_factors, self.media_write_ps, dirty);
-        self.use_media(dimm, Way::Write, service_ps);
+        self.use_media(dimm, Way::Write, true, service_ps);
     }
 
-    /// The media's turn.
-    fn use_media(&self, dimm: &mut Dimm, way: Way, service_ps: u64) {
+    /// An access of the media; `turns`: they may have to go from reads to writes for it, or back.
+    fn use_media(&self, dimm: &mut Dimm, way: Way, turns: bool, service_ps: u64) {
         if !self.shape.one_timeline {
             return match way {
                 Way::Read => dimm.read_media(service_ps),
                 Way::Write => dimm.write_media(service_ps),
             };
         }
-        let turns = std::mem::replace(&mut dimm.way, way) != way;
+        let turns = turns && std::mem::replace(&mut dimm.way, way) != way;
         let turn_ps = if turns { self.shape.turn.0 * 1_000 } else { 0 };
         let free_ps = dimm.write_free_ps.max(sim::now().0 * 1_000) + turn_ps + service_ps;
         (dimm.read_free_ps, dimm.write_free_ps) = (free_ps, free_ps);
@@ -426,7 +423,7 @@ impl Optane {
         let (mut sum, mut longest) = (Nanos::ZERO, Nanos::ZERO);
         let misses = dimm.traffic.read_misses;
         for (tag, quarters) in wide_runs(off, lines) {
-            let latency = self.load_wide(&mut dimm, tag, quarters);
+            let latency = self.load_wide(&mut dimm, tag, quarters, Purpose::Use);
             sum += latency;
             longest = longest.max(latency / u64::from(quarters.count_ones()));
         }
@@ -600,6 +597,10 @@ impl CostModel for Optane {
         self.write_since(off, lines, sim::now());
     }
 
+    fn posts_stores(&self) -> bool {
+        self.shape.store_line > Nanos::ZERO
+    }
+
     fn write_since(&self, off: u64, lines: u64, started: Nanos) {
         if !clock_runs() || lines == 0 {
             return;
@@ -616,7 +617,7 @@ impl CostModel for Optane {
         self.leave_streams(until_ps);
         drop(dimm);
         let accepted = Nanos(accepted_ps.div_ceil(1_000));
-        if self.shape.store_line > Nanos::ZERO {
+        if self.posts_stores() {
             self.write_posted(lines, started, accepted);
         } else {
             self.write_accepted(lines, accepted);
@@ -633,7 +634,7 @@ impl CostModel for Optane {
         let mut dimm = self.dimm(off);
         let mut sum = Nanos::ZERO;
         for (tag, quarters) in wide_runs(off, lines) {
-            sum += self.fetch_wide(&mut dimm, tag, quarters);
+            sum += self.load_wide(&mut dimm, tag, quarters, Purpose::Store);
         }
         drop(dimm);
         sim::medium(sum / self.shape.parallel.max(1));
