@@ -47,8 +47,19 @@ pub enum Coverage {
     Range,
     /// A 95 % confidence interval of the ratios of pairs with one seed each.
     Pairs,
-    /// Every pair has this ratio: nothing is random.
+    /// Every pair has this ratio, or every repeat this value: nothing is random.
     Exact,
+}
+
+impl Coverage {
+    /// What the ends of an interval are called.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confidence | Self::Pairs => "95 % interval",
+            Self::Range => "range of the runs",
+            Self::Exact => "deterministic: one value",
+        }
+    }
 }
 
 /// How far an estimate may be off.
@@ -107,7 +118,7 @@ pub enum Verdict {
 /// A new set of repeats against a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Median of the new side by median of the baseline.
+    /// Median of the new side by median of the baseline; of pairs, the geometric mean of their ratios.
     pub ratio: f64,
     /// The ratio's interval; `None` when a side ran only once, or when a run of the baseline counted nothing.
     pub interval: Option<Interval>,
@@ -162,13 +173,16 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt() / mean.abs())
 }
 
-/// The bootstrap interval of the median, or the range of few values; `None` for fewer than two.
+/// The bootstrap interval of the median, the range of few values, or the one value that all have; `None` for fewer than two.
 pub fn median_interval(values: &[f64], seed: u64) -> Option<Interval> {
     if values.len() < 2 {
         return None;
     }
+    let (low, high) = ends(values);
+    if low.total_cmp(&high).is_eq() {
+        return Some(Interval { low, high, coverage: Coverage::Exact });
+    }
     if values.len() < LEAST_REPEATS {
-        let (low, high) = ends(values);
         return Some(Interval { low, high, coverage: Coverage::Range });
     }
     let mut resampler = Resampler::new(seed);
@@ -297,6 +311,9 @@ fn chance_of_being_apart(n: usize, m: usize) -> f64 {
     2.0 / ways
 }
 
+/// From so many values of each side on, Mann and Whitney's statistic is normal to three places, and counting ways takes long.
+const NORMAL: usize = 25;
+
 /// How often values of one distribution rank as far apart as these, on either side: the exact test of Mann and Whitney, of whose
 /// ties each counts a half.
 fn chance_of_ranks(a: &[f64], b: &[f64]) -> f64 {
@@ -312,6 +329,18 @@ fn chance_of_ranks(a: &[f64], b: &[f64]) -> f64 {
     let twice: u64 = a.iter().map(wins).sum();
     // The smaller of both statistics, rounded away from the end.
     let least = twice.min(2 * (n * m) as u64 - twice).div_ceil(2) as usize;
+    if n.min(m) >= NORMAL { normal_chance(least, n, m) } else { exact_chance(least, n, m) }
+}
+
+/// Twice the part of a normal distribution that lies at or below `least`, with the mean and the variance of the statistic.
+fn normal_chance(least: usize, n: usize, m: usize) -> f64 {
+    let (n, m) = (n as f64, m as f64);
+    let below = (n * m / 2.0 - least as f64 - 0.5).max(0.0);
+    student::two_sided(below / (n * m * (n + m + 1.0) / 12.0).sqrt(), student::AS_NORMAL)
+}
+
+/// Twice the part of all orders of `n` and `m` values whose statistic is at most `least`.
+fn exact_chance(least: usize, n: usize, m: usize) -> f64 {
     // Ways in which `count` of the values rank so that the statistic is `sum`, as shares of all ways.
     let mut ways = vec![vec![0.0; n * m + 1]; n + 1];
     ways[0][0] = 1.0;
@@ -408,6 +437,17 @@ mod tests {
         assert_eq!(faster.verdict, Verdict::Faster);
         assert!(faster.interval.unwrap().contains(1.4));
         assert_eq!(compare(&fast, &slow, 0.02, SEED).unwrap().verdict, Verdict::Slower);
+    }
+
+    #[test]
+    fn many_values_have_the_chance_of_the_exact_test() {
+        for (n, m, least) in [(25, 25, 200), (25, 40, 350), (30, 30, 310), (25, 25, 300)] {
+            let (normal, exact) = (normal_chance(least, n, m), exact_chance(least, n, m));
+            assert!((normal - exact).abs() < 0.002, "{n} {m} {least}: {normal} for {exact}");
+        }
+        let side = |from: f64| (0..400).map(|n| from + f64::from(n)).collect::<Vec<_>>();
+        assert!(chance_of_ranks(&side(0.0), &side(1000.0)) < 1e-6);
+        assert!(chance_of_ranks(&side(0.0), &side(0.0)) > 0.99);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::f64::consts::PI;
 
 use sim::math::{exp, ln};
 
+/// With so many degrees of freedom t is normal to three places.
+pub(crate) const AS_NORMAL: u32 = 10_000;
+
 /// How often |t| with so many degrees of freedom is as large by chance.
 pub(crate) fn two_sided(t: f64, freedom: u32) -> f64 {
     let nu = f64::from(freedom);
