@@ -14,7 +14,7 @@ use crate::readings;
 use crate::units::{Unit, number, ratio};
 use results::ResultFile;
 use results::statistics::{self, CONFIDENCE, Comparison, Coverage, LEAST_REPEATS, Verdict};
-use results::steady::Steadiness;
+use results::steady::{self, Steadiness};
 
 /// Differences below this are not called differences.
 pub const THRESHOLD: f64 = 0.02;
@@ -154,7 +154,7 @@ struct Contest<'c> {
 
 /// What a place shows.
 struct Outcome<'c> {
-    /// The design with the highest median.
+    /// The design with the highest centre.
     best: &'c str,
     /// The next best, which it is set against.
     rival: &'c str,
@@ -162,7 +162,7 @@ struct Outcome<'c> {
     /// How often equal designs would be as far apart, of those that it must be faster than.
     chance: Option<f64>,
     standing: Standing<'c>,
-    /// The next best, if it has the same median.
+    /// The next best, if it has the same centre.
     level: Option<&'c str>,
     /// Runs of the cell that ran least, and of the one that ran most: a run that failed does not count.
     repeats: (usize, usize),
@@ -228,11 +228,10 @@ impl<'c> Contest<'c> {
 
     /// What the place shows; none where there is no choice.
     fn outcome(&self, place: &[&'c Cell<'c>]) -> Option<Outcome<'c>> {
+        let centre = centre_of(place);
         let mut ranked: Vec<(&'c str, f64, &'c Cell<'c>)> = place
             .iter()
-            .filter_map(|cell| {
-                Some((cell.axis(self.design)?, statistics::median(&cell.throughputs())?, *cell))
-            })
+            .filter_map(|cell| Some((cell.axis(self.design)?, centre(&cell.throughputs())?, *cell)))
             .collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         let (best, others) = ranked.split_first()?;
@@ -327,6 +326,14 @@ impl<'c> Contest<'c> {
     }
 }
 
+/// By what designs are ranked, as they are compared: the geometric mean where all ran the same seeds, or else the median.
+fn centre_of(place: &[&Cell<'_>]) -> fn(&[f64]) -> Option<f64> {
+    let is_paired = |cell: &&Cell<'_>| {
+        cell.pairs_with(place[0]).is_some() && cell.throughputs().iter().all(|rate| *rate > 0.0)
+    };
+    if place.iter().all(is_paired) { statistics::geometric_mean } else { statistics::median }
+}
+
 /// Why no winner is named at some of several places, of which `points` says how many.
 fn withheld(outcomes: &[Outcome<'_>], points: impl Fn(usize) -> String) -> Vec<String> {
     let mut parts = Vec::new();
@@ -340,7 +347,7 @@ fn withheld(outcomes: &[Outcome<'_>], points: impl Fn(usize) -> String) -> Vec<S
             "at {} a rate was not steady, so no winner is named there ({}): take a run {} times as long",
             points(unsteady.len()),
             of_unsteady(name, *found),
-            found.longer()
+            steady::LONGER
         ));
     }
     let chance = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::ByChance(_))).count();
@@ -452,7 +459,7 @@ impl Outcome<'_> {
             Standing::Unsteady(name, found) => format!(
                 "no winner is named, because {}: take a run {} times as long ({best} had {} the throughput of {rival})",
                 of_unsteady(name, found),
-                found.longer(),
+                steady::LONGER,
                 ratio(against.ratio)
             ),
             Standing::ByChance(chance) => format!(
@@ -495,12 +502,12 @@ pub(crate) fn interval(compared: &Comparison) -> String {
         }
         .to_owned();
     };
-    let ends = format!("{} to {}", number(interval.low), number(interval.high));
+    let what = interval.coverage.as_str();
+    let ends = format!("{what} {} to {}", number(interval.low), number(interval.high));
     match interval.coverage {
-        Coverage::Confidence => format!("95 % interval {ends}"),
-        Coverage::Range => format!("range of the runs {ends}"),
-        Coverage::Pairs => format!("95 % interval {ends}, seed by seed"),
-        Coverage::Exact => "deterministic: one value".to_owned(),
+        Coverage::Confidence | Coverage::Range => ends,
+        Coverage::Pairs => format!("{ends}, seed by seed"),
+        Coverage::Exact => what.to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Repeats of one cell, aggregated.
 
 use crate::units;
-use results::statistics::{self, Comparison, Interval};
+use results::statistics::{self, Comparison, Coverage, Interval};
 use results::steady::{self, Steadiness};
 use results::{Histogram, OperationRecord, ResultFile, Sample};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl<'a> Cell<'a> {
 
     /// The throughputs of `base` and of this cell by seed; none where one of them ran a seed that the other did not, one seed
     /// twice, or under the real clock, where a seed says little of the time.
-    fn pairs_with(&self, base: &Self) -> Option<Vec<(f64, f64)>> {
+    pub(crate) fn pairs_with(&self, base: &Self) -> Option<Vec<(f64, f64)>> {
         let by_seed = |cell: &Self| {
             let rates: BTreeMap<u64, f64> =
                 cell.measured().map(|sample| (sample.seed, sample.throughput_ops_per_s)).collect();
@@ -174,9 +174,13 @@ impl Estimate {
         value.is_finite().then_some(Self { value, interval, repeats: values.len().min(base.len()) })
     }
 
-    /// Half the interval, or the range of few repeats, as a part of the median, `1.2 %`; `None` for one repeat.
+    /// Half the interval, or the range of few repeats, as a part of the median, `1.2 %`; `exact` where all repeats are equal, and
+    /// `None` for one repeat.
     pub fn spread(&self) -> Option<String> {
-        self.interval.map(|interval| units::percent(interval.relative_half_width(self.value)))
+        self.interval.map(|interval| match interval.coverage {
+            Coverage::Exact => "exact".to_owned(),
+            _ => units::percent(interval.relative_half_width(self.value)),
+        })
     }
 
     /// The upper end of what a chart must show.

@@ -8,6 +8,7 @@ use crate::figure::Figure;
 use crate::table::Table;
 use crate::{FigureError, Report, dies, pdf, readings, spread};
 use results::ResultFile;
+use results::statistics::Coverage;
 
 /// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +156,11 @@ fn csv(figure: &Figure) -> String {
         for point in &panel.points {
             let interval = point.y.interval;
             let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
-            let kind = interval.map_or("", |interval| if interval.is_range() { "range" } else { "95 %" });
+            let kind = interval.map_or("", |interval| match interval.coverage {
+                Coverage::Confidence | Coverage::Pairs => "95 %",
+                Coverage::Range => "range",
+                Coverage::Exact => "exact",
+            });
             records.push([
                 panel.title.clone(),
                 panel.xs[point.x].label.clone(),

@@ -10,12 +10,12 @@
 //!
 //! All need a change of [`LEAST_CHANGE`] of the rate as well, so that what is too small to matter does not count.
 
-use serde::Serialize;
-
 use crate::statistics::median;
 
 /// Changes of the rate below this part of it are none.
 pub const LEAST_CHANGE: f64 = 0.02;
+/// How many times as long a run is worth taking whose rate is not steady: a start that fills it is then at most a tenth.
+pub const LONGER: u64 = 10;
 /// Parts of a series that are taken together, as MSER-5 does.
 const TOGETHER: usize = 5;
 /// Fewer groups than this say nothing.
@@ -26,8 +26,7 @@ const LEAST_CALLS: f64 = 20.0;
 const DEVIATE: f64 = 2.576;
 
 /// What a series shows of its run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "steadiness")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Steadiness {
     /// The rate is steady after the start, which takes this part of the run.
     Steady {
@@ -52,15 +51,6 @@ impl Steadiness {
     /// Whether what a longer run would show can be told from this one.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Steady { .. } | Self::Unknown)
-    }
-
-    /// How many times as long a run would have to be for its start to be a tenth of it; 1 where it is long enough.
-    pub fn longer(self) -> u64 {
-        match self {
-            Self::Steady { start } if start > 0.1 => (start * 10.0).ceil() as u64,
-            Self::Steady { .. } | Self::Unknown => 1,
-            Self::Starting { .. } | Self::Drifting { .. } => 10,
-        }
     }
 }
 
@@ -185,7 +175,6 @@ mod tests {
         let found = of_series(&run(1, 0.02, |part| if part < 15.0 { 600.0 } else { 1000.0 }));
         let Steadiness::Steady { start } = found else { panic!("{found:?}") };
         assert!((0.10..=0.25).contains(&start), "{start}");
-        assert_eq!(found.longer(), (start * 10.0).ceil() as u64);
         // Six of a hundred parts that are slower by a hundredth change nothing.
         let none = of_series(&run(1, 0.005, |part| if part < 6.0 { 990.0 } else { 1000.0 }));
         assert_eq!(none, Steadiness::Steady { start: 0.0 });

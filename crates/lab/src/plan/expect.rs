@@ -179,10 +179,9 @@ impl Hypothesis {
         }
         let ratio = median(left).zip(median(right)).map(|(left, right)| left / right);
         let interval = ratio_interval(right, left, BOOTSTRAP_SEED);
-        let undecided = interval.filter(|interval| interval.contains(1.0)).map(|interval| {
-            let what = if interval.is_range() { "range of the repeats" } else { "95 % interval" };
-            format!("the {what} has both answers in it")
-        });
+        let undecided = interval
+            .filter(|interval| interval.contains(1.0))
+            .map(|interval| format!("the {} has both answers in it", interval.coverage.as_str()));
         let decided = (!places.is_empty()).then(|| format!("decided at {}", places.join(", ")));
         let reason: Vec<String> = decided.into_iter().chain(undecided.clone()).collect();
         let reason = (!reason.is_empty()).then(|| reason.join("; "));

@@ -6,7 +6,7 @@ use super::RenderError;
 use crate::chart;
 use crate::compare::{Compared, ComparedResults, name};
 use crate::table::Table;
-use crate::units::{Unit, number, ratio};
+use crate::units::{Unit, ratio};
 use askama::Template;
 use results::statistics::Verdict;
 
@@ -93,19 +93,12 @@ fn table(compared: &Compared) -> Table {
     for cell in &compared.cells {
         let comparison = &cell.comparison;
         let rate = |rate| Unit::OpsPerSecond.human(rate);
-        let interval = comparison.interval.map_or_else(
-            || crate::answer::interval(comparison),
-            |i| {
-                let what = if i.is_range() { "range" } else { "95 %" };
-                format!("{what} {} to {}", number(i.low), number(i.high))
-            },
-        );
         table.rows.push(vec![
             own(&cell.axes),
             rate(cell.baseline_ops_per_s),
             rate(cell.new_ops_per_s),
             ratio(comparison.ratio),
-            interval,
+            crate::answer::interval(comparison),
             format!("{} / {}", cell.runs[0], cell.runs[1]),
             verdict(comparison.verdict).to_owned(),
         ]);
