@@ -7,7 +7,7 @@
 //! | sendfile, splice, copies within the kernel | reads and writes of as many bytes |
 //! | FICLONE | a copy of the whole file |
 //! | access | a look at the attributes |
-//! | attributes of links themselves | those of what is no link; of a link, as Linux has it, none |
+//! | attributes of links themselves | those of what is no link; of a link, no call, which is counted |
 
 use trace::call::{Call, NOW, OMIT, Op};
 use trace::compile::Step;
@@ -36,6 +36,10 @@ pub(super) enum Made {
 
 /// Why advice is not given.
 const ADVICE: &str = "are advice or flags, which no file system here takes";
+/// Why a copy within the kernel that failed is not made.
+const FAILED_COPY: &str = "had failed to copy between files, which here is reads and writes";
+/// Why an attribute of a link is not looked at.
+const OF_LINK: &str = "act on attributes of symbolic links themselves, which calls by path do not reach";
 /// Why a value of an attribute is not set.
 const MEANING: &str = "set attributes whose contents have a meaning, and contents are not in a trace";
 
@@ -335,10 +339,10 @@ impl<'a> Place<'a> {
         let files = call.fd.zip(call.fd2);
         let files = files.and_then(|(fd, fd2)| self.copy.handle(fd).zip(self.copy.handle(fd2)));
         let Some(((_, from, fd), (_, to, fd2))) = files else {
-            return if step.result < 0 { Made::Nothing } else { Made::Result(BAD) };
+            return if step.result < 0 { Made::Left(FAILED_COPY) } else { Made::Result(BAD) };
         };
         if step.result < 0 {
-            return Made::Nothing;
+            return Made::Left(FAILED_COPY);
         }
         let copied = match call.op {
             Op::Clone => copy_all((to, fd2), (from, fd), &mut scratch.buffer),
@@ -402,7 +406,7 @@ impl<'a> Place<'a> {
             matches!(step.call.op, Op::Lgetxattr | Op::Lsetxattr | Op::Llistxattr | Op::Lremovexattr);
         if of_link {
             match calls.lstat(path) {
-                Ok(found) if found.kind == FileKind::Symlink => return Made::Result(step.result),
+                Ok(found) if found.kind == FileKind::Symlink => return Made::Left(OF_LINK),
                 Ok(_) => {}
                 Err(errno) => return Made::Result(-i64::from(errno.number())),
             }
