@@ -1,5 +1,4 @@
-//! What tells a model from factors: shapes (N1), the null model (N2), sources left out (N3), constants of one design (N5), ratios
-//! of
+//! What tells a model from factors: shapes (N1), the null model (N2), sources left out (N3), constants of one design (N5), ratios of
 //! designs (N6). N4, each change alone, compares two documents of `weir validate`: [`alone`].
 
 use std::collections::BTreeMap;
@@ -107,8 +106,7 @@ pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 /// The model that knows nothing: what the model before gave, times one factor for each design and operation.
 ///
 /// Factors are geometric means of published by `before` over the rows to calibrate with. A row to calibrate with is predicted by
-/// the
-/// factor of the others only. A design without rows of the operation has the factor of the operation over all designs.
+/// the factor of the others only. A design without rows of the operation has the factor of the operation over all designs.
 #[derive(Debug, Default)]
 pub struct NullModel {
     factors: BTreeMap<(String, String), Vec<(String, f64)>>,
@@ -259,7 +257,7 @@ fn constants() -> Control {
     let control = control(
         "N5",
         "constants of a design's own",
-        "at most 8 of a design, none that only one operation uses",
+        "at most 8 of a design, none that only one operation uses: files of more are refused, so that this cannot miss",
     );
     let Ok(designs) = originals::all() else {
         return found(control, "presets/originals cannot be read", None);

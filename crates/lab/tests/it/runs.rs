@@ -287,3 +287,43 @@ fn a_sample_of_the_real_clock_says_what_the_host_did_and_a_virtual_one_does_not(
     }
     assert!(run(&plan(PLAN), with_jobs(2)).samples.iter().all(|sample| sample.host.is_none()));
 }
+
+/// The parts of originals that have prices are mechanisms: more than one of the operations that `presets/originals` names runs each.
+#[test]
+fn each_priced_part_runs_in_several_of_the_operations_that_it_is_said_to_run_in() {
+    let text = r#"
+[plan]
+name = "parts"
+why = "which operations run them?"
+stop = "2ms"
+machine = "rcache-server"
+[[axis]]
+fs = ["nova", "pmfs", "ext4-dax"]
+[[workload]]
+name = "filebench/varmail"
+vars = { nfiles = 200, nthreads = 2 }
+[[workload]]
+name = "filebench/makedirs"
+[[workload]]
+name = "filebench/removedirs"
+[[workload]]
+name = "filebench/createfiles"
+vars = { nfiles = 400, nthreads = 1 }
+[[workload]]
+name = "fxmark/MWRM"
+"#;
+    let file = run(&plan(text), with_jobs(0));
+    let runs = |part: &str, operation: &str| {
+        let all = file.samples.iter().filter_map(|sample| sample.operation(operation));
+        all.filter_map(|record| record.parts.get(part)).any(|part| part.count > 0)
+    };
+    let constants = lab::validation::controls::controls(&[], &[]);
+    let constants = constants.iter().find(|control| control.name == "N5").unwrap();
+    assert!(constants.lines.len() > 10, "{constants:?}");
+    for line in &constants.lines {
+        let (part, rest) = line.split_once(": ").unwrap();
+        let (_, named) = rest.split_once(" ns, in ").unwrap();
+        let found: Vec<&str> = named.split(", ").filter(|operation| runs(part, operation)).collect();
+        assert!(found.len() >= 2, "{line}: only {found:?} ran it");
+    }
+}
