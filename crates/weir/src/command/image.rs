@@ -107,8 +107,8 @@ pub(super) fn check_size(
     )))
 }
 
-/// What a design says of an image, with the image's name and what can be done. The advice loses nothing: whoever reads it may have
-/// no other copy.
+/// What a design says of an image, with the image's name and what can be done. The advice loses nothing: the
+/// image may be the only copy.
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
     let is_foreign = matches!(error, FsError::WrongFormat { .. });
     let is_cut = matches!(error, FsError::Media(MediaError::OutOfRange { .. }));
@@ -224,17 +224,17 @@ pub(super) fn storage(
 ) -> Result<(Storage, Option<Arc<Region>>), Failure> {
     let Some(file) = journal_of(design, part, names)? else { return Ok((part.clone(), None)) };
     let journal = open(&file)?;
-    let device = match (part.block(), part.memory()) {
-        (Ok(device), _) => Ok(Arc::clone(device)),
-        (_, memory) => memory.and_then(|memory| Ok(MemoryDevice::whole(Arc::clone(memory))? as _)),
-    };
-    let device: Arc<dyn BlockDevice> = device.map_err(|error| refused(names.0, &error))?;
-    Ok((Storage::from(&journal).with_block(device), Some(journal)))
+    let storage = beside(part, &journal).map_err(|error| refused(names.0, &error))?;
+    Ok((storage, Some(journal)))
 }
 
 /// An image as a block device, and its journal as the memory beside it.
-pub(super) fn beside(region: &Arc<Region>, journal: &Arc<Region>) -> Result<Storage, MediaError> {
-    Ok(Storage::from(journal).with_block(MemoryDevice::whole(Arc::clone(region))?))
+pub(super) fn beside(image: &Storage, journal: &Arc<Region>) -> Result<Storage, MediaError> {
+    let device: Arc<dyn BlockDevice> = match image.block() {
+        Ok(device) => Arc::clone(device),
+        Err(_) => MemoryDevice::whole(Arc::clone(image.memory()?))?,
+    };
+    Ok(Storage::from(journal).with_block(device))
 }
 
 /// The user who makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.

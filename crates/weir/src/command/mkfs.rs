@@ -195,7 +195,7 @@ fn beside(
         Failure::usage(format!("{name} makes no journal in another file: leave out --journal"))
     })?;
     let journal = claim(file, Some(size).filter(|_| !file.exists()), checks, new)?;
-    image::beside(region, &journal).map_err(|error| image::refused(file, &error))
+    image::beside(&Storage::from(region), &journal).map_err(|error| image::refused(file, &error))
 }
 
 /// Makes a file system in a new file of holes. When that fails nothing is left of it.

@@ -18,7 +18,7 @@ use media::block::{Request, Ticket, WriteFlags};
 use sim::Nanos;
 use vfs::{
     AccessTimes, Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode,
-    OpenFlags, Owner, RenameFlags, SetAttr, StatFs, Timestamp, Written,
+    OpenFlags, Owner, Renaming, SetAttr, StatFs, Timestamp, Written,
 };
 
 use crate::nbd::Export;
@@ -226,7 +226,7 @@ impl FileSystem for DiskFile {
         Err(Errno::EPERM)
     }
 
-    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameFlags) -> Result<()> {
+    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: Renaming<'_>) -> Result<()> {
         Err(Errno::EPERM)
     }
 
