@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use media::nvmm::Region;
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
-    RenameFlags, Result, SetAttr, StatFs, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Renaming,
+    Result, SetAttr, StatFs, Written, XattrMode,
 };
 
 use crate::configured::{Altered, Configured, Sound};
@@ -123,18 +123,8 @@ impl FileSystem for FlawedFs {
         self.said(self.fs.rmdir(parent, name), ())
     }
 
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        self.said(self.fs.rename(from, to, flags), ())
-    }
-
-    fn rename_whiteout(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        flags: RenameFlags,
-        whiteout: &NewInode,
-    ) -> Result<()> {
-        self.said(self.fs.rename_whiteout(from, to, flags, whiteout), ())
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
+        self.said(self.fs.rename(from, to, how), ())
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -16,7 +16,7 @@ use vfs::FileSystem;
 pub struct Configured {
     sound: Sound,
     arguments: String,
-    altered: Option<Arc<dyn Altered>>,
+    steps: Arc<dyn Altered>,
 }
 
 /// A design with its options and nothing else.
@@ -48,6 +48,11 @@ pub trait Altered: Send + Sync {
         sound.fsck(region)
     }
 }
+
+/// The design's own steps.
+struct AsItIs;
+
+impl Altered for AsItIs {}
 
 impl Sound {
     fn storage(&self, region: &Arc<Region>) -> Storage {
@@ -84,13 +89,13 @@ impl Configured {
     /// A design with options; `arguments` are those given, as on a command line (`-O dir_index=false`): reports have them, and
     /// commands that replay a failure.
     pub fn new(design: &'static dyn Design, options: Options, arguments: String) -> Self {
-        Self { sound: Sound { design, options }, arguments, altered: None }
+        Self { sound: Sound { design, options }, arguments, steps: Arc::new(AsItIs) }
     }
 
     /// The same, altered.
     #[must_use]
     pub fn altered(&self, altered: impl Altered + 'static) -> Self {
-        Self { altered: Some(Arc::new(altered)), ..self.clone() }
+        Self { steps: Arc::new(altered), ..self.clone() }
     }
 
     /// The design.
@@ -121,34 +126,22 @@ impl Configured {
 
     /// Makes an empty file system.
     pub fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        match &self.altered {
-            Some(altered) => altered.mkfs(&self.sound, region),
-            None => self.sound.mkfs(region),
-        }
+        self.steps.mkfs(&self.sound, region)
     }
 
     /// Mounts, after recovery where it is needed.
     pub fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        match &self.altered {
-            Some(altered) => altered.mount(&self.sound, region),
-            None => self.sound.mount(region),
-        }
+        self.steps.mount(&self.sound, region)
     }
 
     /// Brings an image that was not unmounted to the state in which mounting would use it.
     pub fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        match &self.altered {
-            Some(altered) => altered.recover(&self.sound, region),
-            None => self.sound.recover(region),
-        }
+        self.steps.recover(&self.sound, region)
     }
 
     /// The violations that fsck finds in an image.
     pub fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        match &self.altered {
-            Some(altered) => altered.fsck(&self.sound, region),
-            None => self.sound.fsck(region),
-        }
+        self.steps.fsck(&self.sound, region)
     }
 
     /// The parts of an image that [`Configured::dump`] shows; one that ends in ` N` takes an inode number there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vfs::mapping::{PAGE, page_pieces};
 use vfs::{
     Attr, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, RenameFlags,
-    SetAttr, SetTime, Timestamp, XattrMode,
+    Renaming, SetAttr, SetTime, Timestamp, XattrMode,
 };
 
 use crate::names;
@@ -144,7 +144,7 @@ pub(crate) fn times(atime: Option<Timestamp>, mtime: Option<Timestamp>) -> SetAt
 /// What new inodes get.
 pub const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 7, gid: 8 } };
 
-/// What whiteouts get: nobody may do anything with one.
+/// The owner and permissions of whiteouts: none for any user.
 pub(crate) const WHITEOUT: NewInode = NewInode { perm: 0, ..NEW };
 
 /// Pages of every mapping: more than programs write.
@@ -381,12 +381,9 @@ impl Runner {
             }
             Op::Rename(from, to, flags) => {
                 let (from, to) = (self.parent(from)?, self.parent(to)?);
-                let rest = *flags - RenameFlags::WHITEOUT;
-                match flags.contains(RenameFlags::WHITEOUT) {
-                    true => self.fs.rename_whiteout(from, to, rest, &WHITEOUT),
-                    false => self.fs.rename(from, to, rest),
-                }
-                .map(|()| Reply::Done)
+                let whiteout = flags.contains(RenameFlags::WHITEOUT).then_some(&WHITEOUT);
+                let how = Renaming { flags: *flags - RenameFlags::WHITEOUT, whiteout };
+                self.fs.rename(from, to, how).map(|()| Reply::Done)
             }
             Op::Chmod(path, perm) => self.set(path, SetAttr { perm: Some(*perm), ..SetAttr::default() }),
             Op::Chown(path, uid, gid) => {

@@ -20,11 +20,15 @@ pub trait Format: Sync {
     fn min_size(&self, options: &Options) -> Bytes;
 
     /// Bytes of the storage for each inode, where making the file system fixes their number; 0: inodes come from free space.
-    fn bytes_per_inode(&self, options: &Options) -> u64;
+    fn bytes_per_inode(&self, _options: &Options) -> u64 {
+        0
+    }
 
     /// The storage that files and their metadata of so many bytes fill with these options: more where each byte has a second
     /// place.
-    fn size_for(&self, files: Bytes, options: &Options) -> Bytes;
+    fn size_for(&self, files: Bytes, _options: &Options) -> Bytes {
+        files
+    }
 
     /// The UUID of the journal that an image keeps on another device, which then is the memory beside the block device.
     fn outside_journal(&self, _: &Storage) -> Option<[u8; 16]> {

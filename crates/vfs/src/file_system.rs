@@ -20,6 +20,23 @@ use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, InodeFlags, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
 use crate::mapping::MappedFiles;
 
+/// How [`FileSystem::rename`] renames: by flags alone, or leaving a whiteout.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Renaming<'a> {
+    /// Never [`RenameFlags::WHITEOUT`].
+    pub flags: RenameFlags,
+    /// In the same change, which a crash does not split, the old name is given to a new whiteout: a character device 0:0 with this
+    /// permission and owner. Union file systems want this of their upper layer (Linux: `RENAME_WHITEOUT`). Where both names lead to
+    /// one inode nothing happens, and no whiteout is made. Never beside [`RenameFlags::EXCHANGE`].
+    pub whiteout: Option<&'a NewInode>,
+}
+
+impl From<RenameFlags> for Renaming<'_> {
+    fn from(flags: RenameFlags) -> Self {
+        Self { flags, whiteout: None }
+    }
+}
+
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -106,22 +123,8 @@ pub trait FileSystem: Send + Sync {
 
     /// Renames, replacing what has the new name: a file by a file, an empty directory by a directory.
     /// `ENOENT`, `EEXIST` with `NOREPLACE`, `ENOTDIR`, `EISDIR`, `ENOTEMPTY`, `EINVAL` for a directory into
-    /// its own subtree, `EMLINK`.
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()>;
-
-    /// Renames as [`FileSystem::rename`] does, and in the same change, which a crash does not split, gives the old name to a new
-    /// whiteout: a character device 0:0 with the permission and owner of `whiteout`. Union file systems want this of their upper
-    /// layer (Linux: `RENAME_WHITEOUT`). Where both names lead to one inode nothing happens, and no whiteout is made. `flags` has
-    /// neither `EXCHANGE` nor `WHITEOUT`. `EINVAL` where the design cannot do it.
-    fn rename_whiteout(
-        &self,
-        _from: (Ino, &[u8]),
-        _to: (Ino, &[u8]),
-        _flags: RenameFlags,
-        _whiteout: &NewInode,
-    ) -> Result<()> {
-        Err(Errno::EINVAL)
-    }
+    /// its own subtree, `EMLINK`; `EINVAL` for a whiteout where the design can leave none.
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()>;
 
     /// Gives the entries of a directory from `cursor` on (0: the beginning; else the `next` of an entry given
     /// before) to `sink` until it answers false. `.` and `..` are among them. An entry that exists throughout

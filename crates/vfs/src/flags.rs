@@ -58,7 +58,7 @@ bitflags! {
         const NOREPLACE = 1;
         /// Exchange the two names; both must exist.
         const EXCHANGE = 1 << 1;
-        /// Leave a whiteout in the place of the old name ([`FileSystem::rename_whiteout`](crate::FileSystem::rename_whiteout)).
+        /// Leave a whiteout in the place of the old name ([`Renaming::whiteout`](crate::Renaming::whiteout)).
         const WHITEOUT = 1 << 2;
     }
 

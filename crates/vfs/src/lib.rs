@@ -60,7 +60,7 @@ pub use attr::{
 };
 pub use credentials::Credentials;
 pub use errno::{Errno, Result};
-pub use file_system::{FileSystem, Listener, Written};
+pub use file_system::{FileSystem, Listener, Renaming, Written};
 pub use flags::{
     FallocateMode, InodeFlags, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode,
 };

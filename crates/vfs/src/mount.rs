@@ -16,7 +16,7 @@ use crate::charges;
 use crate::credentials::Subject;
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, Renaming};
 use crate::flags::RenameFlags;
 use crate::kernel::{DirectoryGuard, KernelLocks, Linux};
 use crate::locks::Locks;
@@ -482,12 +482,7 @@ impl<'a> Claim<'a> {
     }
 
     /// Renames what this claim names to what `to` names.
-    pub(crate) fn rename(
-        mut self,
-        mut to: Claim<'_>,
-        flags: RenameFlags,
-        whiteout: Option<&NewInode>,
-    ) -> Result<()> {
+    pub(crate) fn rename(mut self, mut to: Claim<'_>, how: Renaming<'_>) -> Result<()> {
         let from = (self.dir.ino, self.name);
         let kernel = self.mount.kernel.as_ref();
         let turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
@@ -495,20 +490,17 @@ impl<'a> Claim<'a> {
         let (mount, mut gone) = (self.mount, None);
         sim::priced(charges::RENAME, 1);
         self.count_move();
-        if flags.contains(RenameFlags::EXCHANGE) {
+        if how.flags.contains(RenameFlags::EXCHANGE) {
             to.count_move();
-            self.mount.fs.rename(from, (to.dir.ino, to.name), flags)?;
+            self.mount.fs.rename(from, (to.dir.ino, to.name), how)?;
             let other = to.take_vnode();
             to.leads_to(self.take_vnode());
             self.leads_to(other);
         } else {
-            gone = to.removing(|fs, dir, name| match whiteout {
-                Some(new) => fs.rename_whiteout(from, (dir, name), flags, new),
-                None => fs.rename(from, (dir, name), flags),
-            })?;
+            gone = to.removing(|fs, dir, name| fs.rename(from, (dir, name), how))?;
             to.mark_removed();
             let moved = self.take_vnode();
-            match whiteout {
+            match how.whiteout {
                 Some(_) => self.becomes_unknown(),
                 None => self.leads_to(None),
             }

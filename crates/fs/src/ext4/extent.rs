@@ -281,7 +281,7 @@ impl<'a> Tree<'a> {
         Ok(block)
     }
 
-    /// Inserts into the tree. RegionPool blocks must be there.
+    /// Inserts into the tree. Spare blocks must be there.
     fn insert(&mut self, handle: &Handle<'_>, state: &mut InodeState, new: Extent) -> Result<()> {
         let root = self.read(state, At::Root, None)?;
         let (root, _) = self.insert_into(handle, state, root, new)?;

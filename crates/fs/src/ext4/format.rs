@@ -34,10 +34,6 @@ impl Format for ExtDesign {
         self.plan(options).inode_ratio
     }
 
-    fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
-        files
-    }
-
     fn outside_journal(&self, storage: &Storage) -> Option<[u8; 16]> {
         let device = self.device(storage).ok().filter(|_| self.modern && !self.dax)?;
         let superblock = superblock::load(&device).ok()?.superblock;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Timestamp};
+use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Renaming, Timestamp};
 
 use super::Volume;
 use super::dir::{Place, Target};
@@ -386,12 +386,7 @@ impl Volume {
     }
 
     /// Renames, and gives the old name to a whiteout if one is wanted.
-    pub(crate) fn rename(
-        &self,
-        from: (u64, &[u8]),
-        to: (u64, &[u8]),
-        how: (RenameFlags, Option<&NewInode>),
-    ) -> Result<()> {
+    pub(crate) fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), how: Renaming<'_>) -> Result<()> {
         let freed = self.with_space(|| self.try_rename(from, to, how))?;
         freed.map_or(Ok(()), |inode| self.reap(&inode))
     }
@@ -400,7 +395,7 @@ impl Volume {
         &self,
         from: (u64, &[u8]),
         to: (u64, &[u8]),
-        (flags, whiteout): (RenameFlags, Option<&NewInode>),
+        Renaming { flags, whiteout }: Renaming<'_>,
     ) -> Result<Option<Arc<Inode>>> {
         let _renames = self.renames.lock();
         let (old_dir, new_dir) = (self.inode(from.0)?, self.inode(to.0)?);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, InodeFlags, IoFlags,
-    Listener, MappedFiles, NewInode, OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs,
+    Listener, MappedFiles, NewInode, OpenFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs,
     Timestamp, Written, XattrMode,
 };
 
@@ -131,18 +131,8 @@ impl FileSystem for Mounted {
         Ok(self.0.rmdir(parent.0, name)?)
     }
 
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        Ok(self.0.rename((from.0.0, from.1), (to.0.0, to.1), (flags, None))?)
-    }
-
-    fn rename_whiteout(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        flags: RenameFlags,
-        whiteout: &NewInode,
-    ) -> Result<()> {
-        Ok(self.0.rename((from.0.0, from.1), (to.0.0, to.1), (flags, Some(whiteout)))?)
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
+        Ok(self.0.rename((from.0.0, from.1), (to.0.0, to.1), how)?)
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -29,14 +29,6 @@ impl Format for NovaFormat {
         min_size(options)
     }
 
-    fn bytes_per_inode(&self, _: &Options) -> u64 {
-        0
-    }
-
-    fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
-        files
-    }
-
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
         make(self.design, storage.memory()?, options)
     }

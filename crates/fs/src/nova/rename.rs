@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use vfs::{FileKind, NewInode, RenameFlags};
+use vfs::{FileKind, NewInode, RenameFlags, Renaming};
 
 use super::Volume;
 use super::alloc::Need;
@@ -93,7 +93,7 @@ impl Volume {
         &self,
         (from, old): (u64, &[u8]),
         (to, new): (u64, &[u8]),
-        (flags, whiteout): (RenameFlags, Option<&NewInode>),
+        Renaming { flags, whiteout }: Renaming<'_>,
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
         let _rename = (from != to).then(|| self.renames.lock());

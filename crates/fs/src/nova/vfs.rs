@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sim::Work;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
-    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
+    OpenFlags, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
@@ -206,18 +206,8 @@ impl FileSystem for Mounted {
         Ok(self.sound()?.rmdir(parent.0, name)?)
     }
 
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        Ok(self.sound()?.rename((from.0.0, from.1), (to.0.0, to.1), (flags, None))?)
-    }
-
-    fn rename_whiteout(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        flags: RenameFlags,
-        whiteout: &NewInode,
-    ) -> Result<()> {
-        Ok(self.sound()?.rename((from.0.0, from.1), (to.0.0, to.1), (flags, Some(whiteout)))?)
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
+        Ok(self.sound()?.rename((from.0.0, from.1), (to.0.0, to.1), how)?)
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -37,14 +37,6 @@ impl Format for PmfsFormat {
         min_size(options)
     }
 
-    fn bytes_per_inode(&self, _: &Options) -> u64 {
-        0
-    }
-
-    fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
-        files
-    }
-
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
         let region = storage.memory()?;
         make(self.design, region, options, (self.usual_journal)(region, options))

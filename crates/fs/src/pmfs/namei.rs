@@ -6,7 +6,7 @@
 //! that the names lead to, directories first and otherwise by number, then `pmfs.truncate`, then the leaves
 //! (`pmfs.inode_table`, `pmfs.journal`, `pmfs.blocks`).
 
-use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
+use vfs::{FileKind, Ino, NewInode, RenameFlags, Renaming, Timestamp};
 
 use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
@@ -470,7 +470,7 @@ impl Volume {
         &self,
         (from, old): (u64, &[u8]),
         (to, new): (u64, &[u8]),
-        (flags, whiteout): (RenameFlags, Option<&NewInode>),
+        Renaming { flags, whiteout }: Renaming<'_>,
         open: &dyn OpenTransactions,
     ) -> Result<Option<&Inode>> {
         let _rename = (from != to).then(|| self.renames.lock());

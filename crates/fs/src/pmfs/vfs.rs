@@ -8,7 +8,7 @@ use std::sync::Arc;
 use media::event::Mark;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
-    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
+    OpenFlags, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
@@ -236,19 +236,6 @@ impl<D: DataPath> Mounted<D> {
         Ok(change(volume, inode, &raw)?)
     }
 
-    fn rename_names(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        how: (RenameFlags, Option<&NewInode>),
-    ) -> Result<()> {
-        let orphan = self.volume().rename((from.0.0, from.1), (to.0.0, to.1), how, &*self.0)?;
-        if let Some(inode) = orphan {
-            self.reap(inode);
-        }
-        Ok(())
-    }
-
     /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next sync or
     /// mount: its name is gone, so the call that removed it has succeeded.
     fn reap(&self, inode: &Inode) {
@@ -346,20 +333,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         Ok(())
     }
 
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
         self.before_change()?;
-        self.rename_names(from, to, (flags, None))
-    }
-
-    fn rename_whiteout(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        flags: RenameFlags,
-        whiteout: &NewInode,
-    ) -> Result<()> {
-        self.before_change()?;
-        self.rename_names(from, to, (flags, Some(whiteout)))
+        let orphan = self.volume().rename((from.0.0, from.1), (to.0.0, to.1), how, &*self.0)?;
+        if let Some(inode) = orphan {
+            self.reap(inode);
+        }
+        Ok(())
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -28,10 +28,6 @@ impl Format for RedoFormat {
         MIN_SIZE
     }
 
-    fn bytes_per_inode(&self, _: &Options) -> u64 {
-        0
-    }
-
     fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
         // Two halves, each with a checkpoint of all files and a log.
         Bytes(size_for(files.0.saturating_add(files.0 / BLOCK * (BLOCK_COST - BLOCK))))

@@ -2,7 +2,7 @@
 
 use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
 use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
@@ -252,31 +252,18 @@ impl FileSystem for Redo {
         Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
     }
 
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
         let mut volume = self.write();
-        let Some(change) = rename_change(&volume, from, to, flags)? else { return Ok(()) };
-        Ok(volume.change(&change, NEW_COST + to.1.len() as u64)?)
-    }
-
-    fn rename_whiteout(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        flags: RenameFlags,
-        whiteout: &NewInode,
-    ) -> Result<()> {
-        let mut volume = self.write();
-        let change = match rename_change(&volume, from, to, flags)? {
-            Some(Change::Rename { from, to }) => Change::RenameWhiteout {
-                from,
-                to,
-                ino: volume.state.next,
-                perm: whiteout.perm,
-                owner: (whiteout.owner.uid, whiteout.owner.gid),
-            },
-            _ => return Ok(()),
+        let Some(change) = rename_change(&volume, from, to, how.flags)? else { return Ok(()) };
+        let (change, needed) = match (change, how.whiteout) {
+            (Change::Rename { from, to }, Some(whiteout)) => {
+                let (names, owner) = (from.1.len() + to.1.len(), (whiteout.owner.uid, whiteout.owner.gid));
+                let (ino, perm) = (volume.state.next, whiteout.perm);
+                (Change::RenameWhiteout { from, to, ino, perm, owner }, 2 * NEW_COST + names as u64)
+            }
+            (change, _) => (change, NEW_COST + to.1.len() as u64),
         };
-        Ok(volume.change(&change, 2 * NEW_COST + (from.1.len() + to.1.len()) as u64)?)
+        Ok(volume.change(&change, needed)?)
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -202,11 +202,11 @@ fn names_come_and_go() {
         assert_eq!(fs.rmdir(fs.root(), b"dir"), Err(vfs::Errno::ENOTEMPTY));
         let other = fs.mkdir(fs.root(), b"other", &NEW).expect("mkdir").ino;
         let none = RenameFlags::empty();
-        fs.rename((dir, b"00000001"), (other, b"moved"), none).expect("rename across");
-        fs.rename((dir, b"00000002"), (dir, b"00000004"), none).expect("rename over");
-        fs.rename((fs.root(), b"other"), (dir, b"below"), none).expect("move a directory");
-        assert_eq!(fs.rename((fs.root(), b"dir"), (other, b"loop"), none), Err(vfs::Errno::EINVAL));
-        fs.rename((dir, b"below"), (dir, b"00000005"), RenameFlags::EXCHANGE).expect("exchange");
+        fs.rename((dir, b"00000001"), (other, b"moved"), none.into()).expect("rename across");
+        fs.rename((dir, b"00000002"), (dir, b"00000004"), none.into()).expect("rename over");
+        fs.rename((fs.root(), b"other"), (dir, b"below"), none.into()).expect("move a directory");
+        assert_eq!(fs.rename((fs.root(), b"dir"), (other, b"loop"), none.into()), Err(vfs::Errno::EINVAL));
+        fs.rename((dir, b"below"), (dir, b"00000005"), RenameFlags::EXCHANGE.into()).expect("exchange");
         fs.link(fs.lookup(dir, b"00000007").expect("there").ino, fs.root(), b"link").expect("link");
         fs.symlink(fs.root(), b"sym", b"dir/00000008", &NEW).expect("symlink");
         assert_eq!(

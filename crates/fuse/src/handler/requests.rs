@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vfs::{
-    Errno, FallocateMode, FileKind, NewInode, RenameFlags, Result, SeekTo, SetAttr, XattrMode, ops, xattr,
+    Errno, FallocateMode, FileKind, NewInode, RenameFlags, Renaming, Result, SeekTo, SetAttr, XattrMode, ops,
+    xattr,
 };
 
 use super::{Answer, Handler, WISHES, name};
@@ -274,14 +275,13 @@ impl Handler {
         if replaces {
             self.pin(to, new)?;
         }
-        let done = if flags.contains(RenameFlags::WHITEOUT) {
-            // No list is inherited: nobody has access to a whiteout.
-            let whiteout = self.new_inode(&ask.header, from, FileKind::CharDevice, (0, 0))?.new;
-            let whiteout = NewInode { perm: 0, ..whiteout };
-            self.fs().rename_whiteout((from, old), (to, new), flags - RenameFlags::WHITEOUT, &whiteout)
-        } else {
-            self.fs().rename((from, old), (to, new), flags)
-        };
+        let leaves = flags.contains(RenameFlags::WHITEOUT);
+        let made =
+            leaves.then(|| self.new_inode(&ask.header, from, FileKind::CharDevice, (0, 0))).transpose()?;
+        // No access-control list is inherited: a whiteout gives access to no user.
+        let whiteout = made.map(|made| NewInode { perm: 0, ..made.new });
+        let how = Renaming { flags: flags - RenameFlags::WHITEOUT, whiteout: whiteout.as_ref() };
+        let done = self.fs().rename((from, old), (to, new), how);
         self.nodes.changed(from);
         self.nodes.changed(to);
         done.and_then(|()| self.settle(&[to, from]))

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use rustix::mount::MountFlags;
 use vfs::{
-    AccessTimes, Attr, DirEntry, Errno, FileKind, Ino, IoFlags, NewInode, OpenFlags, Owner, RenameFlags,
-    Result, SetAttr, StatFs, Timestamp, Written,
+    AccessTimes, Attr, DirEntry, Errno, FileKind, Ino, IoFlags, NewInode, OpenFlags, Owner, Renaming, Result,
+    SetAttr, StatFs, Timestamp, Written,
 };
 
 use super::*;
@@ -87,7 +87,7 @@ impl FileSystem for Broken {
     fn rmdir(&self, _: Ino, _: &[u8]) -> Result<()> {
         Err(Errno::ENOENT)
     }
-    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameFlags) -> Result<()> {
+    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: Renaming<'_>) -> Result<()> {
         Err(Errno::ENOENT)
     }
     fn readdir(&self, _: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -24,7 +24,7 @@ use media::block::{BlockDevice, Hint, Piece, Queue};
 use sim::{LockClass, MIB, Mutex, MutexGuard};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, NewInode,
-    OpenFlags, RenameFlags, Result, SetAttr, StatFs, Timestamp, Written,
+    OpenFlags, Renaming, Result, SetAttr, StatFs, Timestamp, Written,
 };
 
 static NAMES: LockClass = LockClass::new("device.names");
@@ -285,7 +285,7 @@ impl FileSystem for RawDevice {
         self.remove(parent, name, true)
     }
 
-    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameFlags) -> Result<()> {
+    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: Renaming<'_>) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
 

@@ -9,6 +9,7 @@ use super::Process;
 use crate::attr::{FileKind, NewInode};
 use crate::credentials::{Access, GROUP_EXECUTE, SETGID, SETUID};
 use crate::errno::{Errno, Result};
+use crate::file_system::Renaming;
 use crate::flags::RenameFlags;
 use crate::mount::Claim;
 use crate::vnode::Vnode;
@@ -203,7 +204,7 @@ impl Process {
         // The umask does not matter to a whiteout, which has no permission.
         let leaves = flags.contains(RenameFlags::WHITEOUT);
         let whiteout = leaves.then(|| self.who.new_inode(&old.dir().subject(), FileKind::CharDevice, 0, 0));
-        from.rename(to, flags - RenameFlags::WHITEOUT, whiteout.as_ref())
+        from.rename(to, Renaming { flags: flags - RenameFlags::WHITEOUT, whiteout: whiteout.as_ref() })
     }
 
     fn rename_onto_itself(&self, old: &Walk<'_>, new: &Walk<'_>, flags: RenameFlags) -> Result<()> {

@@ -75,7 +75,7 @@ fn change(fs: &dyn FileSystem, which: &str) -> Outcome<()> {
     let root = fs.root();
     let dirs = (walk(fs, &[b"one"])?, walk(fs, &[b"two"])?);
     let done = match which {
-        "rename" => fs.rename((dirs.0, b"moved"), (dirs.1, b"replaced"), RenameFlags::empty()),
+        "rename" => fs.rename((dirs.0, b"moved"), (dirs.1, b"replaced"), RenameFlags::empty().into()),
         "unlink" => fs.unlink(dirs.1, b"replaced"),
         "mkdir" => fs.mkdir(dirs.0, b"new", &check::NEW).map(drop),
         "symlink" => fs.symlink(dirs.0, b"symlink", b"target", &check::NEW).map(drop),

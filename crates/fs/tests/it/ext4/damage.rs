@@ -233,7 +233,7 @@ fn a_file_that_chattr_protects_is_not_changed() {
             assert_eq!(fs.setattr(ino, &mode).map(drop), refused);
             assert_eq!(fs.setxattr(ino, b"user.a", b"x", vfs::XattrMode::Set), refused);
             assert_eq!(fs.link(ino, root, b"link").map(drop), refused);
-            assert_eq!(fs.rename((root, name), (root, b"other"), vfs::RenameFlags::empty()), refused);
+            assert_eq!(fs.rename((root, name), (root, b"other"), vfs::RenameFlags::empty().into()), refused);
             assert_eq!(fs.unlink(root, name), refused);
         }
         assert_eq!(fs.create(dir, b"new", &NEW).map(drop), refused);

@@ -219,7 +219,7 @@ fn change(region: &Arc<Region>, round: &str) {
         }
         let from = format!("{round} 5");
         let to = format!("moved by {round}");
-        fs.rename((many, from.as_bytes()), (fs.root(), to.as_bytes()), vfs::RenameFlags::empty())
+        fs.rename((many, from.as_bytes()), (fs.root(), to.as_bytes()), vfs::RenameFlags::empty().into())
             .expect("rename");
         fs.unlink(many, format!("{round} 7").as_bytes()).expect("unlink");
         fs.unmount().expect("unmount");

@@ -143,7 +143,7 @@ impl Runner {
                 let root = self.fs.root();
                 let (old, new) = (name(from), name(to));
                 self.fs
-                    .rename((root, old.as_bytes()), (root, new.as_bytes()), RenameFlags::empty())
+                    .rename((root, old.as_bytes()), (root, new.as_bytes()), RenameFlags::empty().into())
                     .expect("rename");
                 self.files[to] = self.files[from].take();
                 self.rename_history(from, to);

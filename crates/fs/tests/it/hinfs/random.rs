@@ -75,8 +75,12 @@ impl Twin {
             70..76 => self.fallocate(mounted, rng),
             76..82 => {
                 let (root, other) = (fs.root(), format!("{}.moved", self.name));
-                fs.rename((root, self.name.as_bytes()), (root, other.as_bytes()), RenameFlags::empty())
-                    .expect("there");
+                fs.rename(
+                    (root, self.name.as_bytes()),
+                    (root, other.as_bytes()),
+                    RenameFlags::empty().into(),
+                )
+                .expect("there");
                 fs.link(self.ino, root, self.name.as_bytes()).expect("back");
                 mounted.unlink(&other);
                 "rename and link back".into()

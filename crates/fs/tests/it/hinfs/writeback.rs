@@ -370,7 +370,7 @@ fn what_changes_attributes_commits_what_is_open() {
             &|_| {
                 hinfs
                     .fs
-                    .rename((root, b"link"), (root, b"moved"), vfs::RenameFlags::empty())
+                    .rename((root, b"link"), (root, b"moved"), vfs::RenameFlags::empty().into())
                     .expect("rename");
             },
             &|_| hinfs.unlink("moved"),

@@ -187,8 +187,8 @@ fn meddle(fs: &dyn FileSystem, dirs: &[vfs::Ino], seed: Seed, task: u64) {
             3 => fs.mkdir(dir, name.as_bytes(), &NEW).map(drop),
             4 => fs.unlink(dir, name.as_bytes()),
             5 => fs.rmdir(dir, name.as_bytes()),
-            6 => fs.rename((dir, name.as_bytes()), (other, to.as_bytes()), RenameFlags::empty()),
-            7 => fs.rename((dir, name.as_bytes()), (other, to.as_bytes()), RenameFlags::EXCHANGE),
+            6 => fs.rename((dir, name.as_bytes()), (other, to.as_bytes()), RenameFlags::empty().into()),
+            7 => fs.rename((dir, name.as_bytes()), (other, to.as_bytes()), RenameFlags::EXCHANGE.into()),
             8 => fs
                 .lookup(dir, name.as_bytes())
                 .and_then(|attr| fs.link(attr.ino, other, to.as_bytes()))

@@ -180,10 +180,10 @@ fn operations_take_as_many_fences_as_the_table_says() {
             ("mkdir", 3, fences(|| fs.mkdir(root, b"d", &NEW))),
             ("symlink", 3, fences(|| fs.symlink(root, b"s", b"target", &NEW))),
             ("link", 3, fences(|| fs.link(file, dir, b"b"))),
-            ("rename", 3, fences(|| fs.rename((root, b"a"), (root, b"c"), none))),
-            ("rename across", 3, fences(|| fs.rename((root, b"c"), (dir, b"c"), none))),
-            ("rename over", 3, fences(|| fs.rename((dir, b"c"), (dir, b"b"), none))),
-            ("exchange", 3, fences(|| fs.rename((dir, b"b"), (root, b"d"), RenameFlags::EXCHANGE))),
+            ("rename", 3, fences(|| fs.rename((root, b"a"), (root, b"c"), none.into()))),
+            ("rename across", 3, fences(|| fs.rename((root, b"c"), (dir, b"c"), none.into()))),
+            ("rename over", 3, fences(|| fs.rename((dir, b"c"), (dir, b"b"), none.into()))),
+            ("exchange", 3, fences(|| fs.rename((dir, b"b"), (root, b"d"), RenameFlags::EXCHANGE.into()))),
             ("setxattr", 3, fences(|| fs.setxattr(file, b"user.a", b"x", XattrMode::Set))),
             ("unlink, open", 3, fences(|| fs.unlink(root, b"file"))),
             (
@@ -259,8 +259,8 @@ fn move_between_directories(fs: &dyn FileSystem) {
         fs.create(root, b"f", &NEW).expect("create");
     }
     let dir = fs.lookup(root, b"d").expect("made").ino;
-    fs.rename((root, b"f"), (dir, b"f"), RenameFlags::empty()).expect("rename");
-    fs.rename((dir, b"f"), (root, b"f"), RenameFlags::empty()).expect("rename");
+    fs.rename((root, b"f"), (dir, b"f"), RenameFlags::empty().into()).expect("rename");
+    fs.rename((dir, b"f"), (root, b"f"), RenameFlags::empty().into()).expect("rename");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, MutexGuard, Nanos, Work};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
 
 static STATE: LockClass = LockClass::new("memfs.state");
@@ -366,7 +366,10 @@ impl FileSystem for MemFs {
         state.unname(ino)
     }
 
-    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
+        if how.whiteout.is_some() {
+            return Err(Errno::EINVAL);
+        }
         let mut state = self.state();
         let moved = state.child(from.0, from.1)?;
         let replaced = state.live_dir(to.0)?.get(to.1).map(Ino);
@@ -374,11 +377,11 @@ impl FileSystem for MemFs {
         if moved_dir && state.is_above(moved, to.0) {
             return Err(Errno::EINVAL);
         }
-        if flags.contains(RenameFlags::EXCHANGE) {
+        if how.flags.contains(RenameFlags::EXCHANGE) {
             return exchange(&mut state, (from, moved), (to, replaced.ok_or(Errno::ENOENT)?));
         }
         if let Some(replaced) = replaced {
-            if flags.contains(RenameFlags::NOREPLACE) {
+            if how.flags.contains(RenameFlags::NOREPLACE) {
                 return Err(Errno::EEXIST);
             }
             if replaced == moved {

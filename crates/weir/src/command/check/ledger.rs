@@ -64,7 +64,7 @@ pub(super) struct Line {
 pub(super) enum Old {
     /// The code has changed since.
     Code,
-    /// It was of a tree with changes that no commit has, so nobody can look at what was tested.
+    /// It was of a tree with changes that no commit has, so what was tested cannot be looked up.
     Tree,
 }
 
