@@ -7,6 +7,7 @@ use sim::Nanos;
 use super::distribution::Distribution;
 use super::limits::{Limits, Target};
 use super::log::Log;
+use super::steady::Steady;
 use super::value::{Amount, Piece};
 use super::verify::Verify;
 
@@ -203,6 +204,7 @@ pub(super) struct JobSpec {
     /// What is replayed, instead of what the options above say.
     pub(super) log: Option<Arc<Log>>,
     pub(super) target: Option<Target>,
+    pub(super) steady: Option<Steady>,
     pub(super) thinking: Option<Thinking>,
     // files
     pub(super) directory: String,

@@ -51,6 +51,7 @@ mod parse;
 mod read;
 mod run;
 mod source;
+mod steady;
 mod tally;
 mod task;
 mod value;
@@ -66,7 +67,7 @@ use clones::JobClone;
 use job::{Engine, JobSpec};
 use parse::{Outside, Parsed, Problems};
 
-static CLASSES: &[&LockClass] = &[&run::RUN, &task::CLONE, &task::RUN];
+static CLASSES: &[&LockClass] = &[&run::RUN, &steady::STEADY, &task::CLONE, &task::RUN];
 
 /// The suite.
 #[derive(Clone, Copy, Debug)]

@@ -262,9 +262,10 @@ table! {
     Ignored "clat_percentiles": "all latencies are printed";
     Ignored "lat_percentiles": "all latencies are printed";
     Ignored "slat_percentiles": "all latencies are printed";
-    Refused[] "steadystate"|"ss": "a job ends by its size or time until Weir's own detector of steady states can end it";
-    Ignored "steadystate_duration"|"ss_dur": "it belongs to `steadystate`";
-    Ignored "steadystate_ramp_time"|"ss_ramp": "it belongs to `steadystate`";
+    Honoured "steadystate"|"ss": "ends the job, or the jobs of a group with `group_reporting`, by fio's rules; a note says when";
+    Honoured "steadystate_duration"|"ss_dur": "the time that is judged, in s; without it, as at fio, nothing is";
+    Honoured "steadystate_ramp_time"|"ss_ramp": "what is not judged, from the start on";
+    Honoured "steadystate_check_interval"|"ss_interval": "the time between two judgements, in ms; default 1000";
     // ---- other I/O than that of files ----
     Honoured "read_iolog": "a file of the host: fio's iolog of version 2 or 3, also packed; it is replayed once";
     Ignored "read_iolog_chunked": "it belongs to `read_iolog`";

@@ -16,6 +16,7 @@ use super::limits::{Limits, Target};
 use super::log::{self, Log};
 use super::parse::{Problem, Section, Setting, Settings};
 use super::source::Kind;
+use super::steady::{self, Steady};
 use super::value::{self, Amount, Base, Parsed, Piece};
 use super::verify::{self, Verify};
 
@@ -205,6 +206,7 @@ fn how(r: &mut Reader<'_>, spec: &mut JobSpec) {
     spec.pace = pace(r);
     spec.limits = limits(r, &spec.pace);
     spec.target = target(r);
+    spec.steady = steady(r);
     spec.thinking = thinking(r);
     spec.fill = fill;
     spec.verify = verify;
@@ -421,6 +423,23 @@ fn target(r: &mut Reader<'_>) -> Option<Target> {
         r.wrong("latency_target", "it needs latency_window=…, the time over which latencies are judged");
     }
     (latency > Nanos::ZERO).then_some(Target { latency, window, percentile, runs_on })
+}
+
+/// `steadystate`; nothing is judged without a duration, as at fio.
+fn steady(r: &mut Reader<'_>) -> Option<Steady> {
+    let criterion = r.get("steadystate", None, |text| steady::criterion(text).map(Some));
+    let duration = r.time("steadystate_duration", SECOND).unwrap_or(Nanos::ZERO);
+    let ramp = r.time("steadystate_ramp_time", SECOND).unwrap_or(Nanos::ZERO);
+    let interval = r.time("steadystate_check_interval", Nanos::from_millis(1)).unwrap_or(SECOND);
+    if interval == Nanos::ZERO || (duration > Nanos::ZERO && duration < interval * 2) {
+        r.wrong(
+            "steadystate_duration",
+            "it has to hold two intervals of steadystate_check_interval at least",
+        );
+        return None;
+    }
+    let intervals = (duration.0 / interval.0) as usize;
+    criterion.filter(|_| intervals > 0).map(|criterion| Steady { criterion, intervals, interval, ramp })
 }
 
 fn thinking(r: &mut Reader<'_>) -> Option<Thinking> {

@@ -8,7 +8,7 @@
 //! The measured time of the sample is, stage by stage, that of the clone which worked longest; reading back for `verify` is not
 //! in it. The ledger counts from the first clone's begin to the end, all stages and the reading back included.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,6 +22,7 @@ use super::content::Buffer;
 use super::job::{Engine, Unified};
 use super::layout;
 use super::source::{Kind, Source};
+use super::steady::Gauge;
 use super::tally::{KINDS, Tallies, Tally};
 use super::task::{Left, RunState, Worker};
 use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
@@ -101,9 +102,18 @@ impl Run {
     /// The workers of a stage.
     fn workers(&self, stage: usize, state: &Arc<RunState>) -> Vec<Arc<Worker>> {
         let of_stage = self.clones.iter().zip(&self.processes).filter(|(clone, _)| clone.stage == stage);
+        let mut gauges: BTreeMap<u32, Arc<Gauge>> = BTreeMap::new();
         let worker = |(clone, calls): (&JobClone, &Arc<dyn Syscalls>)| {
             let source = Source::new(clone, self.how.seed);
             let mut worker = Worker::new(clone.clone(), source, Arc::clone(calls), Arc::clone(state));
+            worker.gauge = clone.spec.steady.map(|steady| {
+                let gauge = || Arc::new(Gauge::new(steady));
+                if clone.spec.grouped {
+                    Arc::clone(gauges.entry(clone.group).or_insert_with(gauge))
+                } else {
+                    gauge()
+                }
+            });
             worker.waits = clone.spec.wait_for.as_ref().and_then(|name| self.waited_for(clone, name));
             Arc::new(worker)
         };
@@ -226,7 +236,13 @@ impl Run {
             outcome.errors = outcome.errors.max(1);
             outcome.cut_short = true;
         }
+        let mut told = BTreeSet::new();
         for (clone, one) in self.clones.iter().zip(ended) {
+            if let Some(steady) = &one.left.steady
+                && (!clone.spec.grouped || told.insert(clone.group))
+            {
+                outcome.notes.push(format!("{}: {steady}", clone.label));
+            }
             if let Some(depth) = one.left.depth {
                 let what = format!("{}: latency_target: a depth of {depth}", clone.label);
                 outcome.notes.push(what);

@@ -6,7 +6,7 @@
 //!
 //! A step between two phases is made by the task that finds it due, while the others wait (`busy`).
 //!
-//! Lock order: `fio.clone`, then nothing.
+//! Lock order: `fio.clone`, then `fio.steady`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use super::job::{Engine, Sync};
 use super::layout;
 use super::limits::{Found, Search, Watch};
 use super::source::{Io, Kind, Next, Source};
+use super::steady::Gauge;
 use super::tally::{KINDS, Tallies, kind};
 use super::value::Amount;
 
@@ -148,6 +149,8 @@ pub(super) struct Worker {
     run: Arc<RunState>,
     /// Clones of the job that this one waits for.
     pub(super) waits: Option<(usize, u64)>,
+    /// What ends the job when it is steady, shared with its group where that is reported as one.
+    pub(super) gauge: Option<Arc<Gauge>>,
     state: Mutex<State>,
     /// Raised when what was measured before does not count.
     epoch: AtomicU64,
@@ -241,6 +244,8 @@ impl Frame {
 pub(super) struct Left {
     /// The depth that `latency_target` has found.
     pub(super) depth: Option<u64>,
+    /// How `steadystate` ended.
+    pub(super) steady: Option<String>,
     pub(super) times: Times,
     pub(super) mismatches: u64,
     pub(super) blocks: Vec<Io>,
@@ -271,7 +276,7 @@ impl Worker {
         };
         let (state, changed) = (Mutex::new(&CLONE, state), Condvar::of_class(&CLONE));
         let (parked, epoch) = (Condvar::of_class(&CLONE), AtomicU64::new(0));
-        Self { clone, calls, run, waits: None, state, epoch, changed, parked }
+        Self { clone, calls, run, waits: None, gauge: None, state, epoch, changed, parked }
     }
 
     /// Says when it starts.
@@ -288,7 +293,8 @@ impl Worker {
         let mut state = self.state.lock();
         let blocks = std::mem::take(&mut state.left);
         let depth = state.search.as_ref().map(|search| search.depth);
-        Left { depth, times: state.clock, mismatches: state.mismatches, blocks }
+        let steady = self.gauge.as_ref().map(|gauge| gauge.told());
+        Left { depth, steady, times: state.clock, mismatches: state.mismatches, blocks }
     }
 
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -417,13 +423,19 @@ impl Worker {
                 if let Some(io) = state.held.take().or_else(|| state.source.owed()) {
                     return Next::Io(io);
                 }
-                if now >= clock.deadline || state.found || self.run.is_over_for(self.clone.group, now) {
+                if now >= clock.deadline || self.is_done(state, now) {
                     return Next::End;
                 }
                 let limit = clock.deadline.since(clock.start);
                 state.source.next(now.since(clock.start), limit, state.under_way.len())
             }
         }
+    }
+
+    /// Whether the job ends before its size and its time.
+    fn is_done(&self, state: &State, now: Nanos) -> bool {
+        let steady = self.gauge.as_ref().is_some_and(|gauge| gauge.is_attained());
+        steady || state.found || self.run.is_over_for(self.clone.group, now)
     }
 
     /// Whether an I/O under way is on the same bytes, and matters.
@@ -460,6 +472,9 @@ impl Worker {
             if let Some(told) = told {
                 self.run.fail(format!("{}: {told}", self.clone.label), None);
             }
+        }
+        if let Some(gauge) = &self.gauge {
+            gauge.note(io.len, (start, end), state.clock.start);
         }
         let Some(search) = &mut state.search else { return };
         let depth = search.depth;
@@ -595,10 +610,7 @@ impl Worker {
         }
         let mut state = self.state.lock();
         let now = sim::now();
-        let over = now >= state.clock.deadline
-            || self.run.is_over_for(self.clone.group, now)
-            || state.found
-            || state.source.is_exhausted();
+        let over = now >= state.clock.deadline || self.is_done(&state, now) || state.source.is_exhausted();
         let left =
             if spec.time_based { u64::MAX } else { self.clone.total.saturating_sub(state.source.moved()) };
         state.passes += 1;

@@ -134,6 +134,25 @@ fn a_depth_within_the_latency_is_found_and_noted() {
 }
 
 #[test]
+fn a_job_ends_when_its_rate_is_steady_and_a_group_as_one() {
+    // Warmed by a first pass, a read of 4 KiB takes the same time always: steady after two intervals, the ramp before them.
+    let steady = "rw=read\nsize=64k\ntime_based\nruntime=9\nsteadystate=iops:5%\nss_dur=20ms\nss_interval=10\nss_ramp=10ms\n";
+    let measured = run(&format!("[a]\n{steady}"));
+    let note = measured.notes.iter().find(|note| note.contains("steadystate")).unwrap();
+    assert!(note.starts_with("a: steadystate: attained after 30.0 ms"), "{note}");
+    let a = job(&measured, "a", "read");
+    assert_eq!(a.elapsed_ns / 1_000_000, 30);
+    let measured = run(&format!("[a]\nnumjobs=2\ngroup_reporting\n{steady}"));
+    let notes = measured.notes.iter().filter(|note| note.contains("steadystate"));
+    assert_eq!(notes.count(), 1, "{:?}", measured.notes);
+    // A job that is over before says so; without a duration nothing is judged, as at fio.
+    let measured = run("[a]\nrw=read\nsize=64k\nss=iops:5%\nss_dur=20\n");
+    assert!(measured.notes.iter().any(|note| note.contains("not attained: the job ended before")));
+    let measured = run("[a]\nrw=read\nsize=64k\nsteadystate=bw_slope:1m\n");
+    assert_eq!(measured.notes.iter().filter(|note| note.contains("steadystate")).count(), 0);
+}
+
+#[test]
 fn a_log_is_replayed_on_its_files_at_its_times() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");

@@ -1,3 +1,5 @@
+//! Options of jobs: what each is read as, and what is refused with which reason.
+
 use super::*;
 use crate::fio::parse::{Outside, Problems, parse};
 

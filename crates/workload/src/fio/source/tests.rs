@@ -1,3 +1,5 @@
+//! Where I/Os go: the offsets, sizes and directions that jobs draw, beside what fio draws.
+
 use super::*;
 use crate::fio::{clones, parse, read};
 use std::collections::BTreeSet;
