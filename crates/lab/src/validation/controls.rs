@@ -1,5 +1,5 @@
-//! What tells a model from factors: shapes (N1), the null model (N2), sources left out (N3), constants of one design (N5), ratios of
-//! designs (N6). N4, each change alone, compares two documents of `weir validate`: [`alone`].
+//! What tells a model from factors: shapes (N1), the null model (N2), sources left out (N3), constants of one design (N5), ratios
+//! of designs (N6). N4, each change alone, compares two documents of `weir validate`: [`alone`].
 
 use std::collections::BTreeMap;
 
