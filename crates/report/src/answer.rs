@@ -12,6 +12,7 @@ use crate::cell::{self, Cell};
 use crate::claims;
 use crate::readings;
 use crate::units::{Unit, number, ratio};
+use crate::why::Why;
 use results::ResultFile;
 use results::statistics::{self, CONFIDENCE, Comparison, Coverage, LEAST_REPEATS, Verdict};
 use results::steady::{self, Steadiness};
@@ -50,50 +51,63 @@ pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
     contest_of(&cells)
 }
 
-fn contest_of(cells: &[Cell<'_>]) -> Vec<String> {
-    let mut sentences: Vec<String> = Vec::new();
+/// At each workload the winner and the runner-up, where the two are furthest apart of the places at which a difference was measured.
+pub(crate) fn whys(results: &ResultFile) -> Vec<Why> {
+    let mut cells = cell::cells(results);
+    cells.retain(|cell| !cell.throughputs().is_empty());
+    contests(&cells).iter().filter_map(|(place, contest)| contest.why(place)).collect()
+}
+
+/// The designs on each workload, beside a directory of the host on each medium, with the place in words.
+fn contests<'c>(cells: &'c [Cell<'c>]) -> Vec<(String, Contest<'c>)> {
     let all = cell::all_axes(cells);
     let design = axis::design_axis(all.keys().copied());
-    let designs = all.get(design).cloned().unwrap_or_default();
+    if all.get(design).is_none_or(|designs| designs.len() < 2) {
+        return Vec::new();
+    }
     let workloads = all.get("workload").cloned().unwrap_or_default();
-    if designs.len() > 1 {
-        let names: Vec<Option<&str>> =
-            if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
-        let media = media_beside_host(cells, all.get("medium").map_or(&[], Vec::as_slice));
-        let mut contests: Vec<(String, Contest<'_>)> = Vec::new();
-        for (workload, medium) in
-            names.iter().take(MOST_WORKLOADS).flat_map(|name| media.iter().map(move |m| (name, m)))
-        {
-            let here = |cell: &&Cell<'_>| {
-                let there = cell.is_host() || medium.is_none() || cell.axis("medium") == *medium;
-                there && cell.axis("workload") == *workload
-            };
-            let cells: Vec<&Cell<'_>> = cells.iter().filter(here).collect();
-            let place = [
-                workload.map(|name| format!("on {}", axis::label(name, &workloads))),
-                medium.map(|name| format!("on medium {}", axis::label(name, &[]))),
-            ];
-            let place = place.into_iter().flatten().collect::<Vec<_>>().join(" ");
-            contests.push((place, Contest { cells, design, told: false }));
+    let names: Vec<Option<&str>> =
+        if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
+    let media = media_beside_host(cells, all.get("medium").map_or(&[], Vec::as_slice));
+    let mut contests = Vec::new();
+    for (workload, medium) in
+        names.iter().take(MOST_WORKLOADS).flat_map(|name| media.iter().map(move |m| (name, m)))
+    {
+        let here = |cell: &&Cell<'_>| {
+            let there = cell.is_host() || medium.is_none() || cell.axis("medium") == *medium;
+            there && cell.axis("workload") == *workload
+        };
+        let cells: Vec<&Cell<'_>> = cells.iter().filter(here).collect();
+        let place = [
+            workload.map(|name| format!("on {}", axis::label(name, &workloads))),
+            medium.map(|name| format!("on medium {}", axis::label(name, &[]))),
+        ];
+        let place = place.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        contests.push((place, Contest { cells, design, told: false }));
+    }
+    contests
+}
+
+fn contest_of(cells: &[Cell<'_>]) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    let mut contests = contests(cells);
+    let compared: Vec<bool> =
+        contests.iter().filter_map(|(_, contest)| contest.is_of_one_run_each()).collect();
+    if compared.len() > 1 && compared.iter().all(|one_run| *one_run) {
+        sentences.push(format!("With one run of each no winner is named: take --repeats {LEAST_REPEATS}."));
+        for (_, contest) in &mut contests {
+            contest.told = true;
         }
-        let compared: Vec<bool> =
-            contests.iter().filter_map(|(_, contest)| contest.is_of_one_run_each()).collect();
-        if compared.len() > 1 && compared.iter().all(|one_run| *one_run) {
-            sentences
-                .push(format!("With one run of each no winner is named: take --repeats {LEAST_REPEATS}."));
-            for (_, contest) in &mut contests {
-                contest.told = true;
-            }
-        }
-        let mut outcomes: Vec<Vec<Outcome<'_>>> =
-            contests.iter().map(|(_, contest)| contest.outcomes()).collect();
-        let family = judge_together(&mut outcomes);
-        let answers = contests.iter().zip(&outcomes);
-        sentences.extend(answers.filter_map(|((place, contest), found)| contest.sentence(place, found)));
-        sentences.extend(family);
-        if names.len() > MOST_WORKLOADS {
-            sentences.push(format!("{} more workloads are in the tables.", names.len() - MOST_WORKLOADS));
-        }
+    }
+    let mut outcomes: Vec<Vec<Outcome<'_>>> =
+        contests.iter().map(|(_, contest)| contest.outcomes()).collect();
+    let family = judge_together(&mut outcomes);
+    let answers = contests.iter().zip(&outcomes);
+    sentences.extend(answers.filter_map(|((place, contest), found)| contest.sentence(place, found)));
+    sentences.extend(family);
+    let workloads = cell::all_axes(cells).get("workload").map_or(0, Vec::len);
+    if !contests.is_empty() && workloads > MOST_WORKLOADS {
+        sentences.push(format!("{} more workloads are in the tables.", workloads - MOST_WORKLOADS));
     }
     sentences
 }
@@ -200,6 +214,39 @@ impl<'c> Contest<'c> {
         };
         let start = if place.is_empty() { String::new() } else { format!("O{}, ", &place[1..]) };
         Some(format!("{start}{text}."))
+    }
+
+    /// The winner beside the runner-up, at the place where they are furthest apart; none where no difference was measured.
+    fn why(&self, place: &str) -> Option<Why> {
+        let places = self.places();
+        let apart = |outcome: &Outcome<'_>| match outcome.standing {
+            Standing::Wins | Standing::Unknown => outcome.against.ratio >= 1.0 + THRESHOLD,
+            _ => false,
+        };
+        let measured = places.iter().filter_map(|place| Some((place, self.outcome(place)?)));
+        let (cells, outcome) = measured
+            .filter(|(_, outcome)| apart(outcome) && outcome.against.ratio.is_finite())
+            .max_by(|a, b| a.1.against.ratio.total_cmp(&b.1.against.ratio))?;
+        let named = |name| cells.iter().find(|cell| cell.axis(self.design) == Some(name)).copied();
+        let (best, rival) = (named(outcome.best)?, named(outcome.rival)?);
+        Why::of(self.described(place, best), best, rival, self.design)
+    }
+
+    /// A place with the values of what varies between the places: `on varmail with threads 8`.
+    fn described(&self, place: &str, at: &Cell<'_>) -> String {
+        let varies = |name: &str, value: &str| {
+            name != self.design
+                && name != "workload"
+                && self.cells.iter().any(|cell| cell.axis(name) != Some(value))
+        };
+        let others = at.axes.iter().filter(|(name, value)| varies(name, value));
+        let others: Vec<String> = others
+            .map(|(name, value)| format!("{} {}", axis::title(name), axis::label(value, &[])))
+            .collect();
+        match others.is_empty() {
+            true => place.to_owned(),
+            false => format!("{place} with {}", others.join(", ")).trim_start().to_owned(),
+        }
     }
 
     /// Whether all of its outcomes are of single runs that nothing else disturbed; none where nothing is compared.

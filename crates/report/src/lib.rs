@@ -6,6 +6,7 @@
 //! | [`figure`] | [`FigureSpec`], what a plan says about a figure, and [`Figure`], its data |
 //! | `chart` | figures as SVG: bars, lines, breakdowns, heat maps |
 //! | [`cell`] | repeats of one cell aggregated |
+//! | [`why`] | why the winner is faster than the runner-up |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
 //! | `replay` | how much of a replay is the program, and where it runs best |
@@ -50,6 +51,7 @@ pub mod summary;
 pub mod table;
 pub mod units;
 pub mod validation;
+pub mod why;
 
 pub use compare::{Compared, ComparedResults, Gate, compare, compare_all, compare_by};
 pub use explain::explain;

@@ -141,6 +141,22 @@ fn escape(cell: &str) -> String {
     cell.replace('|', "\\|").replace('\n', " ")
 }
 
+/// A sentence in lines that a terminal of usual width shows whole.
+pub(crate) fn wrapped(sentence: &str) -> String {
+    const COLUMNS: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in sentence.split(' ') {
+        let last = lines.last_mut().expect("there is always one");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(word.to_owned());
+        } else {
+            *last += if last.is_empty() { "" } else { " " };
+            *last += word;
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

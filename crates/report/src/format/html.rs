@@ -10,6 +10,7 @@ use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
+use crate::why::Why;
 use crate::{Report, Section, answer, dies, jobs, readings, scaling, summary};
 use askama::Template;
 use results::ResultFile;
@@ -52,6 +53,8 @@ struct PageSection {
     heading: String,
     why: String,
     answer: String,
+    /// Why the winner of each workload is faster.
+    because: Vec<String>,
     fixed: String,
     notes: Vec<String>,
     figures: Vec<PageFigure>,
@@ -120,6 +123,9 @@ impl Page {
     }
 }
 
+/// Of how many workloads the page draws why their winner is faster; of more it has the sentences.
+const MOST_WHYS: usize = 2;
+
 type Built = Result<Figure, String>;
 
 /// The section's figures filled with data; each name gets its look on the page.
@@ -127,6 +133,9 @@ fn build(section: &Section, palette: &mut Palette) -> Vec<Built> {
     let build = |spec| Figure::build(spec, &section.results).map_err(|error| error.to_string());
     let figures: Vec<Built> = section.figures.iter().map(build).collect();
     for figure in figures.iter().flatten() {
+        figure.series.iter().for_each(|name| palette.add(figure.kind, name));
+    }
+    for figure in answer::whys(&section.results).iter().map(Why::figure) {
         figure.series.iter().for_each(|name| palette.add(figure.kind, name));
     }
     let charts = [spread::latencies(&section.results, ON_PAGE), spread::over_time(&section.results, ON_PAGE)];
@@ -147,17 +156,23 @@ fn page_section(
     let file = if alone { "result.json".to_owned() } else { format!("{}.json", results.name) };
     let id = format!("r{}", at + 1);
     let figures = section.figures.iter().zip(figures).enumerate();
+    let whys = answer::whys(results);
+    let shown = if whys.len() <= MOST_WHYS { &whys[..] } else { &[] };
     PageSection {
         heading: heading(results),
         why: results.why.clone(),
         answer: answer::sentences(results).join(" "),
+        because: whys.iter().map(Why::sentence).collect(),
         fixed: summary::fixed_axes(results).join(" "),
         notes: summary::notes(results),
-        figures: figures
-            .map(|(n, (spec, built))| match built {
+        figures: shown
+            .iter()
+            .enumerate()
+            .map(|(n, why)| page_figure(format!("{id}-why{}", n + 1), &why.figure(), palette))
+            .chain(figures.map(|(n, (spec, built))| match built {
                 Ok(figure) => page_figure(format!("{id}-f{}", n + 1), &figure, palette),
                 Err(error) => missing(format!("{id}-f{}", n + 1), spec.title.clone(), error),
-            })
+            }))
             .chain(dies_figure(&id, results))
             .chain(spreads(&id, results, palette))
             .collect(),
@@ -166,6 +181,7 @@ fn page_section(
             .into_iter()
             .chain(scaling::tables(results, &BTreeMap::new()))
             .chain(jobs::tables(results))
+            .chain(shown.iter().map(|why| why.tables()[1].clone()))
             .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
         claims: results.claims.iter().map(page_claim).collect(),

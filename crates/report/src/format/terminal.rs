@@ -1,6 +1,7 @@
 //! Plain tables for a terminal. No colour: nothing in them depends on it.
 
 use super::{Format, RenderError};
+use crate::table::wrapped;
 use crate::{Report, Section, answer, claims, jobs, readings, summary};
 
 pub(super) struct Terminal;
@@ -46,6 +47,9 @@ fn section(section: &Section) -> String {
     for sentence in winners {
         text += &wrapped(&sentence);
     }
+    for why in answer::whys(results) {
+        text += &format!("\n{}", wrapped(&why.sentence()));
+    }
     if !results.hypotheses.is_empty() {
         text += &format!("\n{}", summary::hypotheses(&results.hypotheses).to_text());
     }
@@ -60,20 +64,4 @@ fn section(section: &Section) -> String {
         text += &format!("\n{sentence}\n");
     }
     text
-}
-
-/// A sentence in lines that a terminal of usual width shows whole.
-fn wrapped(sentence: &str) -> String {
-    const COLUMNS: usize = 100;
-    let mut lines = vec![String::new()];
-    for word in sentence.split(' ') {
-        let last = lines.last_mut().expect("there is always one");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > COLUMNS {
-            lines.push(word.to_owned());
-        } else {
-            *last += if last.is_empty() { "" } else { " " };
-            *last += word;
-        }
-    }
-    lines.join("\n") + "\n"
 }

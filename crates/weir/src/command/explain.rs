@@ -3,11 +3,12 @@
 
 mod fragmentation;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
 use lab::contention;
-use results::Sample;
+use results::{ResultFile, Sample};
 use sim::LockClass;
 use vfs::Errno;
 
@@ -19,7 +20,7 @@ use crate::{experiment, store, topics};
 /// Show where the time of a result went or what a file's extents cost, or explain a term or an error.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99 · \
+    after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain result.json --by fs=pmfs,hinfs · weir explain ENOSPC · weir explain p99 · \
                   weir explain fragmentation FILE · weir explain fragmentation POOL:/PATH --medium nvme-a"
 )]
 pub(crate) struct Explain {
@@ -39,6 +40,9 @@ pub(crate) struct Explain {
     /// Show only the cells with this value of an axis; repeatable, for several axes
     #[arg(long, value_name = "AXIS=VALUE")]
     only: Vec<String>,
+    /// Set two values of an axis side by side, such as two designs: where an operation takes longer
+    #[arg(long, value_name = "AXIS=A,B")]
+    by: Option<String>,
 }
 
 /// What words in results mean.
@@ -175,7 +179,45 @@ impl Explain {
                 self.what
             )));
         }
-        Ok(report::explain(&results, &only))
+        match &self.by {
+            Some(by) => self.contrast(&results, &only, by),
+            None => Ok(report::explain(&results, &only)),
+        }
+    }
+
+    /// Two values of an axis side by side.
+    fn contrast(
+        &self,
+        results: &[ResultFile],
+        only: &BTreeMap<String, String>,
+        by: &str,
+    ) -> Result<String, Failure> {
+        let pair = by.split_once('=').and_then(|(axis, values)| Some((axis, values.split_once(',')?)));
+        let Some((axis, (first, second))) = pair.filter(|(_, (_, second))| !second.contains(',')) else {
+            return Err(Failure::usage(format!(
+                "--by {by}: give an axis and two of its values, as in --by fs=pmfs,hinfs"
+            )));
+        };
+        let values: BTreeSet<&str> = results.iter().flat_map(|result| result.axis_values(axis)).collect();
+        for value in [first, second] {
+            if !values.contains(value) {
+                let there = values.iter().copied().collect::<Vec<_>>().join(", ");
+                let there =
+                    if there.is_empty() { "no such axis".to_owned() } else { format!("{axis} is {there}") };
+                return Err(Failure::usage(format!(
+                    "--by {by}: no cell of {} has {axis}={value}: {there}",
+                    self.what
+                )));
+            }
+        }
+        let text = report::why::contrast(results, only, axis, (first, second));
+        if text.is_empty() {
+            return Err(Failure::usage(format!(
+                "--by {by}: {} has no two cells that differ in {axis} only and recorded the times of calls",
+                self.what
+            )));
+        }
+        Ok(text)
     }
 }
 

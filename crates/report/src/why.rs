@@ -1,0 +1,350 @@
+//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind of time
+//! and by kind of call.
+//!
+//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its calls is
+//! not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
+
+use crate::axis;
+use crate::cell::{self, Cell, Estimate};
+use crate::figure::{Figure, Kind, Panel, Point, XValue, rank};
+use crate::table::Table;
+use crate::units::{Unit, percent};
+use results::ResultFile;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Differences are named until they make up this part of the whole.
+const ENOUGH: f64 = 0.8;
+/// At most so many of them, the largest first.
+const MOST: usize = 3;
+/// What is slower on the winner is named from this part of the difference on.
+const AGAINST: f64 = 0.1;
+/// Calls that differ by less than this part of their time take the same.
+const SAME: f64 = 0.01;
+
+/// A design at a place: where the time of an operation goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Side {
+    name: String,
+    number: usize,
+    /// In ns, by kind of call and kind of time.
+    parts: BTreeMap<(String, String), f64>,
+}
+
+impl Side {
+    /// None where no times were recorded.
+    fn of(cell: &Cell<'_>, design: &str) -> Option<Self> {
+        let ops: u64 = cell.measured().map(|sample| sample.ops).sum();
+        let mut parts = BTreeMap::new();
+        for operation in cell.operations() {
+            for (activity, ns) in &operation.time_ns {
+                *parts.entry((operation.kind.clone(), activity.clone())).or_default() +=
+                    *ns as f64 / ops as f64;
+            }
+        }
+        let name = axis::label(cell.axis(design)?, &[]);
+        (ops > 0 && !parts.is_empty()).then_some(Self { name, number: cell.number, parts })
+    }
+
+    fn total(&self) -> f64 {
+        self.parts.values().sum()
+    }
+
+    /// By kind of time, or by kind of call.
+    fn by(&self, of: impl Fn(&(String, String)) -> &String) -> BTreeMap<String, f64> {
+        let mut sums = BTreeMap::new();
+        for (key, ns) in &self.parts {
+            *sums.entry(of(key).clone()).or_default() += ns;
+        }
+        sums
+    }
+}
+
+/// The cells of `first` and `second`, two values of `axis`, where they differ in nothing else and agree with `only`: sentences and
+/// tables, the faster of the two first. Empty where there is no such place, or no times were recorded.
+pub fn contrast(
+    results: &[ResultFile],
+    only: &BTreeMap<String, String>,
+    axis: &str,
+    (first, second): (&str, &str),
+) -> String {
+    let mut texts = Vec::new();
+    for result in results {
+        let cells = cell::cells(result);
+        let here = |cell: &&Cell<'_>| only.iter().all(|(name, value)| cell.axis(name) == Some(value));
+        for one in cells.iter().filter(here).filter(|cell| cell.axis(axis) == Some(first)) {
+            let beside =
+                |cell: &&Cell<'_>| cell.axis(axis) == Some(second) && cell::same_place(one, cell, axis);
+            let Some(other) = cells.iter().find(beside) else { continue };
+            let rate = |cell: &Cell<'_>| results::statistics::median(&cell.throughputs()).unwrap_or(0.0);
+            let (best, rival) = if rate(one) >= rate(other) { (one, other) } else { (other, one) };
+            let others = one.axes.iter().filter(|(name, _)| *name != axis);
+            let place =
+                others.map(|(name, value)| format!("{} {}", axis::title(name), axis::label(value, &[])));
+            let place = place.collect::<Vec<_>>().join(", ");
+            let place = if place.is_empty() { place } else { format!("with {place}") };
+            texts.extend(Why::of(place, best, rival, axis).map(|why| why.to_text()));
+        }
+    }
+    texts.join("\n")
+}
+
+/// Two designs at one place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Why {
+    /// Of which place: `On varmail with threads 8`; may be empty.
+    place: String,
+    best: Side,
+    rival: Side,
+}
+
+impl Why {
+    /// `best` beside `rival`; none where the times of their calls were not recorded.
+    pub(crate) fn of(place: String, best: &Cell<'_>, rival: &Cell<'_>, design: &str) -> Option<Self> {
+        Some(Self { place, best: Side::of(best, design)?, rival: Side::of(rival, design)? })
+    }
+
+    /// One sentence: how long an operation takes on both, and what makes the difference, with the shares of it.
+    pub fn sentence(&self) -> String {
+        let (best, rival) = (&self.best, &self.rival);
+        let (own, other) = (best.total(), rival.total());
+        let start = if self.place.is_empty() { String::new() } else { format!("{}, ", self.place) };
+        let takes = format!(
+            "{start}the calls of an operation take {} on {} and {} on {}",
+            Unit::Nanos.human(own),
+            best.name,
+            Unit::Nanos.human(other),
+            rival.name
+        );
+        let apart = other - own;
+        let text = if apart.abs() < SAME * other {
+            format!("{takes}: the rates differ by what happens between calls")
+        } else if apart < 0.0 {
+            format!("{takes}: the winner's calls are the slower ones, and what happens between calls decides")
+        } else {
+            format!("{takes}; of the difference {}{}", self.causes(apart), self.against(apart))
+        };
+        let mut letters = text.chars();
+        letters.next().map_or_else(String::new, |first| {
+            first.to_uppercase().collect::<String>() + letters.as_str() + "."
+        })
+    }
+
+    /// The sentence and both tables.
+    pub fn to_text(&self) -> String {
+        let [by_time, by_call] = self.tables().map(|table| table.to_text());
+        format!("{}\n{by_time}\n{by_call}", crate::table::wrapped(&self.sentence()))
+    }
+
+    /// How much less time each kind takes on the winner, the largest difference first.
+    fn differences(&self) -> Vec<(String, f64)> {
+        let (best, rival) = (self.best.by(|key| &key.1), self.rival.by(|key| &key.1));
+        let names: BTreeSet<&String> = best.keys().chain(rival.keys()).collect();
+        let of = |times: &BTreeMap<String, f64>, name| times.get(name).copied().unwrap_or(0.0);
+        let mut all: Vec<(String, f64)> =
+            names.into_iter().map(|name| (name.clone(), of(&rival, name) - of(&best, name))).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| rank(&a.0).cmp(&rank(&b.0))));
+        all
+    }
+
+    fn causes(&self, apart: f64) -> String {
+        let mut texts: Vec<String> = Vec::new();
+        let mut named = 0.0;
+        for (activity, less) in self.differences().into_iter().filter(|(_, less)| *less > 0.0) {
+            if texts.len() == MOST || named >= ENOUGH * apart {
+                break;
+            }
+            named += less;
+            let calls = self.calls_of(&activity, less);
+            texts.push(format!("{} is {}{calls}", percent(less / apart), words(&activity)));
+        }
+        list(&texts)
+    }
+
+    /// The kind of call that most of a difference is in: ` (in fsync)`.
+    fn calls_of(&self, activity: &str, less: f64) -> String {
+        let of = |side: &Side, call: &String| {
+            side.parts.get(&(call.clone(), activity.to_owned())).copied().unwrap_or(0.0)
+        };
+        let calls: BTreeSet<&String> =
+            self.best.parts.keys().chain(self.rival.parts.keys()).map(|key| &key.0).collect();
+        let most = calls.into_iter().map(|call| (call, of(&self.rival, call) - of(&self.best, call)));
+        match most.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((call, part)) if part >= 0.5 * less => format!(" (in {call})"),
+            _ => String::new(),
+        }
+    }
+
+    /// What takes longer on the winner.
+    fn against(&self, apart: f64) -> String {
+        match self.differences().last() {
+            Some((activity, less)) if -less >= AGAINST * apart => {
+                format!(", while {} takes {} more", words(activity), Unit::Nanos.human(-less))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The time of an operation by kind, and by kind of call, on both, the longest first.
+    pub fn tables(&self) -> [Table; 2] {
+        [
+            self.table("kind of time", |key| &key.1, |name| name.replace('_', " ")),
+            self.table("kind of call", |key| &key.0, str::to_owned),
+        ]
+    }
+
+    fn table(
+        &self,
+        head: &str,
+        of: impl Fn(&(String, String)) -> &String + Copy,
+        label: impl Fn(&str) -> String,
+    ) -> Table {
+        let (best, rival) = (self.best.by(of), self.rival.by(of));
+        let place = if self.place.is_empty() { String::new() } else { format!(" {}", lower(&self.place)) };
+        let mut table = Table::new(format!("Time of an operation by {head}{place}"));
+        table.words(head);
+        for side in [&self.best, &self.rival] {
+            table.numbers(&side.name);
+            table.numbers("share");
+        }
+        table.numbers("difference");
+        let names: BTreeSet<&String> = best.keys().chain(rival.keys()).collect();
+        let mut rows: Vec<(&String, f64, f64)> = names
+            .into_iter()
+            .map(|name| {
+                let of = |times: &BTreeMap<String, f64>| times.get(name).copied().unwrap_or(0.0);
+                (name, of(&best), of(&rival))
+            })
+            .filter(|(_, own, other)| own + other > 0.0)
+            .collect();
+        rows.sort_by(|a, b| b.1.max(b.2).total_cmp(&a.1.max(a.2)));
+        let row = |name: String, own: f64, other: f64| {
+            vec![
+                name,
+                Unit::Nanos.human(own),
+                percent(own / self.best.total()),
+                Unit::Nanos.human(other),
+                percent(other / self.rival.total()),
+                signed(other - own),
+            ]
+        };
+        table.rows.extend(rows.into_iter().map(|(name, own, other)| row(label(name), own, other)));
+        table.rows.push(row("all calls".to_owned(), self.best.total(), self.rival.total()));
+        table
+    }
+
+    /// Both as bars of a stack.
+    pub fn figure(&self) -> Figure {
+        let sides = [&self.best, &self.rival];
+        let mut activities: Vec<String> = self.differences().into_iter().map(|(name, _)| name).collect();
+        activities.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.cmp(b)));
+        let times = sides.map(|side| side.by(|key| &key.1));
+        let mut points = Vec::new();
+        for (x, (side, times)) in sides.iter().zip(&times).enumerate() {
+            for (series, activity) in activities.iter().enumerate() {
+                let Some(value) = times.get(activity) else { continue };
+                let y = Estimate { value: *value, interval: None, repeats: 1 };
+                points.push(Point { x, series, y, cell: side.number, failed: (0, 0), cut_short: false });
+            }
+        }
+        let xs = sides.map(|side| XValue { label: side.name.clone(), number: None }).to_vec();
+        Figure {
+            id: "why".to_owned(),
+            title: "Why: where the time of an operation goes".to_owned(),
+            caption: "All calls of a run by the operations that the workload counts, on the winner and the runner-up.".to_owned(),
+            kind: Kind::Breakdown,
+            x_label: "design".to_owned(),
+            x_log: false,
+            y_label: "time of the calls of one operation".to_owned(),
+            unit: Unit::Nanos,
+            series: activities.iter().map(|name| name.replace('_', " ")).collect(),
+            panels: vec![Panel { title: String::new(), xs, points, ..Panel::default() }],
+        }
+    }
+}
+
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_lowercase().collect::<String>() + letters.as_str())
+}
+
+fn signed(ns: f64) -> String {
+    match ns {
+        ns if ns < 0.0 => format!("−{}", Unit::Nanos.human(-ns)),
+        ns => Unit::Nanos.human(ns),
+    }
+}
+
+/// `a, b and c`.
+fn list(texts: &[String]) -> String {
+    match texts {
+        [] => "no kind of time has a part".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// A kind of time in a sentence.
+fn words(activity: &str) -> String {
+    match activity {
+        "software" => "software".to_owned(),
+        "copy" => "copying".to_owned(),
+        "data" => "the medium serving data".to_owned(),
+        "metadata" => "the medium serving metadata".to_owned(),
+        "journal" => "the journal or log".to_owned(),
+        "lock_wait" => "waiting for locks".to_owned(),
+        "medium_wait" => "waiting for the medium's bandwidth".to_owned(),
+        "core_wait" => "waiting for a core".to_owned(),
+        "generator" => "the workload's own work".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(name: &str, parts: &[(&str, &str, f64)]) -> Side {
+        let parts =
+            parts.iter().map(|(call, activity, ns)| (((*call).to_owned(), (*activity).to_owned()), *ns));
+        Side { name: name.to_owned(), number: 1, parts: parts.collect() }
+    }
+
+    #[test]
+    fn the_sentence_names_the_largest_differences_with_their_shares_and_what_goes_the_other_way() {
+        let best = side("hinfs", &[("write", "copy", 500.0), ("fsync", "medium_wait", 100.0)]);
+        let rival = side(
+            "pmfs",
+            &[("write", "copy", 300.0), ("write", "medium_wait", 200.0), ("fsync", "medium_wait", 1_100.0)],
+        );
+        let why = Why { place: "On varmail".to_owned(), best, rival };
+        assert_eq!(
+            why.sentence(),
+            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the difference 120 % is waiting for the \
+             medium's bandwidth (in fsync), while copying takes 200 ns more."
+        );
+        let [by_time, by_call] = why.tables();
+        assert_eq!(by_time.rows[0], ["medium wait", "100 ns", "17 %", "1.30 µs", "81 %", "1.20 µs"]);
+        assert_eq!(by_call.rows.last().unwrap()[5], "1.00 µs");
+        let figure = why.figure();
+        assert_eq!(
+            (figure.series, figure.panels[0].points.len()),
+            (vec!["copy".to_owned(), "medium wait".to_owned()], 4)
+        );
+    }
+
+    #[test]
+    fn rates_that_differ_between_calls_are_not_explained_by_them() {
+        let why = |own: f64| {
+            let [best, rival] =
+                [("a", own), ("b", 1_000.0)].map(|(name, ns)| side(name, &[("read", "copy", ns)]));
+            Why { place: String::new(), best, rival }.sentence()
+        };
+        assert!(why(999.0).ends_with("the rates differ by what happens between calls."), "{}", why(999.0));
+        assert!(why(1_200.0).contains("the winner's calls are the slower ones"));
+        assert!(why(500.0).starts_with(
+            "The calls of an operation take 500 ns on a and 1.00 µs on b; of the difference 100 % is copying"
+        ));
+    }
+}
