@@ -3,7 +3,7 @@
 use crate::units;
 use results::statistics::{self, Comparison, Coverage, Interval};
 use results::steady::{self, Steadiness};
-use results::{Histogram, OperationRecord, ResultFile, Sample};
+use results::{Histogram, OperationRecord, ResultFile, Sample, paired};
 use std::collections::BTreeMap;
 
 /// The seed of every bootstrap here: a report is the same bytes for the same results.
@@ -101,28 +101,13 @@ impl<'a> Cell<'a> {
     /// Judges this cell against `base`, seed by seed where both ran the same seeds under the virtual clock. Differences below
     /// `threshold` are none.
     pub fn against(&self, base: &Self, threshold: f64) -> Option<Comparison> {
-        let paired = self.pairs_with(base).and_then(|pairs| statistics::compare_pairs(&pairs, threshold));
-        let apart =
-            || statistics::compare(&base.throughputs(), &self.throughputs(), threshold, BOOTSTRAP_SEED);
-        paired.or_else(apart)
+        let of = |cell: &Self| cell.measured().collect::<Vec<_>>();
+        paired::against(&of(base), &of(self), threshold, BOOTSTRAP_SEED)
     }
 
-    /// The throughputs of `base` and of this cell by seed; none where one of them ran a seed that the other did not, one seed
-    /// twice, or under the real clock, where a seed says little of the time.
+    /// The throughputs of `base` and of this cell by seed, where they ran the same seeds.
     pub(crate) fn pairs_with(&self, base: &Self) -> Option<Vec<(f64, f64)>> {
-        let by_seed = |cell: &Self| {
-            let rates: BTreeMap<u64, f64> =
-                cell.measured().map(|sample| (sample.seed, sample.throughput_ops_per_s)).collect();
-            (rates.len() == cell.measured().count()).then_some(rates)
-        };
-        if self.measured().chain(base.measured()).any(|sample| sample.host.is_some()) {
-            return None;
-        }
-        let (base, own) = (by_seed(base)?, by_seed(self)?);
-        if !base.keys().eq(own.keys()) {
-            return None;
-        }
-        Some(base.into_values().zip(own.into_values()).collect())
+        paired::by_seed(base.measured(), self.measured())
     }
 
     /// The latencies of all operations of all repeats.

@@ -1,4 +1,5 @@
-//! Hypotheses of a plan: `hinfs/fileserver > 2 * pmfs/fileserver`, judged with their intervals.
+//! Hypotheses of a plan: `hinfs/fileserver > 2 * pmfs/fileserver`, judged with their intervals, seed by seed where cells ran the
+//! same seeds.
 //!
 //! A side is a number of times a cell, and a cell is named by values of its axes, joined by `/`; the leading folder of a
 //! workload may be left out. Where an axis is not named, the hypothesis must hold at each of its values; it does not where one of
@@ -8,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use results::statistics::{median, ratio_interval};
-use results::{HypothesisOutcome, Sample};
+use results::statistics::Interval;
+use results::{HypothesisOutcome, Sample, paired};
 use serde::Serialize;
 
 use super::matrix::DEFAULT_MEDIUM;
@@ -74,8 +75,8 @@ impl Serialize for Hypothesis {
 
 /// A cell: axis to value.
 type Axes = BTreeMap<String, String>;
-/// Throughputs of each cell, by the axes that a side does not name; none where it failed or was not run.
-type Rates<'a> = BTreeMap<BTreeMap<&'a str, &'a str>, Vec<f64>>;
+/// Repeats of each cell, by the axes that a side does not name; none where it failed or was not run.
+type Repeats<'a> = BTreeMap<BTreeMap<&'a str, &'a str>, Vec<&'a Sample>>;
 
 /// Whether `name` is a value of an axis, or the last part of one.
 fn is_called(value: &str, name: &str) -> bool {
@@ -83,16 +84,16 @@ fn is_called(value: &str, name: &str) -> bool {
 }
 
 impl Side {
-    /// The rates of those of the cells that this side names.
-    fn rates<'a>(&self, cells: &[&'a Axes], samples: &'a [Sample]) -> Rates<'a> {
+    /// The repeats of those of the cells that this side names.
+    fn repeats<'a>(&self, cells: &[&'a Axes], samples: &'a [Sample]) -> Repeats<'a> {
         let named = cells.iter().filter_map(|axes| Some((self.rest(axes)?, Vec::new())));
-        let mut rates: Rates<'_> = named.collect();
+        let mut repeats: Repeats<'_> = named.collect();
         for sample in samples.iter().filter(|sample| sample.is_measured()) {
             if let Some(rest) = self.rest(&sample.axes) {
-                rates.entry(rest).or_default().push(sample.throughput_ops_per_s * self.factor);
+                repeats.entry(rest).or_default().push(sample);
             }
         }
-        rates
+        repeats
     }
 
     /// The axes that are not named, if all names are values of the cell's axes.
@@ -162,8 +163,8 @@ impl Hypothesis {
 
     /// What became of it in a plan of these cells. The worst of its places decides.
     pub fn judge(&self, cells: &[&Axes], samples: &[Sample]) -> HypothesisOutcome {
-        let (left, right) = (self.left.rates(cells, samples), self.right.rates(cells, samples));
-        let shared = left.iter().filter_map(|(place, rates)| Some((place, rates, right.get(place)?)));
+        let (left, right) = (self.left.repeats(cells, samples), self.right.repeats(cells, samples));
+        let shared = left.iter().filter_map(|(place, repeats)| Some((place, repeats, right.get(place)?)));
         let judged: Vec<_> = shared.map(|(place, left, right)| self.at(place, left, right)).collect();
         let worst = judged
             .into_iter()
@@ -171,14 +172,21 @@ impl Hypothesis {
         worst.unwrap_or_else(|| self.outcome(None, Some("no cells of that name were measured".to_owned())))
     }
 
-    fn at(&self, place: &BTreeMap<&str, &str>, left: &[f64], right: &[f64]) -> HypothesisOutcome {
+    fn at(&self, place: &BTreeMap<&str, &str>, left: &[&Sample], right: &[&Sample]) -> HypothesisOutcome {
         let places: Vec<_> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         if left.is_empty() || right.is_empty() {
             let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
             return self.outcome(None, Some(format!("a cell of it{at} failed or was not run")));
         }
-        let ratio = median(left).zip(median(right)).map(|(left, right)| left / right);
-        let interval = ratio_interval(right, left, BOOTSTRAP_SEED);
+        // Of the sides with their factors: a factor of a side is one of the ratio and of the ends of its interval.
+        let factor = self.left.factor / self.right.factor;
+        let compared = paired::against(right, left, 0.0, BOOTSTRAP_SEED);
+        let ratio = compared.map(|compared| compared.ratio * factor);
+        let interval = compared.and_then(|compared| compared.interval).map(|interval| Interval {
+            low: interval.low * factor,
+            high: interval.high * factor,
+            ..interval
+        });
         let undecided = interval
             .filter(|interval| interval.contains(1.0))
             .map(|interval| format!("the {} has both answers in it", interval.coverage.as_str()));
@@ -220,9 +228,13 @@ mod tests {
     use super::*;
 
     fn sample(fs: &str, threads: &str, rate: f64) -> Sample {
+        seeded(1, fs, threads, rate)
+    }
+
+    fn seeded(seed: u64, fs: &str, threads: &str, rate: f64) -> Sample {
         let pairs = [("fs", fs), ("threads", threads), ("workload", "suite/varmail")];
         let axes = pairs.map(|(axis, value)| (axis.to_owned(), value.to_owned()));
-        let mut sample = Sample::new(axes.into(), 0, 1);
+        let mut sample = Sample::new(axes.into(), 0, seed);
         sample.throughput_ops_per_s = rate;
         sample
     }
@@ -252,6 +264,23 @@ mod tests {
         assert!(!outcome.holds && outcome.range && outcome.ratio > Some(1.0), "{outcome:?}");
         assert!(outcome.reason.unwrap().contains("both answers"));
         assert!(judge("2 * hinfs > pmfs").holds);
+    }
+
+    /// Rates that differ from seed to seed by a third, and by a twentieth from design to design at each of them.
+    #[test]
+    fn cells_of_the_same_seeds_are_compared_seed_by_seed() {
+        let rates = [10.0, 13.0, 11.0, 12.0, 14.0, 9.0];
+        let of = |fs: &str, times: f64, first: u64| {
+            let each = rates.iter().zip(first..);
+            each.map(|(rate, seed)| seeded(seed, fs, "1", rate * times)).collect::<Vec<_>>()
+        };
+        let judge = |first| {
+            let samples = [of("pmfs", 1.0, 1), of("hinfs", 1.05, first)].concat();
+            "hinfs > pmfs".parse::<Hypothesis>().unwrap().judge(&[], &samples)
+        };
+        let paired = judge(1);
+        assert!(paired.holds && (paired.ratio.unwrap() - 1.05).abs() < 1e-9, "{paired:?}");
+        assert!(!judge(101).holds, "without pairs the spread of the seeds hides the difference");
     }
 
     #[test]
