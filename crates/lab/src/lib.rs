@@ -8,6 +8,7 @@
 //! | [`cell`] | one cell, run once |
 //! | [`claims`] | published numbers, and how each is computed from cells |
 //! | [`readings`] | what a paper leaves open, and its claims under each answer |
+//! | [`neighbours`] | the settings beside those of a plan: seeds, lengths, machines, media |
 //! | [`contention`] | the locks and cache lines that results name, and that can be free in a run |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
@@ -33,6 +34,7 @@ pub mod flash;
 pub mod machine;
 pub mod medium;
 pub mod named;
+pub mod neighbours;
 mod originals;
 pub mod plan;
 pub mod presets;

@@ -11,6 +11,7 @@ use crate::axis;
 use crate::cell::{self, Cell};
 use crate::claims;
 use crate::readings;
+use crate::robust;
 use crate::units::{Unit, number, ratio};
 use crate::why::Why;
 use results::ResultFile;
@@ -39,6 +40,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
         let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
         sentences.push(alone(&cells, cells[0].axis(design).unwrap_or_default()));
     }
+    sentences.push(robust::sentence(results));
     sentences.push(claims::tally(&results.claims));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
@@ -48,10 +50,14 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
 pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
-    contest_of(&cells)
+    let mut sentences = contest_of(&cells);
+    sentences.push(robust::sentence(results));
+    sentences.retain(|sentence| !sentence.is_empty());
+    sentences
 }
 
-/// At each workload the winner and the runner-up, where the two are furthest apart of the places at which a difference was measured.
+/// At each workload the winner and the runner-up, where the two are furthest apart of the places at which a difference was
+/// measured.
 pub(crate) fn whys(results: &ResultFile) -> Vec<Why> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());

@@ -6,6 +6,7 @@
 //! | [`figure`] | [`FigureSpec`], what a plan says about a figure, and [`Figure`], its data |
 //! | `chart` | figures as SVG: bars, lines, breakdowns, heat maps |
 //! | [`cell`] | repeats of one cell aggregated |
+//! | [`robust`] | whether the winner is one in the settings beside those of the run, too |
 //! | [`why`] | why the winner is faster than the runner-up |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
@@ -45,6 +46,7 @@ mod pdf;
 mod pdf;
 pub mod readings;
 mod replay;
+pub mod robust;
 mod scaling;
 mod spread;
 pub mod summary;

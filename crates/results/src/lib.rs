@@ -24,6 +24,7 @@ pub mod claim;
 pub mod environment;
 pub mod file;
 pub mod histogram;
+pub mod paired;
 pub mod record;
 pub mod scaling;
 pub mod statistics;
@@ -36,7 +37,7 @@ pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
-    Clock, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, OperationRecord,
-    PartRecord, PlacementRecord, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord,
-    StepRecord, WorkRecord, WorkerRecord,
+    Clock, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, NeighbourRecord,
+    OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile, Sample, SampleFailure,
+    SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
 };

@@ -63,12 +63,26 @@ pub struct ResultFile {
     pub lines: BTreeMap<String, String>,
     /// One record for each cell and repeat, in the order in which they ran.
     pub samples: Vec<Sample>,
+    /// What settings beside those of the plan show, where they were tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<NeighbourRecord>,
     /// What became of the plan's expectations.
     #[serde(default)]
     pub hypotheses: Vec<HypothesisOutcome>,
     /// What became of the published claims that the plan measures.
     #[serde(default)]
     pub claims: Vec<ClaimOutcome>,
+}
+
+/// The plan in another setting: another seed, length, machine or medium.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourRecord {
+    /// What is different.
+    pub what: String,
+    /// Places at which designs were compared in it.
+    pub places: u32,
+    /// Those at which another design is ahead, each with the ratio.
+    pub differs: Vec<String>,
 }
 
 /// A text that a plan names: a script, a machine, a medium.
@@ -468,6 +482,7 @@ impl ResultFile {
             inputs: Vec::new(),
             lines: BTreeMap::new(),
             samples: Vec::new(),
+            neighbours: Vec::new(),
             hypotheses: Vec::new(),
             claims: Vec::new(),
         }

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod bundle;
 mod checked;
 mod cli;

@@ -4,6 +4,7 @@ use clap::Args;
 use lab::Plan;
 use results::InputRecord;
 
+use crate::beside::Beside;
 use crate::experiment::{self, How};
 use crate::failure::Failure;
 use crate::output::{Output, several};
@@ -30,6 +31,8 @@ pub(crate) struct Run {
     /// Check the plan and print it with its defaults filled in; run nothing
     #[arg(long = "dry-run")]
     dry: bool,
+    #[command(flatten)]
+    beside: Beside,
     #[command(flatten)]
     how: How,
 }
@@ -111,6 +114,7 @@ impl Run {
             return Ok(());
         }
         let mut results = self.how.run(std::slice::from_ref(&restored), output)?;
+        self.beside.note(&self.how, &mut results, output);
         if !replaced.is_empty() {
             // What is replaced goes on by the name that it had.
             let seed = results.first().map_or(plan.seed, |result| result.seed);

@@ -1,0 +1,74 @@
+//! `--robust`: the settings beside those of a run, and whether the same designs are ahead in them.
+
+use clap::{Args, ValueEnum};
+use lab::neighbours::{self, Neighbour};
+use lab::{Plan, Runner, Settings};
+use results::{Clock, NeighbourRecord, ResultFile};
+
+use crate::experiment::How;
+use crate::output::Output;
+use crate::progress::Bar;
+
+/// Whether neighbouring settings are tried.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct Beside {
+    /// Also try other seeds, a shorter run, other machines and media, once each and half as long: yes or no [default: yes
+    /// where an HTML page of several designs is written]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "YES|NO",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "yes",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    robust: Option<YesNo>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum YesNo {
+    Yes,
+    No,
+}
+
+impl Beside {
+    /// Notes in the results what the settings beside theirs show. What goes wrong there is told, and loses nothing.
+    pub(crate) fn note(self, how: &How, results: &mut [ResultFile], output: &Output) {
+        let page =
+            how.outputs.iter().any(|path| path.extension().is_some_and(|extension| extension == "html"));
+        for result in results.iter_mut().filter(|result| !result.partial) {
+            let usual = page && result.clock == Clock::Virtual;
+            let wanted = self.robust.map_or(usual, |choice| choice == YesNo::Yes);
+            if !wanted || result.axis_values("fs").len() < 2 {
+                continue;
+            }
+            let found = Plan::from_json(&result.plan).and_then(|plan| try_all(how, &plan, result, output));
+            match found {
+                Ok(records) => result.neighbours = records,
+                Err(error) => output.note(&format!("the settings beside these were not tried: {error}")),
+            }
+        }
+    }
+}
+
+fn try_all(
+    how: &How,
+    plan: &Plan,
+    result: &ResultFile,
+    output: &Output,
+) -> Result<Vec<NeighbourRecord>, lab::Error> {
+    let all = neighbours::of(plan);
+    output.note(&format!("{} settings beside these run, too; --robust=no leaves them out", all.len()));
+    let plans: Vec<Plan> = all.iter().map(|neighbour| neighbour.plan.clone()).collect();
+    let bar = Bar::new(output.shows_progress(), false);
+    let settings = Settings { check: false, save_image: None, ..how.settings() };
+    let beside = Runner::new(settings, &bar).run_all(&plans)?;
+    // A run that was interrupted leaves out the plans of which nothing ran.
+    let of = |neighbour: &Neighbour| {
+        let found = beside.iter().find(|file| file.name == neighbour.plan.name)?;
+        Some(report::robust::judge(result, &neighbour.what, found))
+    };
+    Ok(all.iter().filter_map(of).collect())
+}
