@@ -29,7 +29,10 @@ pub fn nearest_or_toml<'a>(name: &str, known: impl IntoIterator<Item = &'a str>)
 /// `did you mean "x"?` with the names nearest to `name`, if any is near; names that are equally near are all offered.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let near = among(name, known);
-    let quoted: Vec<String> = near.iter().take(MOST_OFFERED).map(|near| format!("\"{near}\"")).collect();
+    // The names of a family are listed whole: `cxl` stands for each of them.
+    let is_family = near.iter().all(|other| other.starts_with(name) && other[name.len()..].starts_with('.'));
+    let most = if is_family { near.len() } else { MOST_OFFERED };
+    let quoted: Vec<String> = near.iter().take(most).map(|near| format!("\"{near}\"")).collect();
     (!quoted.is_empty()).then(|| format!("did you mean {}?", quoted.join(" or ")))
 }
 

@@ -354,7 +354,8 @@ pub(crate) fn command() -> String {
         path if path.is_absolute() => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         _ => argument,
     };
-    let arguments: Vec<String> = std::env::args().skip(1).map(plain).collect();
+    let told = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let arguments: Vec<String> = told.skip(1).map(plain).collect();
     format!("weir {}", arguments.join(" "))
 }
 

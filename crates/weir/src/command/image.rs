@@ -112,6 +112,14 @@ pub(super) fn check_size(
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
     let is_foreign = matches!(error, FsError::WrongFormat { .. });
     let is_cut = matches!(error, FsError::Media(MediaError::OutOfRange { .. }));
+    if is_cut && holder(path).is_none() {
+        let (shown, failure) = (path.display(), Failure::from(error));
+        let advice = "it is no pool, or it was cut short: restore the file";
+        return Failure::new(
+            failure.exit,
+            format!("{shown}: no design recognises it: {}; {advice}", failure.message),
+        );
+    }
     if let (FsError::WrongFormat { design, .. }, Some(holder)) = (&error, holder(path))
         && *design != holder
     {
@@ -150,7 +158,7 @@ fn damaged_design(error: &FsError) -> Option<&'static str> {
 }
 
 /// The design that recognises the beginning of the file, which may be locked.
-fn holder(path: &Path) -> Option<&'static str> {
+pub(super) fn holder(path: &Path) -> Option<&'static str> {
     const HEAD: u64 = 64 << 10;
     let file = File::open(path).ok()?;
     let len = file.metadata().ok()?.len();

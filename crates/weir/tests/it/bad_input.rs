@@ -48,7 +48,37 @@ const FILES: [(&str, &str); 9] = [
     ("stranger.pm", "not a file system, but some text that is longer than nothing"),
 ];
 
-const EXPERIMENTS: [Case; 21] = [
+const EXPERIMENTS: [Case; 26] = [
+    (
+        "a word for a number",
+        &["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=ten"],
+        2,
+        &["filebench/varmail:11:", "expected a number for $nfiles", "-D nfiles=ten", "such as 1000"],
+    ),
+    (
+        "a family of media",
+        &["bench", "varmail", "--fs", "pmfs", "--medium", "cxl"],
+        2,
+        &["no medium \"cxl\"", "cxl.asic", "cxl.fast", "cxl.fpga", "cxl.slow"],
+    ),
+    (
+        "files on a device",
+        &["bench", "varmail", "--fs", "device", "--medium", "fast24"],
+        2,
+        &["filebench/varmail", "works on files", "take a fio job file"],
+    ),
+    (
+        "a machine that is none under the real clock",
+        &["bench", "varmail", "--fs", "pmfs", "--clock", "real", "--machine", "nope"],
+        2,
+        &["no machine called \"nope\"", "there are: ", "hinfs-server"],
+    ),
+    (
+        "a warm-up that is none",
+        &["bench", "varmail", "--fs", "pmfs", "--warm-up", "soon"],
+        2,
+        &["--warm-up", "soon", "neither a time such as 100ms, nor \"auto\""],
+    ),
     (
         "unknown statement",
         &["bench", "statement.f", "--fs", "pmfs"],
@@ -425,6 +455,35 @@ fn bad_experiments_are_told_with_place_reason_and_remedy() {
 #[test]
 fn what_is_mistaken_is_told_before_anything_is_written_or_removed() {
     check(&MISTAKEN);
+}
+
+/// A mount of a file that is no pool gives no advice on its permissions, and none that would overwrite it.
+#[test]
+fn a_mount_of_another_file_speaks_of_no_permission_and_no_force() {
+    let home = folder();
+    std::fs::write(home.path().join("letter"), "hello").unwrap();
+    std::fs::create_dir(home.path().join("dir")).unwrap();
+    for file in ["letter", "stranger.pm", "none.pm"] {
+        let output = weir(home.path()).args(["mount", "pmfs", file, "dir", "--foreground"]).output().unwrap();
+        let told = told(&output);
+        assert!(!output.status.success() && told.contains(file), "{told}");
+        assert!(!told.contains("chmod") && !told.contains("--force"), "{told}");
+    }
+}
+
+/// The result is measured, and so it is written, whatever bytes its name has.
+#[test]
+fn a_report_may_have_a_name_that_is_no_text() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = folder();
+    let name = std::ffi::OsStr::from_bytes(b"bad\xff.json");
+    let output = weir(home.path())
+        .args(["bench", "varmail", "--fs", "pmfs", "--runtime", "1ms", "-D", "nfiles=500", "-q", "-o"])
+        .arg(name)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(home.path().join(name).exists());
 }
 
 #[test]

@@ -345,7 +345,8 @@ impl Job {
         if is_new && !is_sparse {
             image::give_to_maker(self.design, &Storage::from(region), &self.options)?;
         }
-        if let Some(path) = self.source.path() {
+        // Of a file that is no pool nothing is said but that: its permissions are its owner's business.
+        if let Some(path) = self.source.path().filter(|path| is_new || image::holder(path).is_some()) {
             pool_file::permit(path, is_new, self.mode, output)?;
         }
         if is_new && self.source != Source::Memory {

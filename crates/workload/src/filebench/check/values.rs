@@ -37,6 +37,19 @@ impl<'a> Variables<'a> {
             }
             mentioned(&statement.node, &mut used);
         }
+        let mut values = overrides.clone();
+        for (variable, number) in numbers(script) {
+            if let Some(Value::Text(text)) = overrides.get(&variable.node) {
+                // What reads it goes on with the script's own value, so that this is the one problem of it.
+                values.insert(variable.node.clone(), Value::Int(number));
+                problems.push(Problem::Expected {
+                    wanted: format!("a number for ${}", variable.node),
+                    found: format!("\"{text}\" (-D {}={text}; in a plan: vars)", variable.node),
+                    help: Some(format!("a number such as {number} or 4k, or a random variable, cvar(…)")),
+                    at: variable.span,
+                });
+            }
+        }
         for name in overrides.keys().filter(|name| !set.contains_key(*name) && !used.contains(*name)) {
             let known: Vec<_> = set.keys().chain(&used).map(String::as_str).collect();
             let help = Some(match known[..] {
@@ -47,7 +60,7 @@ impl<'a> Variables<'a> {
             problems.push(Problem::Unknown { what, name, help, at: None });
         }
         Self {
-            values: overrides.clone(),
+            values,
             random: BTreeMap::new(),
             overridden: overrides.keys().cloned().collect(),
             set,
@@ -64,6 +77,17 @@ impl<'a> Variables<'a> {
     fn get(&self, name: &str) -> Option<&Value> {
         self.scopes.last().and_then(|scope| scope.get(name)).or_else(|| self.values.get(name))
     }
+}
+
+/// The variables that the script sets to a number, with the number.
+fn numbers(script: &Script) -> impl Iterator<Item = (&Name, u64)> {
+    script.statements.iter().filter_map(|statement| match &statement.node {
+        Statement::Set { variable, value: SetValue::Plain(value) } => match value.node {
+            Operand::Int(number) => Some((variable, number)),
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 /// Adds the variables that `statement` reads.
