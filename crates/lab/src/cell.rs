@@ -131,7 +131,7 @@ pub fn effort(spec: &CellSpec) -> u64 {
     let running = match spec.stop {
         // It ends by itself: its files say how much it does.
         Stop::After(Nanos::MAX) => spec.workload.data_bytes().saturating_mul(4),
-        Stop::After(time) => time.0.saturating_mul(spec.workload.tasks()),
+        Stop::After(time) => (time + spec.warm_up).0.saturating_mul(spec.workload.tasks()),
         Stop::Operations(count) => count.saturating_mul(10_000),
     };
     running.saturating_add(spec.workload.data_bytes())
@@ -161,7 +161,8 @@ fn growth(spec: &CellSpec) -> u64 {
         (Growth::ToBytes(bytes), _) => bytes,
         (Growth::PerOperation(bytes), Stop::Operations(count)) => bytes.saturating_mul(count),
         (Growth::PerOperation(_), Stop::After(time)) => {
-            let rate = u128::from(GROWTH_PER_S) * u128::from(time.0) / 1_000_000_000;
+            let time = time.0.saturating_add(spec.warm_up.0);
+            let rate = u128::from(GROWTH_PER_S) * u128::from(time) / 1_000_000_000;
             u64::try_from(rate).unwrap_or(u64::MAX).min(MOST_GROWTH)
         }
     }

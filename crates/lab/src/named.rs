@@ -61,6 +61,11 @@ pub fn usual_time(name: &str, clock: Clock) -> Option<Nanos> {
     suite_of(name).map(|suite| suite.usual_time(clock == Clock::Virtual))
 }
 
+/// Whether the workload called `name` is of a suite that leaves a part of a run's start unmeasured.
+pub fn warms_up(name: &str) -> bool {
+    suite_of(name).is_some_and(Suite::warms_up)
+}
+
 /// The variables of the workload called `name` that hold how many files it has.
 pub fn file_counts(name: &str) -> &'static [&'static str] {
     suite_of(name).map_or(&[], Suite::file_counts)

@@ -19,11 +19,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use results::{JobRecord, OperationRecord, StepRecord, WorkerRecord};
 use serde::{Deserialize, Serialize};
-use sim::{LockClass, Nanos, Seed};
+use sim::{Clock, LockClass, Nanos, Seed};
 use thiserror::Error;
 use vfs::Syscalls;
 
@@ -48,6 +48,11 @@ pub trait Suite: Sync {
     /// The ending of files that hold a workload of this suite, if there are such files.
     fn extension(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Whether a part of a run's start is usually left unmeasured: what its workloads do at first is not what they do later.
+    fn warms_up(&self) -> bool {
+        false
     }
 
     /// Names of variables that hold how many files a workload has: an experiment of a tenth of the size has a tenth of them.
@@ -153,6 +158,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether it can work on a block device, which is one file and has no directories.
+    fn works_on_a_device(&self) -> bool {
+        false
+    }
+
     /// Whether its paths and links are someone else's, so that nothing may follow them out of a directory of the host.
     fn is_foreign(&self) -> bool {
         false
@@ -222,6 +232,8 @@ impl Default for Cores {
 pub struct How {
     /// Where all its randomness starts.
     pub seed: Seed,
+    /// How long it runs before it is measured; [`How::stop`] counts from there. A job that ends by itself has none.
+    pub warm_up: Nanos,
     /// When it has run enough.
     pub stop: Stop,
     /// Where its tasks can run.
@@ -230,6 +242,21 @@ pub struct How {
     pub check: bool,
     /// Ends the work early when it is set, from outside.
     pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+/// Sleeps until the measured time begins, or until an interrupt ends the run before it. Under the virtual clock an interrupt ends
+/// the tasks that are waited for, and the time is then over at once.
+pub(crate) fn sleep_until_begin(interrupt: Option<&AtomicBool>, begin: Nanos) {
+    const LOOK: Nanos = Nanos::from_millis(20);
+    if let (Clock::Real, Some(interrupt)) = (sim::clock(), interrupt) {
+        while sim::now() + LOOK < begin && !interrupt.load(Relaxed) {
+            sim::sleep(LOOK);
+        }
+        if interrupt.load(Relaxed) {
+            return;
+        }
+    }
+    sim::sleep_until(begin);
 }
 
 /// When a job has run enough.

@@ -211,6 +211,7 @@ impl Work {
         let sockets = self.run.machine.sockets;
         let how = How {
             seed: self.run.seed,
+            warm_up: self.spec.warm_up,
             stop: self.spec.stop.into(),
             cores: Cores { sockets, per_socket: self.run.machine.processors() / sockets.max(1) },
             check: self.run.check,

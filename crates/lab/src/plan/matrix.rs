@@ -12,7 +12,7 @@ use sim::{Bytes, Clock, Nanos};
 use workload::suite::Settings;
 
 use super::free::NOTHING;
-use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
+use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp, Workload};
 use crate::error::{Error, rounded_up};
 use crate::machine::MachinePreset;
 use crate::named;
@@ -33,6 +33,8 @@ pub struct CellSpec {
     pub workload: Arc<dyn workload::Workload>,
     /// Classes of locks and lines that take no time (see `sim::Setup::free`): of those that the plan names, what the cell can have.
     pub free: Option<String>,
+    /// How long it runs before it is measured.
+    pub warm_up: Nanos,
     /// When it has run enough.
     pub stop: Stop,
     /// Size of the region, if the plan says one.
@@ -89,9 +91,9 @@ impl CellSpec {
             Subject::Device => DEVICE.to_owned(),
         };
         let workload = self.workload.settings();
-        let Self { medium, stop, region, free, .. } = self;
+        let Self { medium, warm_up, stop, region, free, .. } = self;
         let block = self.block.as_ref().map_or("", BlockModel::text);
-        format!("{subject} | {medium} | {block} | {workload} | {stop} | {region:?} | {free:?}")
+        format!("{subject} | {medium} | {block} | {workload} | {warm_up} {stop} | {region:?} | {free:?}")
     }
 }
 
@@ -143,10 +145,8 @@ impl Plan {
 
     /// What concerns the plan as a whole.
     fn check_whole(&self, designs: &Axis) -> Result<(), Error> {
-        let machine = match self.clock {
-            Clock::Virtual => MachinePreset::load(&self.machine).err(),
-            Clock::Real => None,
-        };
+        // The real clock charges no cost of it; a name that is none is wrong all the same.
+        let machine = MachinePreset::load(&self.machine).err();
         let called = |workload: &Workload| workload.label.clone().unwrap_or_else(|| workload.name.clone());
         let is_twice = |(at, workload): &(usize, &Workload)| {
             self.workload[..*at].iter().any(|other| called(other) == called(workload))
@@ -244,6 +244,13 @@ impl Plan {
                 return Err(Error::together(wrong).expect("one of them is wrong"));
             }
         };
+        if matches!(subject, Subject::Device) && !loaded.works_on_a_device() {
+            let message = format!(
+                "\"{}\" works on files, and {DEVICE} is the medium without a file system: take a fio job file, or a design",
+                workload.name
+            );
+            return Err(workload.at.problem(message));
+        }
         let free = match (&draft.free, &subject) {
             (Some(name), _) if self.clock == Clock::Real => {
                 return Err(Error::Setting(format!("{name} can be free under the virtual clock only")));
@@ -263,10 +270,21 @@ impl Plan {
             let message = format!("\"{}\" does not end by itself: give it a time or a count", workload.name);
             return Err(workload.at.problem(message));
         }
+        let warm_up = match self.warm_up {
+            WarmUp::Auto if !named::warms_up(&workload.name) => Nanos::ZERO,
+            warm_up => warm_up.before(stop),
+        };
+        if warm_up > Nanos::ZERO && loaded.ends() && stop == Stop::After(Nanos::MAX) {
+            let message = format!(
+                "\"{}\" runs to its own end, all of which is measured: give it no warm-up",
+                workload.name
+            );
+            return Err(workload.at.problem(message));
+        }
         let region = workload.region.or(self.region);
         self.check_storage(&subject, &medium, block.as_ref())?;
         self.check_region(&subject, region)?;
-        Ok(CellSpec { axes, subject, medium, block, workload: loaded, free, stop, region })
+        Ok(CellSpec { axes, subject, medium, block, workload: loaded, free, warm_up, stop, region })
     }
 
     /// The medium must be one that the design can be made on.

@@ -61,6 +61,9 @@ pub struct Plan {
     pub seed: u64,
     /// How often each cell runs.
     pub repeats: u32,
+    /// How long a cell runs before it is measured.
+    #[serde(default, skip_serializing_if = "WarmUp::is_none")]
+    pub warm_up: WarmUp,
     /// When a cell has run enough.
     pub stop: Stop,
     /// Which clock.
@@ -87,6 +90,35 @@ pub struct Plan {
     pub figure: Vec<FigureText>,
     /// What the author expects.
     pub expect: Vec<Hypothesis>,
+}
+
+/// How long a cell runs before it is measured. What a run does at its start, with empty buffers and caches, is no part of what it
+/// does later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WarmUp {
+    /// All of a run is measured.
+    #[default]
+    None,
+    /// A tenth of the measured time where the run ends by a time and the suite says that its workloads warm up; none otherwise.
+    /// `results::steady` says how much longer a run must be whose start takes more.
+    Auto,
+    /// So long.
+    For(Nanos),
+}
+
+impl WarmUp {
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
+    /// The time before a run that ends by `stop`.
+    pub(crate) fn before(self, stop: Stop) -> Nanos {
+        match (self, stop) {
+            (Self::For(time), _) => time,
+            (Self::Auto, Stop::After(time)) if time != Nanos::MAX => Nanos(time.0 / 10),
+            (Self::Auto | Self::None, _) => Nanos::ZERO,
+        }
+    }
 }
 
 /// When a cell has run enough.
@@ -269,6 +301,7 @@ impl Plan {
             why: String::new(),
             seed: 1,
             repeats: 1,
+            warm_up: WarmUp::None,
             stop: Stop::After(Nanos::from_secs(10)),
             clock: Clock::Virtual,
             machine: "hinfs-server".to_owned(),
@@ -425,6 +458,51 @@ impl fmt::Display for Stop {
     }
 }
 
+impl FromStr for WarmUp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "auto" => Ok(Self::Auto),
+            _ => match text.parse() {
+                Ok(Nanos::ZERO) => Ok(Self::None),
+                Ok(time) => Ok(Self::For(time)),
+                Err(_) => {
+                    Err(format!("\"{text}\" is neither a time such as 100ms, nor \"auto\", nor \"none\""))
+                }
+            },
+        }
+    }
+}
+
+impl fmt::Display for WarmUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Auto => f.write_str("auto"),
+            Self::For(time) => Stop::After(*time).fmt(f),
+        }
+    }
+}
+
+impl Serialize for WarmUp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Stop {
+    /// The same `times` as long, or with as many operations; none where it has no end of its own.
+    pub fn longer(self, times: u64) -> Option<Self> {
+        match self {
+            Self::After(Nanos::MAX) => None,
+            Self::After(time) => time.0.checked_mul(times).map(|time| Self::After(Nanos(time))),
+            Self::Operations(count) => count.checked_mul(times).map(Self::Operations),
+        }
+    }
+}
+
 impl Serialize for Stop {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -442,7 +520,7 @@ macro_rules! deserialize_as_text {
     )*};
 }
 
-deserialize_as_text!(Stop, Target, Hypothesis);
+deserialize_as_text!(Stop, WarmUp, Target, Hypothesis);
 
 impl FromStr for Target {
     type Err = String;

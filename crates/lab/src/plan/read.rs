@@ -71,6 +71,7 @@ fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
     all.put(&mut plan.why, why.map(Some));
     let stop = table.need("stop", "a time such as \"60s\" or a count such as \"1M ops\"");
     all.put(&mut plan.stop, stop.and_then(|item| item.parse()).map(Some));
+    all.put(&mut plan.warm_up, table.get("warm_up").map(|item| item.parse()).transpose());
     all.put(&mut plan.seed, table.get("seed").map(|item| item.number()).transpose());
     all.put(&mut plan.repeats, table.get("repeats").map(|item| repeats(&item)).transpose());
     all.put(&mut plan.clock, table.get("clock").map(|item| item.one_of(&CLOCKS)).transpose());

@@ -7,7 +7,7 @@
 use design::OptionKind;
 use sim::{Bytes, Nanos};
 
-use super::{Axis, AxisValue, Plan, Stop, Target};
+use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp};
 use crate::error::Error;
 use crate::named::file_counts;
 
@@ -52,6 +52,9 @@ impl Scale {
             return;
         }
         plan.stop = stop(plan.stop);
+        if let WarmUp::For(time) = plan.warm_up {
+            plan.warm_up = WarmUp::For(Nanos(time.0 / 10));
+        }
         plan.region = plan.region.map(tenth);
         for workload in &mut plan.workload {
             workload.stop = workload.stop.map(stop);

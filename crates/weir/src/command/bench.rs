@@ -1,15 +1,17 @@
 //! `weir bench`: a plan made from flags.
 
 mod clocks;
+mod until;
 
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use lab::Plan;
-use lab::plan::{Axis, AxisValue, Stop, Workload};
+use lab::plan::{Axis, AxisValue, Stop, WarmUp, Workload};
 use lab::presets;
-use sim::{Bytes, Clock};
+use lab::{MachinePreset, Plan};
+use sim::{Bytes, Clock, Nanos};
 
+use crate::beside::Beside;
 use crate::command::validate::With;
 use crate::experiment::{self, How};
 use crate::failure::Failure;
@@ -39,11 +41,21 @@ pub(crate) struct Bench {
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
     /// The machine, or its file, that sets the costs of CPU work under the virtual clock (`weir list machines`)
-    #[arg(long, default_value = "hinfs-server", value_name = "NAME", hide_short_help = true)]
-    machine: String,
+    /// [default: hinfs-server, or one that has as many cores as --threads asks for]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    machine: Option<String>,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]
     #[arg(long, value_name = "TIME")]
     runtime: Option<Stop>,
+    /// How long to run before measuring: 100ms, auto (a tenth of the time), or none [default: auto]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    warm_up: Option<WarmUp>,
+    /// Run ten times as long, again and again, until the rate of every cell is steady
+    #[arg(long, value_enum, value_name = "STATE", hide_short_help = true)]
+    until: Option<Until>,
+    /// With --until: do not run longer than this [default: a hundred times the first length]
+    #[arg(long, value_name = "TIME", requires = "until", hide_short_help = true)]
+    at_most: Option<Nanos>,
     /// Set a variable of the workloads; repeatable
     #[arg(short = 'D', value_name = "VAR=VALUE")]
     vars: Vec<String>,
@@ -60,11 +72,22 @@ pub(crate) struct Bench {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     repeats: u32,
     #[command(flatten)]
+    beside: Beside,
+    #[command(flatten)]
     how: How,
 }
 
+/// The machine where none is given.
+const MACHINE: &str = "hinfs-server";
+
 /// The name of plans made from flags, and of their results.
 const NAME: &str = "bench";
+
+/// What a run goes on to.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    Steady,
+}
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Clocks {
@@ -86,7 +109,11 @@ impl Bench {
             Clocks::Both => &[Clock::Virtual, Clock::Real],
         };
         let plans = clocks.iter().map(|clock| self.plan(*clock)).collect::<Result<Vec<_>, _>>()?;
-        let results = self.how.run(&plans, output)?;
+        let mut results = match self.until {
+            None => self.how.run(&plans, output)?,
+            Some(Until::Steady) => until::steady(&self.how, plans, self.at_most, output)?,
+        };
+        self.beside.note(&self.how, &mut results, output);
         let kept = self.how.keep(NAME, results, output)?;
         experiment::print(&kept.report, output)?;
         if self.clock == Clocks::Both && !output.is_json() {
@@ -107,9 +134,12 @@ impl Bench {
             return Err(Failure::usage("rows are measured under the virtual clock"));
         }
         self.workloads.iter_mut().for_each(presets::embedded);
-        presets::embedded(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(|| MACHINE.to_owned());
+        presets::embedded(&mut machine);
+        // What was published was measured from the start on.
+        self.warm_up.get_or_insert(WarmUp::None);
         self.medium.iter_mut().for_each(|medium| *medium += &with.medium);
-        self.machine += &with.machine;
+        self.machine = Some(machine + &with.machine);
         self.plan(Clock::Virtual)
     }
 
@@ -120,7 +150,7 @@ impl Bench {
         }
         (plan.clock, plan.repeats, plan.region) = (clock, self.repeats, self.region);
         plan.stop = self.runtime.unwrap_or(plan.stop);
-        plan.machine.clone_from(&self.machine);
+        plan.machine = self.machine()?;
         let (shared, own) = self.options()?;
         plan.fs = shared;
         let design = |name: &String| AxisValue {
@@ -152,17 +182,38 @@ impl Bench {
             ..Workload::named(&name)
         };
         plan.workload = names.map(workload).collect();
+        let warms_up = plan.workload.iter().any(|workload| lab::named::warms_up(&workload.name));
+        let usual = if warms_up { WarmUp::Auto } else { WarmUp::None };
+        plan.warm_up = self.warm_up.unwrap_or(usual);
         Ok(plan)
+    }
+
+    /// The machine that was given; else the usual one, or the smallest of the others that has the cores for all threads.
+    fn machine(&self) -> Result<String, Failure> {
+        if let Some(machine) = &self.machine {
+            return Ok(machine.clone());
+        }
+        let most = self.threads.iter().copied().max().unwrap_or(0);
+        let processors =
+            |name: &str| MachinePreset::load(name).map(|preset| u64::from(preset.machine.processors()));
+        if processors(MACHINE)? >= most {
+            return Ok(MACHINE.to_owned());
+        }
+        let mut others = MachinePreset::embedded()?;
+        others.retain(|preset| u64::from(preset.machine.processors()) >= most);
+        others.sort_by_key(|preset| preset.machine.processors());
+        Ok(others.into_iter().next().map_or_else(|| MACHINE.to_owned(), |preset| preset.machine.name))
     }
 
     /// Whether the model was measured on this host; if not, why.
     fn calibrated(&self) -> Result<Result<(), String>, Failure> {
-        let preset = lab::MachinePreset::load(&self.machine)?;
+        let machine = self.machine()?;
+        let preset = MachinePreset::load(&machine)?;
         let here = lab::environment::capture().cpu_model.unwrap_or_default();
         Ok(if !preset.is_measured() {
-            Err(format!("--machine {} was not measured on this host", self.machine))
+            Err(format!("--machine {machine} was not measured on this host"))
         } else if !preset.summary.contains(&here) {
-            Err(format!("--machine {} was measured on another processor than this {here}", self.machine))
+            Err(format!("--machine {machine} was measured on another processor than this {here}"))
         } else {
             Ok(())
         })

@@ -302,7 +302,7 @@ impl Engine {
         let run = Arc::new(Run::new(self));
         let threads = run.start_threads(new_process);
         let window = run.control.start(threads.len(), self.options.warmup, self.duration());
-        sim::sleep_until(window.begin);
+        crate::suite::sleep_until_begin(self.options.interrupt.as_deref(), window.begin);
         watch(Phase::Begins);
         let snapshots = run.wait(threads.len(), window);
         watch(Phase::Ends);

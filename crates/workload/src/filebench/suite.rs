@@ -71,6 +71,10 @@ impl Suite for Filebench {
         Some("f")
     }
 
+    fn warms_up(&self) -> bool {
+        true
+    }
+
     fn file_counts(&self) -> &'static [&'static str] {
         &[FILES]
     }
@@ -161,7 +165,7 @@ impl Workload for Script {
         for (name, on) in &self.switches {
             options.quirks.set(name, *on);
         }
-        options.check = how.check;
+        (options.check, options.warmup) = (how.check, how.warm_up);
         options.interrupt.clone_from(&how.interrupt);
         let has_nfiles = self.program.variables.iter().any(|(name, _)| name == FILES);
         let engine =

@@ -260,6 +260,10 @@ impl Workload for Loaded {
         true
     }
 
+    fn works_on_a_device(&self) -> bool {
+        true
+    }
+
     fn sizes(&self) -> &'static [&'static str] {
         &[]
     }

@@ -25,7 +25,7 @@ use super::source::{Kind, Source};
 use super::steady::Gauge;
 use super::tally::{KINDS, Tallies, Tally};
 use super::task::{Left, RunState, Worker};
-use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
+use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop, sleep_until_begin};
 use crate::tree::{self, CallFailed};
 
 pub(super) static RUN: LockClass = LockClass::new("fio.ended");
@@ -137,8 +137,9 @@ impl Run {
             let (spec, number) = (&worker.clone.spec, worker.clone.number);
             let (low, high) = spec.delay;
             let delay = self.how.seed.derive("fio.delay", number).rng().random_range(low.0..=high.0);
-            worker.schedule(start, Nanos(delay));
-            begins = begins.min(start + Nanos(delay) + spec.ramp);
+            let ramp = spec.ramp.max(self.how.warm_up);
+            worker.schedule(start + Nanos(delay), ramp);
+            begins = begins.min(start + Nanos(delay) + ramp);
             let task = |slot| self.spawn(worker, slot);
             handles.push((0..spec.tasks()).map(task).collect());
         }
@@ -178,7 +179,7 @@ impl Run {
                 if let Stop::After(time) = self.how.stop {
                     state.limit.store((begins + time).0, Relaxed);
                 }
-                sim::sleep_until(begins);
+                sleep_until_begin(self.how.interrupt.as_deref(), begins);
                 watch(Phase::Begins);
             }
             for (worker, tasks) in workers.iter().zip(tasks) {

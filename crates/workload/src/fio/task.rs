@@ -279,11 +279,10 @@ impl Worker {
         Self { clone, calls, run, waits: None, gauge: None, state, epoch, changed, parked }
     }
 
-    /// Says when it starts.
-    pub(super) fn schedule(&self, start: Nanos, delay: Nanos) {
+    /// Says when it starts, and from when on it is measured.
+    pub(super) fn schedule(&self, start: Nanos, ramp: Nanos) {
         let spec = &self.clone.spec;
-        let start = start + delay;
-        let begin = start + spec.ramp;
+        let begin = start + ramp;
         let deadline = spec.runtime.map_or(Nanos::MAX, |time| begin + time);
         self.state.lock().clock = Times { start, begin, deadline, phase: start, ..Times::default() };
     }

@@ -124,13 +124,10 @@ impl Workload for Loaded {
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
-        let plan = Plan {
-            benchmark: self.benchmark,
-            parameters: self.parameters.clone(),
-            seed: how.seed,
-            stop: how.stop,
-            check: how.check,
-        };
+        let mut parameters = self.parameters.clone();
+        parameters.warmup = parameters.warmup.max(how.warm_up);
+        let plan =
+            Plan { benchmark: self.benchmark, parameters, seed: how.seed, stop: how.stop, check: how.check };
         Ok(Arc::new(Run::new(plan, how, &*processes)?))
     }
 }

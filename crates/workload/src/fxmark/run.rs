@@ -30,7 +30,7 @@ use super::table::{Benchmark, Loop, Sharing};
 use super::verify;
 use super::worker::{Listing, Worker};
 use super::worker_processes::{Worked, WorkerProcesses};
-use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
+use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop, sleep_until_begin};
 use crate::tree::{self, CallFailed};
 
 pub(super) static RUN: LockClass = LockClass::new("fxmark.run");
@@ -215,7 +215,7 @@ impl Run {
             sim::sleep_until(Nanos(begin.0.saturating_sub(LEAD.0)));
             watch(Phase::Ready);
         }
-        sim::sleep_until(begin);
+        sleep_until_begin(self.how.interrupt.as_deref(), begin);
         watch(Phase::Begins);
         let mut ended: Vec<Ended> = tasks.into_iter().map(JoinHandle::join).collect();
         watch(Phase::Ends);
