@@ -119,15 +119,15 @@ fn row(claim: &ClaimOutcome) -> Vec<String> {
     ]
 }
 
-/// The table for a terminal, followed by the reasons of what was not reproduced.
+/// How many hold, then the table for a terminal, then the reasons of what was not reproduced.
 pub fn to_text(claims: &[ClaimOutcome]) -> String {
-    let mut text = table(claims).to_text();
+    let mut text = format!("{}\n\n{}", tally(claims), table(claims).to_text());
     for claim in claims {
         if let Some(reason) = &claim.reason {
             text += &format!("  {}: {reason}\n", claim.id);
         }
     }
-    text + &tally(claims) + "\n"
+    text
 }
 
 /// One sentence: `2 of 3 claims hold, 1 was missed.` Empty for no claims.

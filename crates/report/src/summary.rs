@@ -5,8 +5,8 @@ use crate::cell::{self, Cell, Estimate};
 use crate::table::Table;
 use crate::units::{self, Unit};
 use results::statistics::LEAST_REPEATS;
-use results::{ClaimOutcome, Environment, HostRecord, HypothesisOutcome, ResultFile};
-use std::collections::BTreeMap;
+use results::{ClaimOutcome, Clock, Environment, HostRecord, HypothesisOutcome, ResultFile};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which run of which plan it is, in a line.
 pub fn heading(results: &ResultFile) -> String {
@@ -45,7 +45,31 @@ pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
         _ => {}
     }
     parts.extend(hosts.iter().map(|host| format!("{host} is on the host's own storage.")));
+    parts.extend(measured_time(results));
     parts
+}
+
+/// How long each cell was measured and on which machine, where that is the same for all and no workload ran to its own end.
+fn measured_time(results: &ResultFile) -> Option<String> {
+    let plan = &results.plan;
+    let of_plan = plan.get("stop")?.as_str()?;
+    let workloads = plan.get("workload")?.as_array()?;
+    let stops: BTreeSet<&str> = workloads
+        .iter()
+        .map(|one| one.get("stop").and_then(|stop| stop.as_str()).unwrap_or(of_plan))
+        .collect();
+    let stop = stops.first().filter(|stop| stops.len() == 1 && **stop != "end")?;
+    let after = match plan.get("warm_up").and_then(|time| time.as_str()) {
+        None => String::new(),
+        Some("auto") if stop.ends_with("ops") => String::new(),
+        Some("auto") => ", after a warm-up of a tenth of that".to_owned(),
+        Some(time) => format!(", after a warm-up of {time}"),
+    };
+    let machine = match (results.clock, results.machine.as_str()) {
+        (Clock::Real, _) | (_, "") => String::new(),
+        (Clock::Virtual, machine) => format!("; the modelled machine is {machine}"),
+    };
+    Some(format!("Measured for {stop}{after}{machine}."))
 }
 
 /// What must be known of ratios between designs and a directory of the host; none where there are none.
@@ -115,6 +139,11 @@ fn times_over(note: &str, times: usize) -> String {
     if times == 1 { note.to_owned() } else { format!("{note} ({times} samples)") }
 }
 
+/// The quantiles of latency in tables.
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+/// Calls that must be slower than a quantile of a table.
+const BEYOND: f64 = 10.0;
+
 struct Summary<'c> {
     cells: &'c [Cell<'c>],
     design: &'static str,
@@ -127,6 +156,8 @@ struct Summary<'c> {
     spreads: bool,
     /// Whether spreads are ranges of few repeats and no 95 % intervals.
     ranges: bool,
+    /// Whether a cell has the calls for the last quantile.
+    tail: bool,
     errors: bool,
     failures: bool,
     noise: bool,
@@ -152,11 +183,20 @@ impl<'c> Summary<'c> {
             others: all.keys().copied().filter(varies).collect(),
             spreads: cells.iter().any(|cell| cell.samples.len() > 1),
             ranges: cells.iter().any(|cell| (2..LEAST_REPEATS).contains(&cell.throughputs().len())),
+            tail: cells
+                .iter()
+                .any(|cell| cell.latency_ns().count() as f64 * (1.0 - QUANTILES[2].1) >= BEYOND),
             errors: cells.iter().any(|cell| cell.errors() > 0),
             failures: cells.iter().any(|cell| cell.failure().is_some()),
             noise: cells.iter().any(Cell::is_noisy),
             cut_short: cells.iter().any(Cell::is_cut_short),
         }
+    }
+
+    /// The quantiles of latency that have a column: the last one where a cell has the calls for it.
+    fn quantiles(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let last = if self.tail { QUANTILES.len() } else { QUANTILES.len() - 1 };
+        QUANTILES.into_iter().take(last)
     }
 
     fn table(&self, workload: Option<&str>) -> Table {
@@ -167,8 +207,9 @@ impl<'c> Summary<'c> {
         if self.spreads {
             table.numbers(if self.ranges { "± (range)" } else { "± (95 %)" });
         }
-        table.numbers("p50");
-        table.numbers("p99");
+        for (name, _) in self.quantiles() {
+            table.numbers(name);
+        }
         if let (Some(first), true) = (self.first, self.designs > 1) {
             table.numbers(format!("vs {first}"));
         }
@@ -210,8 +251,10 @@ impl<'c> Summary<'c> {
             row.push(throughput.and_then(|estimate| estimate.spread()).unwrap_or_else(dash));
         }
         let latency = cell.latency_ns();
-        let quantile = |q| if latency.is_empty() { dash() } else { ns(latency.quantile_ns(q)) };
-        row.extend([quantile(0.50), quantile(0.99)]);
+        // A quantile of which fewer than ten calls are above is one call's luck.
+        let beyond = |q: f64| latency.count() as f64 * (1.0 - q);
+        let quantile = |q| if beyond(q) < BEYOND { dash() } else { ns(latency.quantile_ns(q)) };
+        row.extend(self.quantiles().map(|(_, q)| quantile(q)));
         if self.designs > 1 {
             row.push(self.ratio(cell).map_or_else(dash, units::ratio));
         }

@@ -1,8 +1,8 @@
-//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind of time
-//! and by kind of call.
+//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind of
+//! time and by kind of call.
 //!
-//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its calls is
-//! not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
+//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its calls
+//! is not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
 
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
@@ -321,8 +321,8 @@ mod tests {
         let why = Why { place: "On varmail".to_owned(), best, rival };
         assert_eq!(
             why.sentence(),
-            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the difference 120 % is waiting for the \
-             medium's bandwidth (in fsync), while copying takes 200 ns more."
+            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the difference 120 % is waiting \
+             for the medium's bandwidth (in fsync), while copying takes 200 ns more."
         );
         let [by_time, by_call] = why.tables();
         assert_eq!(by_time.rows[0], ["medium wait", "100 ns", "17 %", "1.30 µs", "81 %", "1.20 µs"]);

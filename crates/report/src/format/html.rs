@@ -11,7 +11,7 @@ use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
-use crate::{Report, Section, answer, dies, jobs, readings, scaling, summary};
+use crate::{Report, Section, answer, dies, jobs, readings, robust, scaling, summary};
 use askama::Template;
 use results::ResultFile;
 use std::collections::BTreeMap;
@@ -181,6 +181,7 @@ fn page_section(
             .into_iter()
             .chain(scaling::tables(results, &BTreeMap::new()))
             .chain(jobs::tables(results))
+            .chain(robust::table(results))
             .chain(shown.iter().map(|why| why.tables()[1].clone()))
             .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),

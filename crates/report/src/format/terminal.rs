@@ -34,6 +34,9 @@ fn section(section: &Section) -> String {
     for note in summary::notes(results) {
         text += &format!("note: {note}\n");
     }
+    if !results.claims.is_empty() {
+        text += &format!("\n{}", claims::to_text(&results.claims));
+    }
     for table in summary::tables(results) {
         text += &format!("\n{}", table.to_text());
     }
@@ -52,9 +55,6 @@ fn section(section: &Section) -> String {
     }
     if !results.hypotheses.is_empty() {
         text += &format!("\n{}", summary::hypotheses(&results.hypotheses).to_text());
-    }
-    if !results.claims.is_empty() {
-        text += &format!("\n{}", claims::to_text(&results.claims));
     }
     for table in readings::tables(&results.claims) {
         text += &format!("\n{}", table.to_text());
