@@ -9,8 +9,8 @@ use results::validation::{
 };
 use results::{
     ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord,
-    JobRecord, OperationRecord, PartRecord, PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample,
-    SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ReadingOutcome, ResultFile,
+    ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,6 +224,8 @@ fn full_file() -> ResultFile {
     file.inputs = vec![InputRecord { kind: InputKind::Workload, name: "a.f".into(), text: "run 1\n".into() }];
     file.samples = vec![full_sample()];
     file.claims = claims();
+    file.neighbours =
+        vec![NeighbourRecord { what: "seed 2".into(), places: 1, differs: vec!["b is at 1.1x a".into()] }];
     file.hypotheses = vec![HypothesisOutcome {
         says: "a > b".into(),
         holds: true,

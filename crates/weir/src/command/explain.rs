@@ -19,10 +19,9 @@ use crate::{experiment, store, topics};
 
 /// Show where the time of a result went or what a file's extents cost, or explain a term or an error.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain result.json --by fs=pmfs,hinfs · weir explain ENOSPC · weir explain p99 · \
-                  weir explain fragmentation FILE · weir explain fragmentation POOL:/PATH --medium nvme-a"
-)]
+#[command(after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain result.json \
+                  --by fs=pmfs,hinfs · weir explain ENOSPC · weir explain p99 · \
+                  weir explain fragmentation FILE · weir explain fragmentation POOL:/PATH --medium nvme-a")]
 pub(crate) struct Explain {
     /// A result, the directory of a mount, an errno, an exit code, a metric, or the word that an error message names; or
     /// `fragmentation`, with a file

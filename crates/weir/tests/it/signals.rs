@@ -33,8 +33,18 @@ fn sigterm_and_ctrl_c_keep_what_is_measured_and_mark_it_partial() {
     // Ten minutes of virtual time take many of the host's.
     for (signal, clock) in [(Signal::TERM, "real"), (Signal::INT, "real"), (Signal::INT, "virtual")] {
         let home = tempfile::tempdir().unwrap();
-        let bench =
-            ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=1000", "--clock", clock, "--runtime", "600s"];
+        let bench = [
+            "bench",
+            "varmail",
+            "--fs",
+            "pmfs",
+            "-D",
+            "nfiles=1000",
+            "--clock",
+            clock,
+            "--runtime=600s",
+            "--warm-up=none",
+        ];
         let interrupted = |seconds: u64| {
             let child = started(home.path(), &[&bench[..], &["--json", "-o", "out.json"]].concat());
             std::thread::sleep(Duration::from_secs(seconds));
