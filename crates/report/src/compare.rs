@@ -1,6 +1,9 @@
 //! Results of the same cells against each other, and in what besides their cells they differ.
 
+mod measure;
 mod setup;
+
+pub use measure::Measure;
 
 use crate::answer::THRESHOLD;
 use crate::axis;
@@ -31,6 +34,11 @@ pub struct Compared {
     /// In what the two differ besides their code, and on which side the host was busy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// By what they are compared, where that is not the throughput: rates are then those of calls that take so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    #[serde(skip)]
+    pub(crate) measure: Measure,
     /// The cells that both have, in the order of the baseline.
     pub cells: Vec<ComparedCell>,
     /// Cells of which one side has failed runs, with or without others that have numbers.
@@ -202,6 +210,8 @@ fn pair(
         threshold,
         clocks: [Clock::Virtual; 2],
         notes: Vec::new(),
+        metric: None,
+        measure: Measure::Throughput,
         cells: Vec::new(),
         failed: Vec::new(),
         only_in_baseline: (old.len() - pairs.len()) as u64,
@@ -270,6 +280,15 @@ pub struct Gate {
 }
 
 impl ComparedResults {
+    /// The same, of results that [`Measure::prepare`] has prepared.
+    pub fn by(mut self, measure: Measure) -> Self {
+        for result in &mut self.results {
+            result.compared.measure = measure;
+            result.compared.metric = (measure != Measure::Throughput).then(|| measure.to_string());
+        }
+        self
+    }
+
     /// All cells that were compared.
     pub fn cells(&self) -> impl Iterator<Item = &ComparedCell> {
         self.results.iter().flat_map(|result| &result.compared.cells)
@@ -370,23 +389,28 @@ impl Compared {
         let (old, new) = (&self.baseline, &self.new);
         let interval = crate::answer::interval(comparison);
         let (centre, change) = (ratio(comparison.ratio), comparison.change());
+        let by = match self.measure {
+            Measure::Throughput => String::new(),
+            measure => format!(" by {measure}"),
+        };
+        let what = self.measure.words();
         match comparison.verdict {
-            Verdict::Faster => format!("{new} is faster than {old}: {centre} ({interval})"),
-            Verdict::Slower => format!("{new} is slower than {old}: {centre} ({interval})"),
+            Verdict::Faster => format!("{new} is faster than {old}{by}: {centre} ({interval})"),
+            Verdict::Slower => format!("{new} is slower than {old}{by}: {centre} ({interval})"),
             Verdict::NoDifference { at_percent } => {
                 let none = crate::answer::percent(at_percent);
                 format!("no difference of {none} or more is detectable: {centre} ({interval})")
             }
             Verdict::TooFew { chance_percent } => format!(
-                "{new} has {centre} the throughput of {old} ({interval}); equal sides are as far apart in {chance_percent:.0} % of \
+                "{new} has {centre} {what} of {old} ({interval}); equal sides are as far apart in {chance_percent:.0} % of \
                  cases with so few runs: repeat both to judge"
             ),
             Verdict::Unbounded => format!(
-                "{new} has {centre} the throughput of {old}, of which a run counted nothing: that names no winner"
+                "{new} has {centre} {what} of {old}, of which a run counted nothing: that names no winner"
             ),
-            _ if change == 0.0 => "exactly the same throughput in one run of each".to_owned(),
+            _ if change == 0.0 => format!("exactly the same {} in one run of each", self.measure),
             _ => {
-                format!("{new} has {centre} the throughput of {old} in one run of each; repeat both to judge")
+                format!("{new} has {centre} {what} of {old} in one run of each; repeat both to judge")
             }
         }
     }

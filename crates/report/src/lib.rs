@@ -55,7 +55,7 @@ pub mod units;
 pub mod validation;
 pub mod why;
 
-pub use compare::{Compared, ComparedResults, Gate, compare, compare_all, compare_by};
+pub use compare::{Compared, ComparedResults, Gate, Measure, compare, compare_all, compare_by};
 pub use explain::explain;
 pub use figure::{Figure, FigureError, FigureSpec, Kind, Metric};
 pub use format::{FORMATS, Format, by_name};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::RenderError;
 use crate::chart;
-use crate::compare::{Compared, ComparedResults, name};
+use crate::compare::{Compared, ComparedResults, Measure, name};
 use crate::table::Table;
-use crate::units::{Unit, ratio};
+use crate::units::ratio;
 use askama::Template;
 use results::statistics::Verdict;
 
@@ -81,7 +81,11 @@ fn table(compared: &Compared) -> Table {
     let (varied, common) = split(&axes);
     let all = if common.is_empty() { String::new() } else { format!("; in all {}", name(&common)) };
     let own = |axes: &Axes| name(&only(axes, &varied));
-    let mut table = Table::new(format!("Throughput of each cell{all}"));
+    let what = match compared.measure {
+        Measure::Throughput => "Throughput".to_owned(),
+        measure => measure.to_string(),
+    };
+    let mut table = Table::new(format!("{what} of each cell{all}"));
     table.words("cell");
     for head in [&compared.baseline, &compared.new] {
         table.numbers(head);
@@ -92,7 +96,7 @@ fn table(compared: &Compared) -> Table {
     table.words("verdict");
     for cell in &compared.cells {
         let comparison = &cell.comparison;
-        let rate = |rate| Unit::OpsPerSecond.human(rate);
+        let rate = |rate| compared.measure.human(rate);
         table.rows.push(vec![
             own(&cell.axes),
             rate(cell.baseline_ops_per_s),

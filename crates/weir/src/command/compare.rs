@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use ::report::compare::ComparedResult;
-use ::report::{ComparedResults, Gate};
+use ::report::{ComparedResults, Gate, Measure};
 use clap::Args;
 use results::{Clock, ResultFile};
 
@@ -45,6 +45,9 @@ pub(crate) struct Compare {
     /// Compare those cells of BASELINE that differ in this axis only; `clock`: results of the two clocks
     #[arg(long, value_name = "AXIS")]
     by: Option<String>,
+    /// Compare by throughput, or by a quantile of the calls' latency: p50, p90, p95, p99, p99.9, p99.99
+    #[arg(long, value_name = "METRIC", default_value = "throughput", hide_default_value = true)]
+    metric: Measure,
     /// Report smaller differences as no difference; a smaller --fail-over replaces this limit
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "2%")]
     threshold: f64,
@@ -68,7 +71,7 @@ fn percent(text: &str) -> Result<f64, String> {
 impl Compare {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         self.outputs.iter().try_for_each(|path| ending(path).map(drop))?;
-        let compared = self.compare()?;
+        let compared = self.compare()?.by(self.metric);
         match (output.is_json(), compared.single()) {
             (false, _) => output.data(&compared.to_text()),
             (true, Some(one)) => output.document(one),
@@ -90,8 +93,15 @@ impl Compare {
         judge(gate, limit, output)
     }
 
+    /// The results of a name, with what is compared.
+    fn read(&self, name: &str) -> Result<Vec<ResultFile>, Failure> {
+        let mut results = store::read(name)?;
+        results.iter_mut().for_each(|result| self.metric.prepare(result));
+        Ok(results)
+    }
+
     fn compare(&self) -> Result<ComparedResults, Failure> {
-        let baseline = store::read(&self.baseline)?;
+        let baseline = self.read(&self.baseline)?;
         // A difference as large as the limit must not be called none.
         let threshold = Some(self.fail_over.map_or(self.threshold, |limit| limit.min(self.threshold)));
         if self.by.as_deref() == Some(CLOCK) {
@@ -113,7 +123,7 @@ impl Compare {
             return ::report::compare_by(only, axis, threshold).map_err(Failure::usage);
         }
         let name = self.new.as_deref().expect("it is required without --by");
-        let new = store::read(name)?;
+        let new = self.read(name)?;
         let compared = ::report::compare_all((&self.baseline, &baseline), (name, &new), threshold);
         let differ = |result: &&ComparedResult| result.compared.clocks[0] != result.compared.clocks[1];
         match compared.results.iter().find(differ) {
@@ -134,7 +144,7 @@ impl Compare {
         baseline: Vec<ResultFile>,
         threshold: Option<f64>,
     ) -> Result<ComparedResults, Failure> {
-        let new = self.new.as_ref().map_or(Ok(Vec::new()), |name| store::read(name))?;
+        let new = self.new.as_ref().map_or(Ok(Vec::new()), |name| self.read(name))?;
         let mut sides = [Clock::Virtual, Clock::Real].map(|clock| (clock, Vec::new()));
         for mut result in baseline.into_iter().chain(new) {
             if let Some(len) = result.name.strip_suffix(&format!("-{}", result.clock)).map(str::len) {

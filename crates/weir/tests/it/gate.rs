@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::shared::{document, told, weir};
-use results::{Clock, ResultFile, Sample};
+use results::{Clock, OperationRecord, ResultFile, Sample};
 
 /// A result of two cells, whose repeats spread by a per cent around these rates.
 fn result(name: &str, rates: [f64; 2], repeats: u32) -> ResultFile {
@@ -63,6 +63,40 @@ fn exit_codes_of_compare_are_those_that_are_documented() {
         assert_eq!(found, Some(want), "{arguments:?}: {text}");
         assert!(text.contains(says), "{arguments:?}: {text}");
     }
+}
+
+/// The same rates; of the calls one in fifty takes `tail_ns`.
+fn with_tail(tail_ns: u64, calls: u64) -> ResultFile {
+    let mut file = result("plan", [1000.0, 500.0], 6);
+    for sample in &mut file.samples {
+        let mut read = OperationRecord::new("read");
+        read.count = calls;
+        read.latency_ns.record_n(1_000, calls - calls / 50);
+        read.latency_ns.record_n(tail_ns + sample.seed * 100, calls / 50);
+        sample.operations.push(read);
+    }
+    file
+}
+
+#[test]
+fn a_gate_on_the_tail_sees_what_the_throughput_does_not_show() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    for (name, tail, calls) in [("old", 20_000, 5_000), ("slow", 30_000, 5_000), ("few", 20_000, 500)] {
+        with_tail(tail, calls).write(home.join(format!("{name}.json"))).unwrap();
+    }
+    let gate = |new: &str, metric: &str| {
+        code(home, &["compare", "old.json", new, "--metric", metric, "--fail-over", "5%"])
+    };
+    assert_eq!(gate("slow.json", "throughput").0, Some(0));
+    let (found, text) = gate("slow.json", "p99");
+    assert_eq!(found, Some(1), "{text}");
+    assert!(text.contains("slow.json is slower than old.json by p99: 0.67x"), "{text}");
+    assert_eq!(gate("slow.json", "p50").0, Some(0));
+    let (found, text) = gate("few.json", "p99");
+    assert_eq!(found, Some(1), "a tail that cannot be told is no success: {text}");
+    assert!(text.contains("p99 needs 1000 calls and 500 were counted"), "{text}");
+    assert_eq!(gate("few.json", "p98").0, Some(2));
 }
 
 #[test]
