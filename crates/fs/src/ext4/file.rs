@@ -472,18 +472,6 @@ impl Volume {
         self.store_inode(&handle, inode, state)
     }
 
-    /// Checks the mode of an fallocate and its range, before the inode is looked at.
-    pub(crate) fn check_fallocate(mode: FallocateMode, len: u64) -> Result<()> {
-        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
-        if len == 0 {
-            return Err(Error::Invalid("an empty range"));
-        }
-        if punch && (!mode.contains(FallocateMode::KEEP_SIZE) || mode.contains(FallocateMode::ZERO_RANGE)) {
-            return Err(Error::NotSupported("a hole that changes the size, or is zeroed in place"));
-        }
-        Ok(())
-    }
-
     /// Reserves, zeroes or frees a range.
     pub(crate) fn fallocate(
         &self,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ::vfs::{FileKind, Timestamp};
+use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -234,13 +234,11 @@ impl State {
         self.dir(parent)?.names.get(name).map(|(ino, _)| *ino).ok_or(Error::NoEntry)
     }
 
-    /// Whether directory `above` is `below`, or above it.
-    pub(super) fn is_above(&self, above: u64, below: u64) -> Result<bool> {
-        let mut at = below;
-        while at != above && at != ROOT {
-            at = self.dir(at)?.parent;
-        }
-        Ok(at == above)
+    /// Whether `above` is directory `dir`, or above it.
+    pub(super) fn is_below(&self, dir: u64, above: u64) -> Result<bool> {
+        let most = self.inodes.len() as u64;
+        let below = rename::is_below(dir, above, most, |dir| Ok::<_, Error>(self.dir(dir)?.parent))?;
+        below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
     }
 
     /// Bytes of a checkpoint, at most.
@@ -476,6 +474,14 @@ impl Inode {
             Body::Node => 0,
         };
         INODE_COST + body + self.xattrs.iter().map(bytes).sum::<u64>()
+    }
+
+    /// Refuses a directory that has names.
+    pub(super) fn check_empty(&self) -> Result<()> {
+        match &self.body {
+            Body::Dir(dir) if !dir.names.is_empty() => Err(Error::NotEmpty),
+            _ => Ok(()),
+        }
     }
 
     /// Size and blocks of a regular file.

@@ -2,13 +2,13 @@
 
 use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode, rename,
 };
 use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
 use super::log::Volume;
 use super::state::{BLOCK, Body, Change, Inode, ROOT, Time, now};
-use crate::error::Result as DesignResult;
+use crate::error::{Error, Result as DesignResult};
 
 pub(super) static VOLUME: LockClass = LockClass::new("redo.volume");
 
@@ -102,54 +102,37 @@ fn new_blocks(inode: &Inode, offset: u64, len: u64) -> DesignResult<u64> {
     Ok((range.end - range.start - there).saturating_mul(BLOCK_COST))
 }
 
-/// Checks that an inode may take the place of another.
-fn check_replacement(moved: &Inode, replaced: &Inode) -> Result<()> {
-    match (moved.is_dir(), &replaced.body) {
-        (true, Body::Dir(dir)) if dir.names.is_empty() => Ok(()),
-        (true, Body::Dir(_)) => Err(Errno::ENOTEMPTY),
-        (true, _) => Err(Errno::ENOTDIR),
-        (false, Body::Dir(_)) => Err(Errno::EISDIR),
-        (false, _) => Ok(()),
-    }
-}
-
 /// Checks a rename; none when there is nothing to do.
 fn rename_change(
     volume: &Volume,
     from: (Ino, &[u8]),
     to: (Ino, &[u8]),
     flags: RenameFlags,
-) -> Result<Option<Change>> {
-    let state = &volume.state;
-    let replaced = state.dir(to.0.0)?.names.get(to.1).map(|(ino, _)| *ino);
-    let moved = state.child(from.0.0, from.1)?;
-    let exchange = flags.contains(RenameFlags::EXCHANGE);
-    match replaced {
-        Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EEXIST),
-        None if exchange => return Err(Errno::ENOENT),
-        _ => {}
+) -> DesignResult<Option<Change>> {
+    let (state, (from_dir, to_dir)) = (&volume.state, (from.0.0, to.0.0));
+    let replaced = state.dir(to_dir)?.names.get(to.1).map(|(ino, _)| *ino);
+    let moved = state.child(from_dir, from.1)?;
+    let differs = rename::check_target(flags, moved, replaced)?;
+    rename::check_subtrees(flags, (from_dir, to_dir), (moved, replaced), |dir, above| {
+        state.is_below(dir, above)
+    })?;
+    if !differs {
+        return Ok(None);
     }
-    let names = ((from.0.0, from.1.to_vec()), (to.0.0, to.1.to_vec()));
+    let names = ((from_dir, from.1.to_vec()), (to_dir, to.1.to_vec()));
+    if flags.contains(RenameFlags::EXCHANGE) {
+        return Ok(Some(Change::Exchange { a: names.0, b: names.1 }));
+    }
     let inode = state.inode(moved)?;
-    if inode.is_dir() && state.is_above(moved, to.0.0)? {
-        return Err(Errno::EINVAL);
-    }
-    if let Some(other) = replaced.filter(|_| exchange) {
-        if state.inode(other)?.is_dir() && state.is_above(other, from.0.0)? {
-            return Err(Errno::EINVAL);
+    match replaced.map(|replaced| state.inode(replaced)).transpose()? {
+        Some(replaced) => {
+            rename::check_kinds(flags, inode.is_dir(), replaced.is_dir())?;
+            replaced.check_empty()?;
         }
-        return Ok((moved != other).then_some(Change::Exchange { a: names.0, b: names.1 }));
-    }
-    if let Some(replaced) = replaced {
-        if replaced == moved {
-            return Ok(None);
+        None if inode.is_dir() && from_dir != to_dir && state.inode(to_dir)?.links >= LINKS_MAX => {
+            return Err(Error::TooManyLinks);
         }
-        if state.inode(replaced)?.is_dir() && state.is_above(replaced, from.0.0)? {
-            return Err(Errno::ENOTEMPTY);
-        }
-        check_replacement(inode, state.inode(replaced)?)?;
-    } else if inode.is_dir() && from.0 != to.0 && state.inode(to.0.0)?.links >= LINKS_MAX {
-        return Err(Errno::EMLINK);
+        None => {}
     }
     Ok(Some(Change::Rename { from: names.0, to: names.1 }))
 }
@@ -246,9 +229,8 @@ impl FileSystem for Redo {
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let mut volume = self.write();
         let ino = volume.state.child(parent.0, name)?;
-        if !volume.state.dir(ino)?.names.is_empty() {
-            return Err(Errno::ENOTEMPTY);
-        }
+        volume.state.dir(ino)?;
+        volume.state.inode(ino)?.check_empty()?;
         Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
     }
 
@@ -375,12 +357,7 @@ impl FileSystem for Redo {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         let (punch, zero) =
             (mode.contains(FallocateMode::PUNCH_HOLE), mode.contains(FallocateMode::ZERO_RANGE));
-        if len == 0 {
-            return Err(Errno::EINVAL);
-        }
-        if punch && (zero || !mode.contains(FallocateMode::KEEP_SIZE)) {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        mode.check(len)?;
         let mut volume = self.write();
         let inode = volume.state.inode(ino.0)?;
         let (size, _) = inode.file()?;
