@@ -12,6 +12,7 @@ mod dax;
 pub mod error;
 mod ext4;
 mod hinfs;
+mod name_tree;
 mod nova;
 mod persist;
 mod pmfs;

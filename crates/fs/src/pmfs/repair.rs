@@ -62,6 +62,12 @@ pub(crate) enum Fix {
         dir: u64,
         at: u64,
     },
+    /// `..` of a directory, whose record lies at `at`.
+    Parent {
+        dir: u64,
+        at: u64,
+        parent: u64,
+    },
     Lost(u64),
     TruncateList,
     SavedMap,
@@ -134,7 +140,11 @@ fn apply(region: &Region, fix: Fix) -> Result<String> {
         Fix::Dots(dir) => give_dots(region, dir),
         Fix::NoName { dir, at } => {
             put(region, at, &0_u64.to_le_bytes())?;
-            Ok(format!("directory {dir}: a name of a free inode is gone"))
+            Ok(format!("directory {dir}: a name of a free inode, or a second one of a directory, is gone"))
+        }
+        Fix::Parent { dir, at, parent } => {
+            put(region, at, &parent.to_le_bytes())?;
+            Ok(format!("directory {dir}: .. leads to {parent}"))
         }
         Fix::TruncateList => {
             put(region, TRUNCATE_HEAD + 8, &0_u64.to_le_bytes())?;
