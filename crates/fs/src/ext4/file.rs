@@ -16,17 +16,16 @@ use sim::Activity;
 use super::Volume;
 use super::extent;
 use super::inode::{Inode, InodeState, change_time};
+use super::journal::credits::{TRUNCATE_CREDITS, WRITE_CREDITS};
 use super::journal::{DataMode, Handle};
 use super::layout::flag;
-use super::map::{Mapped, TRUNCATE_CREDITS};
 use super::mutant;
+use super::runs::Mapped;
 use crate::cache::{Growth, NO_BLOCK, Page, PageState};
 use crate::error::{Error, Result};
 
 /// Blocks that one handle writes at most.
 const CHUNK_BLOCKS: u64 = 256;
-/// Credits of a write beside those for its data: a path of the map with splits, bitmaps, descriptors, the inode.
-pub(super) const WRITE_CREDITS: u32 = 64;
 
 /// A block of a file that is written: where it is on the device, and whether what it held before is not the file's.
 #[derive(Clone, Copy, Debug)]

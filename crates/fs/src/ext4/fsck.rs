@@ -30,21 +30,24 @@ use std::sync::Arc;
 use ::vfs::FileKind;
 use media::Region;
 use media::block::BlockDevice;
+use sim::Bytes;
 
-use super::alloc::{bit, set_bit};
-use super::dir::records;
-use super::extent::Visited;
 use super::fields::{self, Needed};
-use super::format::CHECK_CACHE;
+use super::groups::{bit, set_bit};
 use super::inode::{Inode, InodeState};
 use super::layout::{
     BAD_INO, DESCRIPTOR_BYTES, GroupDescriptor, LINK_MAX, RESIZE_INO, ROOT_INO, RawInode, compat, crc32c,
     flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
 };
+use super::records::records;
+use super::runs::Visited;
 use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, superblock};
 use crate::error::{Error, Result};
 use crate::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
+
+/// Page cache of a recovery and a check, which see only metadata.
+pub(super) const CHECK_CACHE: Bytes = Bytes::mib(16);
 
 pub(super) static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
 

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Renaming, Timestamp, rename};
 
 use super::Volume;
-use super::dir::{Place, Target};
 use super::extent;
 use super::inode::{Change, Inode, InodeState, change_time};
 use super::journal::Handle;
+use super::journal::credits::NAME_CREDITS;
 use super::layout::{LINK_MAX, flag};
-use super::map::{Mapped, damaged};
+use super::records::{Place, Target};
+use super::runs::Mapped;
 use crate::error::{Error, Result};
-
-/// Blocks that a change of names touches at most: two directories with a split of an index each (leaf, two nodes, two new
-/// blocks), bitmaps and descriptors for them, three inodes, the superblock.
-const NAME_CREDITS: u32 = 48;
 
 /// What is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -189,11 +186,11 @@ impl Volume {
             return Ok(state.raw.block[..len.min(60)].to_vec());
         }
         if len >= self.geo.block_bytes as usize {
-            return Err(damaged(self, &inode, "the target of a symbolic link is too long"));
+            return Err(inode.damaged(self, "the target of a symbolic link is too long"));
         }
         match self.map(&inode, &state, 0, 1)? {
             Mapped::Blocks { start, .. } => self.look(start, |bytes| bytes[..len].to_vec()),
-            Mapped::Hole(_) => Err(damaged(self, &inode, "a symbolic link has no target")),
+            Mapped::Hole(_) => Err(inode.damaged(self, "a symbolic link has no target")),
         }
     }
 
@@ -286,7 +283,7 @@ impl Volume {
         if state.raw.links.get() >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        let kind = state.raw.kind().ok_or_else(|| damaged(self, &inode, "it is of no kind"))?;
+        let kind = state.raw.kind().ok_or_else(|| inode.damaged(self, "it is of no kind"))?;
         let handle = self.begin(NAME_CREDITS)?;
         if let Err(error) = self.add_name(&handle, &dir, &mut dir_state, name, Target { ino, kind }) {
             self.store_inode(&handle, &dir, &mut dir_state)?;
@@ -477,7 +474,7 @@ impl Rename<'_, '_> {
     /// Lets `..` of a directory lead to another parent.
     fn reparent(&self, handle: &Handle<'_>, inode: &Inode, state: &InodeState, parent: u64) -> Result<()> {
         let place = self.volume.find(inode, state, b"..")?;
-        let place = place.ok_or_else(|| damaged(self.volume, inode, "it has no `..`"))?;
+        let place = place.ok_or_else(|| inode.damaged(self.volume, "it has no `..`"))?;
         let target = Target { ino: parent, kind: FileKind::Directory };
         self.volume.redirect_name(handle, inode, state, place, target)
     }
@@ -515,7 +512,7 @@ impl Rename<'_, '_> {
             let new = self.new_state();
             volume.check_links(new)?;
         }
-        let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
+        let kind = state.raw.kind().ok_or_else(|| moved.damaged(volume, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
         let whiteout = self.make_whiteout(&handle)?;
         let (new_dir, name) = (self.to.0, self.to.2);
@@ -555,7 +552,7 @@ impl Rename<'_, '_> {
         Volume::check_removal(self.new_state(), &gone_state)?;
         // A program that replaces a file by a new one expects the old or the new contents after a crash.
         volume.allocate_delayed(&moved, &mut state)?;
-        let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
+        let kind = state.raw.kind().ok_or_else(|| moved.damaged(volume, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
         let whiteout = self.make_whiteout(&handle)?;
         let new_dir = Arc::clone(self.to.0);
@@ -584,7 +581,7 @@ impl Rename<'_, '_> {
         let (mut state, mut other_state) = lock_two(&moved, &other);
         Volume::check_removal(self.from.1, &state)?;
         Volume::check_removal(self.new_state(), &other_state)?;
-        let none = |inode: &Inode| damaged(volume, inode, "it is of no kind");
+        let none = |inode: &Inode| inode.damaged(volume, "it is of no kind");
         let kind = state.raw.kind().ok_or_else(|| none(&moved))?;
         let other_kind = other_state.raw.kind().ok_or_else(|| none(&other))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;

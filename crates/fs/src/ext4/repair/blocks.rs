@@ -7,11 +7,12 @@ use ::vfs::{FileKind, Timestamp};
 use super::records::has_dots;
 use super::{METADATA, Repair};
 use crate::error::{Error, Result};
-use crate::ext4::extent::{self, Extent, Salvaged, Visited};
+use crate::ext4::extent::{self, Salvaged};
 use crate::ext4::fields::{self, Needed};
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::journal::Handle;
 use crate::ext4::layout::{BAD_INO, JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, le32, put32};
+use crate::ext4::runs::{Extent, Visited};
 use crate::ext4::{block_map, mutant};
 
 /// What is said of lists of access control that were converted or dropped.

@@ -39,8 +39,8 @@ use std::sync::Arc;
 
 use media::block::BlockDevice;
 
-use super::alloc::{Groups, bit, set_bit, set_padding};
 use super::fields::Needed;
+use super::groups::{Groups, bit, set_bit, set_padding};
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{GroupDescriptor, ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};

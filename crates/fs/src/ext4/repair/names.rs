@@ -7,11 +7,11 @@ use ::vfs::{FileKind, NewInode, Owner};
 use super::Repair;
 use super::records::{DOT_BYTES, cover, has_dots, legal, next_name, put_dots};
 use crate::error::Result;
-use crate::ext4::dir::{Place, Target, record_bytes, records};
 use crate::ext4::fields::Needed;
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, le32, put16, put32};
 use crate::ext4::namei::Node;
+use crate::ext4::records::{Place, Target, record_bytes, records};
 use crate::ext4::{htree, mutant};
 use crate::name_tree::Fault;
 
@@ -320,7 +320,7 @@ impl Repair<'_> {
     }
 }
 
-fn place(block: u64, record: &crate::ext4::dir::Record<'_>) -> Place {
+fn place(block: u64, record: &crate::ext4::records::Record<'_>) -> Place {
     let kind = crate::ext4::layout::kind_of_entry(record.kind);
     Place { block, at: record.at, ino: u64::from(record.ino), kind }
 }

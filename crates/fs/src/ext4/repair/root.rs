@@ -5,12 +5,13 @@ use ::vfs::FileKind;
 use super::records::{DOT_BYTES, put_dots};
 use super::{INODE, Repair};
 use crate::error::{Error, Result};
-use crate::ext4::extent::{self, Extent};
+use crate::ext4::extent;
 use crate::ext4::inode::{Inode, InodeState, change_time};
 use crate::ext4::journal::Handle;
 use crate::ext4::layout::{
     EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, flag, put16, put32,
 };
+use crate::ext4::runs::Extent;
 
 /// A directory that everyone may read.
 const MODE: u16 = 0o04_0755;
