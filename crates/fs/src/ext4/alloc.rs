@@ -1,4 +1,4 @@
-//! Which blocks and inodes are free: bitmaps, group descriptors, the choice of a place.
+//! The choice of free blocks and inodes, and the bitmaps on the device that say which are free (in memory: `groups.rs`).
 //!
 //! Blocks that a transaction frees stay *busy* until it has committed: after a crash before that they belong to their old owner.
 //! The search for room looks at neither them nor what is set aside (`free_map.rs`).

@@ -1,6 +1,6 @@
 //! Contents of files: reading and writing through the page cache, cutting, reserving.
 //!
-//! Blocks are allocated when data is written back (`delayed.rs`), or with `nodelalloc` when they are written to, inside the handle
+//! Blocks are allocated when data is written back (`delalloc.rs`), or with `nodelalloc` when they are written to, inside the handle
 //! in which the pages become dirty: an ordered commit that follows finds them. A page of a hole or of unwritten blocks is cached as
 //! zeros and has no block.
 //!

@@ -21,7 +21,7 @@ pub(crate) struct Space {
     pub(super) inodes: AtomicU64,
     /// Freed by transactions that have not committed.
     pub(super) busy: AtomicU64,
-    /// Promised to delayed writes (`delayed.rs`).
+    /// Promised to delayed writes (`delalloc.rs`).
     reserved: AtomicU64,
     /// Kept for root and for this user and group (mke2fs: `-m`, tune2fs: `-u`, `-g`).
     kept: u64,

@@ -19,18 +19,19 @@
 //! |---|---|
 //! | `layout`, `superblock` | the format; reading a superblock, its backups, its features |
 //! | `meta`, `journal` | blocks of metadata: read, changed inside a handle, committed, replayed |
-//! | `alloc`, `preallocation` | bitmaps and group descriptors; free blocks that are set aside for files |
+//! | `groups`, `free_map`, `set_aside` | descriptors of groups and what is free; what of it can be given out, or is set aside |
+//! | `alloc`, `preallocation` | the choice of blocks and inodes; which blocks are set aside for files |
 //! | `bad_blocks` | blocks that the medium cannot use |
-//! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
-//! | `dir`, `hash`, `htree` | directories |
+//! | `inode`, `runs`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
+//! | `dir`, `records`, `hash`, `htree` | directories; the records of their blocks; their index |
 //! | `namei`, `orphan`, `orphan_file` | names; inodes without names, on the list and in the kernel's file |
-//! | `file`, `direct`, `readahead` | contents through the page cache and past it |
+//! | `file`, `direct`, `readahead`, `windows` | contents through the page cache and past it; what is read ahead |
 //! | `xattr`, `acl` | extended attributes, and the form of those that are lists of access control |
-//! | `delayed`, `writeback` | blocks that are allocated when data is written back; what is written back when, and who waits |
+//! | `delayed`, `delalloc` | blocks that are allocated when data is written back: which, and by whom |
+//! | `writeback` | what is written back when, and who waits |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
-//! | `external` | a journal on a device of its own |
-//! | `fast_commit` | replays what the kernel's fast commits change |
+//! | `recovery`, `fast_commit` | mounting after a crash; what the kernel's fast commits change |
 //! | `fields` | fields of inodes that follow from others |
 //! | `mkfs`, `fsck`, `format`, `design`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `words` | the options of the kernel's driver |
@@ -54,6 +55,11 @@
 //!
 //! An image that contradicts itself, metadata that cannot be read, or a journal that cannot be written, stops the file system:
 //! `errors.rs`.
+//!
+//! # Order of the files
+//!
+//! Each file uses those below it: formats and plain data (`layout`, `runs`, `records`, `groups`, `delayed`, `windows`), the
+//! journal, inodes, maps, directories and contents, names, recovery, repair, the adapters. The test `architecture` refuses circles.
 //!
 //! Source: the kernel's documentation, "ext4 Data Structures and Algorithms"; A. Mathur et al., "The new ext4 filesystem:
 //! current status and future plans" (Linux Symposium 2007).

@@ -19,6 +19,7 @@ use media::MediaError;
 use media::nvmm::Region;
 use vfs::FileKind;
 
+use super::dir::read_name;
 use super::inode::{Facts, Loaded, replay};
 use super::journal;
 use super::layout::{
@@ -26,7 +27,6 @@ use super::layout::{
     Superblock, state,
 };
 use super::log::{Entry, Reader};
-use super::names::read_name;
 use super::recovery::{Marks, Saved, chunks, read_saved};
 use super::repair::{Fix, torn_tail};
 use super::superblock;

@@ -9,12 +9,12 @@ use vfs::{FileKind, NewInode, RenameFlags, Renaming, rename};
 
 use super::Volume;
 use super::alloc::Need;
+use super::dir::Known;
 use super::inode::{Changing, Claim, Facts, Loaded, apply_name};
 use super::layout::{MAX_LINKS, ino};
 use super::log::Append;
 use super::mutant;
 use super::namei::{Plan, Written, apply_links, drop_name};
-use super::names::Known;
 use crate::error::{Error, Result};
 
 /// What a rename is about.

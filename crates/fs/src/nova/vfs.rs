@@ -9,10 +9,10 @@ use vfs::{
 };
 
 use super::Volume;
+use super::dir::read_name;
 use super::inode::{Inode, Loaded};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, WriteEntry, unpack};
 use super::namei::Node;
-use super::names::read_name;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
 

@@ -33,11 +33,11 @@ use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, FIRST_INO, FLAG_BEYOND_EOF, INODE_SLOT, JOURNAL_DESCRIPTOR,
     JournalDescriptor, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE,
 };
+use super::map::Tree;
 use super::namei::is_dir;
 use super::recovery;
 use super::repair::Fix;
 use super::superblock;
-use super::tree::Tree;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
 use crate::error::Error;

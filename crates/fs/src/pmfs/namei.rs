@@ -13,8 +13,8 @@ use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Contents, Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
+use super::map::fill_entries;
 use super::mutant;
-use super::tree::fill_entries;
 use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
 
@@ -435,8 +435,8 @@ impl Volume {
         found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))
     }
 
-    /// Whether `above` is directory `dir` or above it. The caller prevents renames of directories; `locked` says whether it has also
-    /// locked those on the way, so that they cannot be removed.
+    /// Whether `above` is directory `dir` or above it. The caller prevents renames of directories; `locked` says whether it has
+    /// also locked those on the way, so that they cannot be removed.
     fn is_below(&self, dir: u64, above: u64, locked: bool) -> Result<bool> {
         let below = rename::is_below(dir, above, self.inodes.counts().0, |dir| {
             let inode = self.inodes.get(dir)?;

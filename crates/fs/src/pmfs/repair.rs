@@ -33,10 +33,10 @@ use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, FANOUT, INODE_SLOT, JOURNAL_DESCRIPTOR, JournalDescriptor,
     RECORD_HEADER, ROOT_INO, RawInode, RecordHeader, Superblock, TABLE_INODE, TRUNCATE_HEAD, record_len,
 };
+use super::map::Tree;
 use super::namei::is_dir;
 use super::recovery::damaged;
 use super::superblock;
-use super::tree::Tree;
 use super::vfs::Mounted;
 use super::{Settings, Volume};
 use crate::error::{Error, Result};

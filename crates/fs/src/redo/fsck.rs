@@ -12,8 +12,9 @@
 use ::vfs::FileKind;
 use media::nvmm::Region;
 
-use super::log::{Loaded, load};
-use super::state::{BLOCK, Body, ROOT, State};
+use super::inode::Body;
+use super::recovery::{Loaded, load};
+use super::state::{BLOCK, ROOT, State};
 use crate::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
 

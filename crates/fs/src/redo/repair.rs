@@ -17,8 +17,10 @@ use ::vfs::FileKind;
 use media::nvmm::Region;
 
 use super::fsck::names_of;
-use super::log::{Loaded, Volume, cut_torn_record, load};
-use super::state::{BLOCK, Body, Change, Inode, ROOT, State, now};
+use super::inode::{Body, Inode};
+use super::log::Volume;
+use super::recovery::{Loaded, cut_torn_record, load};
+use super::state::{BLOCK, Change, ROOT, State, now};
 use crate::error::{Error, Result};
 use crate::name_tree::{Fault, NameTree};
 
@@ -155,7 +157,7 @@ mod tests {
     use sim::Bytes;
 
     use super::super::fsck::check;
-    use super::super::log::format;
+    use super::super::mkfs::mkfs;
     use super::*;
 
     const FILE: u64 = 10;
@@ -181,7 +183,7 @@ mod tests {
 
     fn image(state: State) -> Arc<Region> {
         let region = Arc::new(Region::anonymous(Bytes::mib(1), Box::new(Null)).expect("memory"));
-        format(&region).expect("a new image");
+        mkfs(&region).expect("a new image");
         Volume::open(&region, None).expect("a mount").replace(state).expect("a checkpoint");
         region
     }

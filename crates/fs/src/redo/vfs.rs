@@ -2,25 +2,22 @@
 
 use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode, rename,
+    Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
 use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
+use super::inode::{BLOCK_COST, Body, Inode};
 use super::log::Volume;
-use super::state::{BLOCK, Body, Change, Inode, ROOT, Time, now};
-use crate::error::{Error, Result as DesignResult};
+use super::namei::{LINKS_MAX, rename_change};
+use super::state::{BLOCK, Change, ROOT, Time, now};
+use crate::error::Result as DesignResult;
 
 pub(super) static VOLUME: LockClass = LockClass::new("redo.volume");
 
-/// Links of an inode, at most.
-const LINKS_MAX: u32 = 65_000;
 /// Largest file: block numbers and sizes stay far from the end of 64 bits.
 const FILE_MAX: u64 = 1 << 60;
 /// What an inode with its name costs beside the bytes of the name: see `state.rs`.
 const NEW_COST: u64 = 256;
-
-/// What a block of a file takes, with its place in the index.
-const BLOCK_COST: u64 = BLOCK + 24;
 
 /// A mounted file system.
 pub(super) struct Redo(RwLock<Volume>);
@@ -100,41 +97,6 @@ fn new_blocks(inode: &Inode, offset: u64, len: u64) -> DesignResult<u64> {
     let range = offset / BLOCK..offset.saturating_add(len).div_ceil(BLOCK);
     let there = inode.file()?.1.range(range.clone()).count() as u64;
     Ok((range.end - range.start - there).saturating_mul(BLOCK_COST))
-}
-
-/// Checks a rename; none when there is nothing to do.
-fn rename_change(
-    volume: &Volume,
-    from: (Ino, &[u8]),
-    to: (Ino, &[u8]),
-    flags: RenameFlags,
-) -> DesignResult<Option<Change>> {
-    let (state, (from_dir, to_dir)) = (&volume.state, (from.0.0, to.0.0));
-    let replaced = state.dir(to_dir)?.names.get(to.1).map(|(ino, _)| *ino);
-    let moved = state.child(from_dir, from.1)?;
-    let differs = rename::check_target(flags, moved, replaced)?;
-    rename::check_subtrees(flags, (from_dir, to_dir), (moved, replaced), |dir, above| {
-        state.is_below(dir, above)
-    })?;
-    if !differs {
-        return Ok(None);
-    }
-    let names = ((from_dir, from.1.to_vec()), (to_dir, to.1.to_vec()));
-    if flags.contains(RenameFlags::EXCHANGE) {
-        return Ok(Some(Change::Exchange { a: names.0, b: names.1 }));
-    }
-    let inode = state.inode(moved)?;
-    match replaced.map(|replaced| state.inode(replaced)).transpose()? {
-        Some(replaced) => {
-            rename::check_kinds(flags, inode.is_dir(), replaced.is_dir())?;
-            replaced.check_empty()?;
-        }
-        None if inode.is_dir() && from_dir != to_dir && state.inode(to_dir)?.links >= LINKS_MAX => {
-            return Err(Error::TooManyLinks);
-        }
-        None => {}
-    }
-    Ok(Some(Change::Rename { from: names.0, to: names.1 }))
 }
 
 impl FileSystem for Redo {
