@@ -2,6 +2,7 @@
 
 use media::MediaError;
 use vfs::Errno;
+use vfs::rename::Refusal;
 
 /// Why an operation of a design failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +59,19 @@ pub enum Error {
     /// The medium failed.
     #[error(transparent)]
     Media(#[from] MediaError),
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Exists => Self::Exists,
+            Refusal::Missing => Self::NoEntry,
+            Refusal::IntoItself => Self::Invalid("a directory cannot be moved below itself"),
+            Refusal::NotEmpty => Self::NotEmpty,
+            Refusal::NotDirectory => Self::NotDirectory,
+            Refusal::IsDirectory => Self::IsDirectory,
+        }
+    }
 }
 
 /// The result of an operation of a design.

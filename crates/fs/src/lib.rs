@@ -1,8 +1,40 @@
 //! The file-system designs.
 //!
-//! A design is a folder with the same file names for the same roles (`layout.rs superblock.rs alloc.rs inode.rs dir.rs file.rs
-//! journal.rs recovery.rs fsck.rs format.rs vfs.rs design.rs`), so that two of them can be read side by side. Adding one is that
-//! folder and a line in [`FILE_SYSTEMS`].
+//! A design is a folder with the same file names for the same roles, so that two of them can be read side by side. Adding one is
+//! that folder and a line in [`FILE_SYSTEMS`]. A role that has outgrown one file is a folder of its name (`ext4/journal/`). A test,
+//! `architecture`, holds this table to the folders:
+//!
+//! | file | holds | of |
+//! |---|---|---|
+//! | `mod.rs` | what the design is: order of stores, files, lock order | all |
+//! | `design.rs` | its line in the table of designs: name, options, mount, promises | all |
+//! | `mutant.rs` | its seeded bugs | all |
+//! | `format.rs` | its image to the rest: making, recovery, check, repair | pmfs nova redo ext4 |
+//! | `layout.rs` | the structures on the medium | pmfs nova redo ext4 |
+//! | `superblock.rs` | the superblock and its copies: reading, checking, growing | pmfs nova redo ext4 |
+//! | `mkfs.rs` | making an empty file system | pmfs nova redo ext4 |
+//! | `recovery.rs` | mounting, with what a crash has left | pmfs nova redo ext4 |
+//! | `vfs.rs` | the adapter to `vfs::FileSystem`: where errors become errno | pmfs hinfs nova redo ext4 |
+//! | `namei.rs` | calls that change names | pmfs nova redo ext4 |
+//! | `dir.rs` | the names of one directory | pmfs nova redo ext4 |
+//! | `inode.rs` | inodes: on the medium, in memory, their locks | pmfs nova redo ext4 |
+//! | `file.rs` | reading and changing the contents of files | pmfs hinfs nova redo ext4 |
+//! | `map.rs` | which block holds which block of a file | pmfs nova ext4 |
+//! | `mapped.rs` | mapped files | pmfs nova ext4 |
+//! | `xattr.rs` | extended attributes | pmfs nova ext4 |
+//! | `alloc.rs` | free blocks, and the choice among them | pmfs nova ext4 |
+//! | `journal.rs` | how a change of several places becomes one | pmfs nova ext4 |
+//! | `log.rs` | logs of which the present state follows | nova redo |
+//! | `writeback.rs` | which buffered data goes to the medium when | hinfs ext4 |
+//! | `fsck.rs` | the invariants of an image, as named predicates | pmfs nova redo ext4 |
+//! | `repair.rs` | what makes each violation right | pmfs nova redo ext4 |
+//! | `dump.rs` | parts of an image, for people | pmfs nova redo ext4 |
+//! | `parts.rs` | named parts of calls, whose time the ledger keeps | pmfs nova ext4 |
+//!
+//! `hinfs` and `rcache` are on other designs' formats and have only what they change; `crest` is a format and no file system yet.
+//! What designs share is beside the folders: `name_tree.rs`, the tree of names that fsck and repair judge; `persist/`, parts of
+//! designs in memory; `cache/`, the page cache of designs on block devices; `dax.rs`, direct mappings. The rules of renaming are
+//! in [`vfs::rename`].
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +44,7 @@ mod dax;
 pub mod error;
 mod ext4;
 mod hinfs;
+mod name_tree;
 mod nova;
 mod persist;
 mod pmfs;

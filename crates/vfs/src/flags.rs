@@ -98,6 +98,20 @@ bitflags! {
     }
 }
 
+impl FallocateMode {
+    /// Checks that the mode can be, for a range of `len` bytes. `EINVAL` for an empty range, `EOPNOTSUPP` for a hole that changes
+    /// the size or is zeroed in place.
+    pub fn check(self, len: u64) -> Result<()> {
+        match self.contains(Self::PUNCH_HOLE) {
+            _ if len == 0 => Err(Errno::EINVAL),
+            true if !self.contains(Self::KEEP_SIZE) || self.contains(Self::ZERO_RANGE) => {
+                Err(Errno::EOPNOTSUPP)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl OpenFlags {
     /// The part of the flags that matters to each read and write.
     pub fn io(self) -> IoFlags {

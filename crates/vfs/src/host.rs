@@ -462,7 +462,7 @@ impl Syscalls for Host {
     fn lsetattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
         let _op = sim::op(ops::SETATTR);
         let (place, flags) = self.unfollowed(path, AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_link = || Ok(Self::stat_at(&place, flags)?.kind == FileKind::Symlink);
+        let is_link = || -> Result<bool> { Ok(Self::stat_at(&place, flags)?.kind == FileKind::Symlink) };
         if (set.perm.is_some() || set.size.is_some()) && is_link()? {
             return Err(Errno::EOPNOTSUPP);
         }

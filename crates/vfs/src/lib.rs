@@ -25,6 +25,7 @@
 //! | [`mapping`] | mapped files: what a program holds, and what a design offers for them |
 //! | [`host`], `host_mapping` | [`Syscalls`] on a directory of the real kernel; its mapped files |
 //! | [`charges`] | the kinds of work that a machine preset prices; the classes of locks and lines |
+//! | [`rename`] | the rules of renaming that hold in every design |
 //! | [`promises`] | what a design promises about a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
 //!
@@ -50,6 +51,7 @@ pub mod mount;
 pub mod ops;
 pub mod process;
 pub mod promises;
+pub mod rename;
 pub mod syscalls;
 mod vnode;
 pub mod walk;

@@ -5,10 +5,11 @@ use ::vfs::FileKind;
 
 use super::Volume;
 use super::block_map;
-use super::extent::{self, Visited};
+use super::extent;
 use super::fsck::INODE;
 use super::inode::{Inode, InodeState};
 use super::layout::{BAD_INO, OLD_INODE_BYTES, flag, le16, le32};
+use super::runs::Visited;
 use crate::error::{Error, Result};
 
 impl Volume {

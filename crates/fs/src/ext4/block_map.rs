@@ -1,11 +1,11 @@
 //! Block maps: twelve pointers in the inode, then trees of pointers one, two and three blocks deep (ext2).
 
 use super::Volume;
-use super::extent::Visited;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{le32, put32};
-use super::map::{Mapped, damaged};
+use super::runs::Mapped;
+use super::runs::Visited;
 use crate::error::{Error, Result};
 
 /// Pointers of an inode that lead to data.
@@ -72,7 +72,7 @@ pub(crate) fn lookup(volume: &Volume, inode: &Inode, state: &InodeState, index: 
         }
         pointer = u64::from(volume.look(pointer, |table| le32(table, slot as usize * 4))?);
     }
-    Err(damaged(volume, inode, "a path of pointers has no end"))
+    Err(inode.damaged(volume, "a path of pointers has no end"))
 }
 
 fn finish(volume: &Volume, inode: &Inode, start: u64, len: u64) -> Result<Mapped> {

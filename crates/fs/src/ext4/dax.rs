@@ -49,11 +49,11 @@ use std::sync::Arc;
 use media::Region;
 use sim::Activity;
 
-use super::file::WRITE_CREDITS;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
+use super::journal::credits::WRITE_CREDITS;
 use super::layout::flag;
-use super::map::Mapped;
+use super::runs::Mapped;
 use super::{Volume, extent, mutant, parts};
 use crate::error::{Error, Result};
 

@@ -8,9 +8,9 @@ use design::{
     Options, Phase,
 };
 use media::Storage;
+use media::block::{BlockDevice, MemoryDevice};
 use sim::{Bytes, LockClass};
 
-use super::format::beside;
 use super::journal::DataMode;
 use super::vfs::Mounted;
 use super::{Settings, Volume, mutant, words};
@@ -209,6 +209,12 @@ pub(crate) static EXT4_DAX: ExtDesign = ExtDesign {
     modern: true,
     dax: true,
 };
+
+/// The memory beside a block device, as a device: an external journal may be there.
+pub(super) fn beside(storage: &Storage) -> Result<Option<Arc<dyn BlockDevice>>, FsError> {
+    let (true, Ok(region)) = (storage.has_block(), storage.memory()) else { return Ok(None) };
+    Ok(Some(MemoryDevice::whole(Arc::clone(region))?))
+}
 
 impl ExtDesign {
     fn settings(&self, storage: &Storage, options: &Options) -> Result<Settings, FsError> {

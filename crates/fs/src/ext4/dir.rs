@@ -18,123 +18,14 @@ use super::hash::{Hash, hash};
 use super::htree;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
-use super::layout::{crc32c, entry_kind, flag, kind_of_entry, le16, le32, put16, put32};
-use super::map::{Mapped, damaged};
+use super::layout::{crc32c, entry_kind, flag, kind_of_entry, le32, put16, put32};
+use super::records::{Place, Target, put_at, put_record, records, room_in};
+use super::runs::Mapped;
 use crate::error::{Error, Result};
 
-/// The shortest record: one with a name of up to four bytes.
-pub(crate) const LEAST_RECORD: usize = 12;
 /// Length of the record at the end of a block that holds its checksum.
 const TAIL_BYTES: usize = 12;
 const TAIL_KIND: u8 = 0xde;
-
-/// A record.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
-    pub(crate) at: usize,
-    pub(crate) ino: u32,
-    pub(crate) len: usize,
-    pub(crate) kind: u8,
-    pub(crate) name: &'a [u8],
-}
-
-/// The bytes that a record for a name takes at least.
-pub(crate) fn record_bytes(name: &[u8]) -> usize {
-    (8 + name.len()).next_multiple_of(4)
-}
-
-/// The records of a block up to `end`; an error in words ends them.
-#[inline]
-pub(crate) fn records(block: &[u8], end: usize) -> impl Iterator<Item = Result<Record<'_>, &'static str>> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        if at >= end {
-            return None;
-        }
-        let record = record_at(block, at, end);
-        at = record.as_ref().map_or(end, |record| at + record.len);
-        Some(record)
-    })
-}
-
-#[inline]
-fn record_at(block: &[u8], at: usize, end: usize) -> Result<Record<'_>, &'static str> {
-    if at + 8 > end {
-        return Err("a directory record does not fit into its block");
-    }
-    let (ino, len, name_len) =
-        (le32(block, at), usize::from(le16(block, at + 4)), usize::from(block[at + 6]));
-    // In the index a record covers the checksum, too.
-    if len < LEAST_RECORD || len % 4 != 0 || at + len > block.len() || 8 + name_len > len {
-        return Err("a directory record has an impossible length");
-    }
-    if ino != 0 && name_len == 0 {
-        return Err("a directory record has no name");
-    }
-    Ok(Record { at, ino, len, kind: block[at + 7], name: &block[at + 8..at + 8 + name_len] })
-}
-
-/// Where a name was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The block on the device.
-    pub(crate) block: u64,
-    pub(crate) at: usize,
-    pub(crate) ino: u64,
-    pub(crate) kind: Option<FileKind>,
-}
-
-/// What a new record leads to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    pub(crate) ino: u64,
-    pub(crate) kind: FileKind,
-}
-
-/// Writes a record at `at`.
-fn put_record(block: &mut [u8], at: usize, len: usize, name: &[u8], (ino, kind): (u32, u8)) {
-    put32(block, at, ino);
-    put16(block, at + 4, len as u16);
-    block[at + 6] = name.len() as u8;
-    block[at + 7] = kind;
-    block[at + 8..at + 8 + name.len()].copy_from_slice(name);
-}
-
-/// Puts a record into a block where there is room; false if there is none.
-pub(crate) fn put_into(
-    block: &mut [u8],
-    end: usize,
-    name: &[u8],
-    (ino, kind): (u32, u8),
-) -> Result<bool, &'static str> {
-    let Some(room) = room_in(block, end, name)? else { return Ok(false) };
-    put_at(block, room, name, (ino, kind));
-    Ok(true)
-}
-
-/// A record with room behind its name: where it is, its length, and how much of that it uses.
-type Room = (usize, usize, usize);
-
-/// The first room for a name in a block.
-fn room_in(block: &[u8], end: usize, name: &[u8]) -> Result<Option<Room>, &'static str> {
-    let needed = record_bytes(name);
-    for record in records(block, end) {
-        let record = record?;
-        let used = if record.ino == 0 { 0 } else { record_bytes(record.name) };
-        if record.len >= used + needed {
-            return Ok(Some((record.at, record.len, used)));
-        }
-    }
-    Ok(None)
-}
-
-/// Puts a record where there is room.
-fn put_at(block: &mut [u8], (at, len, used): Room, name: &[u8], entry: (u32, u8)) {
-    if used > 0 {
-        put16(block, at + 4, used as u16);
-    }
-    put_record(block, at + used, len - used, name, entry);
-}
 
 impl Volume {
     /// Where the records of a directory block end.
@@ -176,7 +67,7 @@ impl Volume {
     pub(crate) fn dir_block(&self, inode: &Inode, state: &InodeState, index: u64) -> Result<u64> {
         match self.map(inode, state, index, 1)? {
             Mapped::Blocks { start, unwritten: false, .. } => Ok(start),
-            _ => Err(damaged(self, inode, "the directory has a hole")),
+            _ => Err(inode.damaged(self, "the directory has a hole")),
         }
     }
 
@@ -206,7 +97,7 @@ impl Volume {
             Ok(None)
         })?;
         sim::work(sim::Work::STEP, 8);
-        found.map_err(|what: &str| damaged(self, inode, what))
+        found.map_err(|what: &str| inode.damaged(self, what))
     }
 
     /// Looks for a name.
@@ -277,7 +168,7 @@ impl Volume {
         let _part = sim::part(&super::parts::DENTRY);
         let end = self.records_end();
         let room = self.look(block, |bytes| room_in(bytes, end, name))?;
-        let Some(room) = room.map_err(|what| damaged(self, inode, what))? else { return Ok(false) };
+        let Some(room) = room.map_err(|what| inode.damaged(self, what))? else { return Ok(false) };
         let seed = state.seed(self, inode.ino);
         // The directory is locked: the room is still there.
         self.change(handle, block, |bytes| {
@@ -315,7 +206,7 @@ impl Volume {
             self.seal_dir(seed, bytes);
             Ok(())
         })?;
-        removed.map_err(|what: &str| damaged(self, inode, what))
+        removed.map_err(|what: &str| inode.damaged(self, what))
     }
 
     /// Lets the record at a place lead elsewhere.
@@ -376,7 +267,7 @@ impl Volume {
                 Ok(false)
             })?;
             // Nodes of an index are one record of inode 0, whatever follows in it.
-            if named.map_err(|what: &str| damaged(self, inode, what))? {
+            if named.map_err(|what: &str| inode.damaged(self, what))? {
                 return Ok(false);
             }
         }
@@ -413,7 +304,7 @@ impl Volume {
         for index in cursor / block_bytes..self.dir_blocks(state) {
             let bytes = self.dir_bytes(inode, state, index)?;
             for record in records(&bytes, self.records_end()) {
-                let record = record.map_err(|what| damaged(self, inode, what))?;
+                let record = record.map_err(|what| inode.damaged(self, what))?;
                 let at = index * block_bytes + record.at as u64;
                 if record.ino == 0 || at < cursor {
                     continue;
@@ -445,7 +336,7 @@ impl Volume {
                 continue;
             }
             let place =
-                self.find(inode, state, name)?.ok_or_else(|| damaged(self, inode, "no `.` or `..`"))?;
+                self.find(inode, state, name)?.ok_or_else(|| inode.damaged(self, "no `.` or `..`"))?;
             let entry =
                 DirEntry { ino: Ino(place.ino), kind: Some(FileKind::Directory), name, next: number + 1 };
             if !sink(entry) {
@@ -484,7 +375,7 @@ impl Volume {
         let bytes = self.dir_bytes(inode, state, leaf)?;
         let mut entries = Vec::new();
         for record in records(&bytes, self.records_end()) {
-            let record = record.map_err(|what| damaged(self, inode, what))?;
+            let record = record.map_err(|what| inode.damaged(self, what))?;
             if record.ino == 0 || record.name == b"." || record.name == b".." {
                 continue;
             }

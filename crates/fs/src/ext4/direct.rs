@@ -19,11 +19,11 @@ use sim::{Activity, Work};
 
 use super::Volume;
 use super::extent;
-use super::file::WRITE_CREDITS;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::DataMode;
+use super::journal::credits::WRITE_CREDITS;
 use super::layout::flag;
-use super::map::Mapped;
+use super::runs::Mapped;
 use crate::error::Result;
 
 /// Pinning the pages of a buffer: a reference taken and dropped, its descriptor, four levels of table.

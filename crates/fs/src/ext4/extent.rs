@@ -11,7 +11,7 @@ use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{crc32c, le16, le32, put16, put32};
-use super::map::{Mapped, damaged};
+use super::runs::{Extent, MOST_BLOCKS, Mapped, Visited};
 use crate::error::{Error, Result};
 
 const MAGIC: u16 = 0xf30a;
@@ -20,51 +20,8 @@ const ENTRY_BYTES: usize = 12;
 const MOST_DEPTH: u16 = 5;
 /// Depth of a tree that a repair reads, to write it anew.
 const MOST_READ_DEPTH: u16 = 32;
-/// Longest extent of written blocks; of unwritten ones it is one less.
-pub(crate) const MOST_BLOCKS: u32 = 32_768;
 /// Extents that one transaction takes away at most: each may touch the bitmap and descriptor of another group.
 const STEP_EXTENTS: usize = 16;
-
-/// A run of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    /// The first block of the file.
-    pub(crate) index: u32,
-    pub(crate) len: u32,
-    /// The first block on the device.
-    pub(crate) start: u64,
-    pub(crate) unwritten: bool,
-}
-
-impl Extent {
-    pub(crate) fn end(&self) -> u64 {
-        u64::from(self.index) + u64::from(self.len)
-    }
-
-    pub(crate) fn read(bytes: &[u8]) -> Self {
-        let len = u32::from(le16(bytes, 4));
-        let unwritten = len > MOST_BLOCKS;
-        let start = u64::from(le32(bytes, 8)) | u64::from(le16(bytes, 6)) << 32;
-        Self { index: le32(bytes, 0), len: if unwritten { len - MOST_BLOCKS } else { len }, start, unwritten }
-    }
-
-    fn write(&self, to: &mut [u8]) {
-        put32(to, 0, self.index);
-        put16(to, 4, (self.len + if self.unwritten { MOST_BLOCKS } else { 0 }) as u16);
-        put16(to, 6, (self.start >> 32) as u16);
-        put32(to, 8, self.start as u32);
-    }
-
-    /// This extent with `next` behind it, if they are one run.
-    pub(crate) fn joined(&self, next: &Self) -> Option<Self> {
-        let most = MOST_BLOCKS - u32::from(self.unwritten);
-        let follows = self.end() == u64::from(next.index)
-            && self.start + u64::from(self.len) == next.start
-            && self.unwritten == next.unwritten
-            && self.len + next.len <= most;
-        follows.then_some(Self { len: self.len + next.len, ..*self })
-    }
-}
 
 /// Where a node lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +113,7 @@ impl<'a> Tree<'a> {
     }
 
     fn damaged(&self, what: &str) -> Error {
-        damaged(self.volume, self.inode, what)
+        self.inode.damaged(self.volume, what)
     }
 
     /// Reads a node; `depth` is what its parent says.
@@ -599,15 +556,6 @@ pub(crate) fn convert(
         at = until.max(at + 1);
     }
     Ok(())
-}
-
-/// What a map leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visited {
-    /// A block of the map itself.
-    Map(u64),
-    /// Data: block of the file, first block on the device, how many, whether unwritten.
-    Data(u64, u64, u64, bool),
 }
 
 /// Shows everything that a file's tree leads to.

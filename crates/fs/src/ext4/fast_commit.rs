@@ -21,12 +21,13 @@ use ::vfs::{FileKind, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
-use super::dir::Target;
-use super::extent::{self, Extent, Visited};
+use super::extent;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::journal::fast::{Change, FastCommits, Name};
 use super::layout::{RAW_INODE_BYTES, RawInode, flag};
+use super::records::Target;
+use super::runs::{Extent, Visited};
 use crate::error::{Error, Result};
 
 /// An inode that the changes name.

@@ -1,6 +1,6 @@
 //! Contents of files: reading and writing through the page cache, cutting, reserving.
 //!
-//! Blocks are allocated when data is written back (`delayed.rs`), or with `nodelalloc` when they are written to, inside the handle
+//! Blocks are allocated when data is written back (`delalloc.rs`), or with `nodelalloc` when they are written to, inside the handle
 //! in which the pages become dirty: an ordered commit that follows finds them. A page of a hole or of unwritten blocks is cached as
 //! zeros and has no block.
 //!
@@ -16,17 +16,16 @@ use sim::Activity;
 use super::Volume;
 use super::extent;
 use super::inode::{Inode, InodeState, change_time};
+use super::journal::credits::{TRUNCATE_CREDITS, WRITE_CREDITS};
 use super::journal::{DataMode, Handle};
 use super::layout::flag;
-use super::map::{Mapped, TRUNCATE_CREDITS};
 use super::mutant;
+use super::runs::Mapped;
 use crate::cache::{Growth, NO_BLOCK, Page, PageState};
 use crate::error::{Error, Result};
 
 /// Blocks that one handle writes at most.
 const CHUNK_BLOCKS: u64 = 256;
-/// Credits of a write beside those for its data: a path of the map with splits, bitmaps, descriptors, the inode.
-pub(super) const WRITE_CREDITS: u32 = 64;
 
 /// A block of a file that is written: where it is on the device, and whether what it held before is not the file's.
 #[derive(Clone, Copy, Debug)]
@@ -470,18 +469,6 @@ impl Volume {
         let handle = self.begin(WRITE_CREDITS)?;
         self.remove_orphan(&handle, inode, state)?;
         self.store_inode(&handle, inode, state)
-    }
-
-    /// Checks the mode of an fallocate and its range, before the inode is looked at.
-    pub(crate) fn check_fallocate(mode: FallocateMode, len: u64) -> Result<()> {
-        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
-        if len == 0 {
-            return Err(Error::Invalid("an empty range"));
-        }
-        if punch && (!mode.contains(FallocateMode::KEEP_SIZE) || mode.contains(FallocateMode::ZERO_RANGE)) {
-            return Err(Error::NotSupported("a hole that changes the size, or is zeroed in place"));
-        }
-        Ok(())
     }
 
     /// Reserves, zeroes or frees a range.

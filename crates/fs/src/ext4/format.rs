@@ -9,13 +9,11 @@ use media::block::{BlockDevice, MemoryDevice};
 use media::{Region, Storage};
 use sim::Bytes;
 
-use super::design::ExtDesign;
+use super::design::{ExtDesign, beside};
+use super::journal::format::LEAST_JOURNAL;
 use super::layout::compat;
-use super::mkfs::{LEAST_JOURNAL, Plan, usual_journal};
+use super::mkfs::{Plan, usual_journal};
 use super::{Settings, Volume, damaged, fsck, repair, superblock};
-
-/// Page cache of a recovery and a check, which see only metadata.
-pub(super) const CHECK_CACHE: Bytes = Bytes::mib(16);
 
 impl Format for ExtDesign {
     fn needs(&self, options: &Options) -> Needs {
@@ -76,7 +74,7 @@ impl Format for ExtDesign {
         let settings = Settings {
             journal_device: beside(storage)?,
             memory: self.memory(storage),
-            cache: CHECK_CACHE,
+            cache: fsck::CHECK_CACHE,
             ..Settings::default()
         };
         let found = superblock::load_to_replay(&device, &settings)?;
@@ -147,12 +145,6 @@ impl Format for ExtDesign {
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
         super::dump::PARTS
     }
-}
-
-/// The memory beside a block device, as a device: an external journal may be there.
-pub(super) fn beside(storage: &Storage) -> Result<Option<Arc<dyn BlockDevice>>, FsError> {
-    let (true, Ok(region)) = (storage.has_block(), storage.memory()) else { return Ok(None) };
-    Ok(Some(MemoryDevice::whole(Arc::clone(region))?))
 }
 
 impl ExtDesign {

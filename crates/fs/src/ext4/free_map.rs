@@ -1,6 +1,6 @@
 //! What a group can give out now: its block bitmap, without what is busy or set aside (Linux: the buddy bitmap of mballoc).
 //!
-//! A map is made when its group is first searched, and then follows each change; [`Groups`](super::alloc::Groups) has the lock. It
+//! A map is made when its group is first searched, and then follows each change; [`Groups`](super::groups::Groups) has the lock. It
 //! takes an eighth of a byte a block, as the bitmap on the device does.
 
 /// The blocks of one group.

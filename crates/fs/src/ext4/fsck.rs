@@ -12,6 +12,7 @@
 //! | `block_count_right` | an inode counts the blocks that it has |
 //! | `size_covers_blocks` | no written block lies beyond the end of a file |
 //! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |
+//! | | a directory has one name, and is below the root |
 //! | `directory_indexed` | every name is found by the index |
 //! | `names_lead_to_inodes` | every name leads to an inode in use, and says its kind |
 //! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
@@ -29,20 +30,24 @@ use std::sync::Arc;
 use ::vfs::FileKind;
 use media::Region;
 use media::block::BlockDevice;
+use sim::Bytes;
 
-use super::alloc::{bit, set_bit};
-use super::dir::records;
-use super::extent::Visited;
 use super::fields::{self, Needed};
-use super::format::CHECK_CACHE;
+use super::groups::{bit, set_bit};
 use super::inode::{Inode, InodeState};
 use super::layout::{
     BAD_INO, DESCRIPTOR_BYTES, GroupDescriptor, LINK_MAX, RESIZE_INO, ROOT_INO, RawInode, compat, crc32c,
     flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
 };
+use super::records::records;
+use super::runs::Visited;
 use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, superblock};
 use crate::error::{Error, Result};
+use crate::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
+
+/// Page cache of a recovery and a check, which see only metadata.
+pub(super) const CHECK_CACHE: Bytes = Bytes::mib(16);
 
 pub(super) static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
 
@@ -96,7 +101,7 @@ pub(crate) fn check(
         used: vec![0; (volume.geo.blocks as usize).div_ceil(8)],
         volume: &volume,
         report,
-        inodes: BTreeMap::new(),
+        tree: NameTree::new(ROOT_INO),
         names: BTreeMap::new(),
         listed: Vec::new(),
         needed: Needed::default(),
@@ -106,25 +111,14 @@ pub(crate) fn check(
     check.report
 }
 
-/// What is known of an inode in use.
-struct Known {
-    kind: FileKind,
-    links: u32,
-    /// When it was deleted; of an orphan, the next one.
-    deleted: u32,
-    /// Subdirectories, for a directory; and what `..` says.
-    children: u32,
-    parent: u64,
-}
-
 struct Check<'a> {
     volume: &'a Volume,
     report: FsckReport,
     used: Vec<u8>,
     blocks: u64,
-    inodes: BTreeMap<u64, Known>,
-    /// How many names lead to an inode.
-    names: BTreeMap<u64, u32>,
+    tree: NameTree<()>,
+    /// The directories that have names which lead to an inode.
+    names: BTreeMap<u64, Vec<u64>>,
     /// What is on the list of orphans, or in the file of them.
     listed: Vec<u64>,
     /// Features that inodes in use need.
@@ -158,7 +152,7 @@ impl Check<'_> {
             self.report.violate("superblock_valid", what);
         }
         self.check_bitmaps();
-        self.report.checked = vec![("inodes", self.inodes.len() as u64), ("blocks", self.blocks)];
+        self.report.checked = vec![("inodes", self.tree.nodes.len() as u64), ("blocks", self.blocks)];
     }
 
     fn claim(&mut self, start: u64, len: u64, owner: impl std::fmt::Display) {
@@ -251,9 +245,11 @@ impl Check<'_> {
             let what = format!("inode {ino}: the target of a symbolic link has not the length of its inode");
             self.report.violate("inode_valid", what);
         }
-        let (links, deleted) = (u32::from(state.raw.links.get()), state.raw.dtime.get());
-        let known = Known { kind, links, deleted, children: 0, parent: 0 };
-        self.inodes.insert(ino, known);
+        if state.raw.dtime.get() != 0 && !self.is_special(ino) && !self.listed.contains(&ino) {
+            self.report
+                .violate("inode_valid", format!("inode {ino} is in use, and says that it was deleted"));
+        }
+        self.tree.insert(ino, kind, u32::from(state.raw.links.get()), None);
         if kind == FileKind::Directory
             && let Err(error) = self.check_directory(&inode, &state)
         {
@@ -415,9 +411,7 @@ impl Check<'_> {
         if dots.0 != inode.ino || dots.1 == 0 {
             self.report.violate("directory_sound", format!("inode {}: `.` and `..` are {dots:?}", inode.ino));
         }
-        if let Some(known) = self.inodes.get_mut(&inode.ino) {
-            known.parent = dots.1;
-        }
+        self.tree.nodes.entry(inode.ino).and_modify(|dir| dir.dotdot = Some(dots.1).filter(|ino| *ino != 0));
         Ok(())
     }
 
@@ -443,7 +437,7 @@ impl Check<'_> {
         name: &[u8],
         (ino, kind): (u64, u8),
     ) -> Result<()> {
-        *self.names.entry(ino).or_default() += 1;
+        self.names.entry(ino).or_default().push(inode.ino);
         let shown = String::from_utf8_lossy(name);
         if state.raw.has(flag::INDEX)
             && self.volume.find(inode, state, name)?.is_none_or(|place| place.ino != ino)
@@ -463,50 +457,35 @@ impl Check<'_> {
             let what = format!("inode {}: \"{shown}\" says {says:?}, inode {ino} is {is:?}", inode.ino);
             self.report.violate("names_lead_to_inodes", what);
         }
-        if is == Some(FileKind::Directory)
-            && let Some(known) = self.inodes.get_mut(&inode.ino)
-        {
-            known.children += 1;
-        }
         Ok(())
     }
 
+    /// Whether an inode belongs to the file system itself.
+    fn is_special(&self, ino: u64) -> bool {
+        let geo = &self.volume.geo;
+        ino < geo.first_ino && ino != ROOT_INO || geo.orphan_file == Some(ino)
+    }
+
     fn check_names(&mut self) {
-        let orphans = std::mem::take(&mut self.listed);
-        let reserved = self.volume.geo.first_ino;
-        let mut found = Vec::new();
-        let special =
-            |ino: u64| ino < reserved && ino != ROOT_INO || self.volume.geo.orphan_file == Some(ino);
-        for (ino, known) in self.inodes.iter().filter(|(ino, _)| !special(**ino)) {
-            let names = self.names.get(ino).copied().unwrap_or(0) + u32::from(*ino == ROOT_INO);
-            let is_dir = known.kind == FileKind::Directory;
-            let should = if is_dir { 2 + known.children } else { names };
-            if known.deleted != 0 && !orphans.contains(ino) {
-                found.push(("inode_valid", format!("inode {ino} is in use, and says that it was deleted")));
-            }
-            // One that ever had more subdirectories than links can count keeps that.
-            let overflown = is_dir && known.links == 1 && self.volume.geo.dir_nlink;
-            if is_dir && should >= u32::from(LINK_MAX) {
-                self.needed.add(Needed::many_links());
-            }
-            if known.links == 0 && !orphans.contains(ino) {
-                found.push(("link_count_right", format!("inode {ino} is in use and has no links")));
-            }
-            match names {
-                0 if orphans.contains(ino) => {}
-                0 => found.push(("nothing_lost", format!("inode {ino} has no name"))),
-                2.. if is_dir => found.push(("directory_sound", format!("inode {ino} has {names} names"))),
-                _ if known.links != should && !overflown => {
-                    found.push((
-                        "link_count_right",
-                        format!("inode {ino} has {} links, not {should}", known.links),
-                    ));
-                }
-                _ => {}
+        for (child, dirs) in &self.names {
+            for dir in dirs {
+                self.tree.add_name(*dir, *child, ());
             }
         }
-        for (predicate, what) in found {
-            self.report.violate(predicate, what);
+        if self.tree.directories().any(|dir| self.tree.links_of(dir) >= u32::from(LINK_MAX)) {
+            self.needed.add(Needed::many_links());
+        }
+        for (ino, fault) in self.tree.faults() {
+            let predicate = match fault {
+                _ if self.is_special(ino) => continue,
+                Fault::Nameless { .. } if self.listed.contains(&ino) => continue,
+                Fault::Nameless { .. } => "nothing_lost",
+                // One that ever had more subdirectories than links can count keeps that.
+                Fault::Links { has: 1, .. } if self.tree.is_dir(ino) && self.volume.geo.dir_nlink => continue,
+                Fault::Links { .. } => "link_count_right",
+                Fault::Names(_) | Fault::Parent { .. } | Fault::Circle => "directory_sound",
+            };
+            self.report.violate(predicate, format!("inode {ino}: {fault}"));
         }
     }
 
@@ -619,8 +598,8 @@ impl Check<'_> {
         let geo = &self.volume.geo;
         let per_group = u64::from(geo.inodes_per_group);
         let first = u64::from(group) * per_group + 1;
-        let inodes = self.inodes.range(first..first + per_group);
-        let directories = inodes.filter(|(_, known)| known.kind == FileKind::Directory).count() as u32;
+        let inodes = self.tree.nodes.range(first..first + per_group);
+        let directories = inodes.filter(|(_, node)| node.is_dir()).count() as u32;
         let uninit = geo.gdt_csum && descriptor.has(group_flag::INODE_UNINIT);
         let free = self.volume.look(descriptor.inode_bitmap(), |bitmap| {
             (0..geo.inodes_per_group).filter(|at| !bit(bitmap, *at)).count() as u32
@@ -700,7 +679,7 @@ impl Check<'_> {
         let end = first + u64::from(geo.inodes_per_group);
         let unused = if geo.gdt_csum { u64::from(descriptor.itable_unused()) } else { 0 };
         let named = self.names.range(end - unused..end).next().map(|(ino, _)| *ino);
-        let known = self.inodes.range(end - unused..end).next().map(|(ino, _)| *ino);
+        let known = self.tree.nodes.range(end - unused..end).next().map(|(ino, _)| *ino);
         if let Some(ino) = named.or(known) {
             let what = format!(
                 "group {group} says that its last {unused} inodes were never used; inode {ino} is in use"

@@ -10,11 +10,10 @@
 //! leaf before it ends with a name of the same hash: a search goes on there.
 
 use super::Volume;
-use super::dir::{Place, put_into, record_bytes, records};
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{crc32c, flag, le16, le32, put16, put32};
-use super::map::damaged;
+use super::records::{Place, put_into, record_bytes, records};
 use crate::error::{Error, Result};
 
 /// Where the info of the root lies, and its length.
@@ -102,7 +101,7 @@ fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> 
         }
         Ok(entries)
     })?;
-    let entries = parsed.map_err(|what| damaged(volume, inode, what))?;
+    let entries = parsed.map_err(|what| inode.damaged(volume, what))?;
     Ok(Node { index, block, root, entries, taken: 0 })
 }
 
@@ -130,7 +129,7 @@ fn info(volume: &Volume, inode: &Inode, state: &InodeState) -> Result<(u8, u8)> 
     if plain && known && usize::from(len) == INFO_BYTES && levels <= MOST_LEVELS {
         return Ok((version, levels));
     }
-    Err(damaged(volume, inode, "the root of its index is not possible"))
+    Err(inode.damaged(volume, "the root of its index is not possible"))
 }
 
 /// The version of the hash by which a directory is, or would be, indexed.
@@ -146,7 +145,7 @@ fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Resu
     for _ in 0..=levels {
         let mut node = read_node(volume, inode, state, index)?;
         if !node.root && node.index == 0 {
-            return Err(damaged(volume, inode, "its index leads to its own root"));
+            return Err(inode.damaged(volume, "its index leads to its own root"));
         }
         node.taken = node.entries[1..].partition_point(|(hash, _)| *hash <= major);
         index = u64::from(node.entries[node.taken].1);
@@ -244,7 +243,7 @@ pub(crate) fn make(
         volume.seal_dir(seed, bytes);
         Ok(())
     })?;
-    moved.map_err(|what: &str| damaged(volume, inode, what))?;
+    moved.map_err(|what: &str| inode.damaged(volume, what))?;
     let version = volume.geo.hash_version;
     volume.change(handle, root, |bytes| {
         let len = bytes.len();
@@ -355,7 +354,7 @@ fn split_leaf(
     let old = volume.look(block, <[u8]>::to_vec)?;
     let mut names = Vec::new();
     for record in records(&old, end) {
-        let record = record.map_err(|what| damaged(volume, inode, what))?;
+        let record = record.map_err(|what| inode.damaged(volume, what))?;
         if record.ino != 0 {
             let hash = volume.name_hash(record.name, version).unwrap_or_default();
             names.push((hash.major, record.name, (record.ino, record.kind)));
@@ -363,7 +362,7 @@ fn split_leaf(
     }
     names.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(b.1)));
     if names.len() < 2 {
-        return Err(damaged(volume, inode, "a full directory block has fewer than two names"));
+        return Err(inode.damaged(volume, "a full directory block has fewer than two names"));
     }
     let (mut bytes, mut cut) = (0, names.len() - 1);
     for (number, (_, name, _)) in names.iter().enumerate() {

@@ -20,7 +20,7 @@ use super::journal::Handle;
 use super::layout::{
     BAD_INO, EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16,
 };
-use super::readahead::Readahead;
+use super::windows::Readahead;
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
 
@@ -201,6 +201,11 @@ impl Inode {
     /// The size of a file that may be used, without the lock.
     pub(crate) fn shown_size(&self) -> Option<u64> {
         Some(self.shown_size.load(SeqCst)).filter(|size| *size != UNREADABLE)
+    }
+
+    /// The error of a block, tree or record of this inode that cannot be.
+    pub(crate) fn damaged(&self, volume: &Volume, what: &str) -> Error {
+        volume.corrupt(format!("inode {}: {what}", self.ino))
     }
 
     /// Its cached pages.

@@ -1,30 +1,11 @@
 //! Which block of the device holds a block of a file: one interface over extents and block maps.
 
-use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::journal::{DataMode, Handle};
-use super::layout::flag;
-use super::{block_map, extent};
+use super::journal::{DataMode, Handle, JournalMap};
+use super::layout::{RawInode, flag, put32};
+use super::runs::{Extent, MOST_BLOCKS, Mapped};
+use super::{JOURNAL_INODE, Volume, block_map, extent};
 use crate::error::{Error, Result};
-
-/// Blocks of a file that are mapped alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mapped {
-    /// This many blocks have none on the device.
-    Hole(u64),
-    /// They lie on the device one after the other.
-    Blocks {
-        /// The first.
-        start: u64,
-        /// How many.
-        len: u64,
-        /// They read as zeros until they are written.
-        unwritten: bool,
-    },
-}
-
-/// Blocks that the freed part of a tree needs a place for: bitmaps, descriptors, the inode, the superblock, and a path.
-pub(crate) const TRUNCATE_CREDITS: u32 = 64;
 
 impl Volume {
     /// The largest file: what the maps can hold.
@@ -90,10 +71,10 @@ impl Volume {
     ) -> Result<(u64, u64)> {
         let _part = sim::part(&super::parts::ALLOC_BLOCKS);
         let goal = self.goal(inode, state, index);
-        let most = most.min(u64::from(extent::MOST_BLOCKS)) as u32;
+        let most = most.min(u64::from(MOST_BLOCKS)) as u32;
         let (start, len) = if state.raw.has(flag::EXTENTS) {
             let (start, len) = self.allocate_data(handle, (inode, state), (index, most), goal)?;
-            let new = extent::Extent { index: index as u32, len, start, unwritten };
+            let new = Extent { index: index as u32, len, start, unwritten };
             if let Err(error) = extent::insert(self, handle, inode, state, new) {
                 self.free_blocks(handle, start, len, false)?;
                 return Err(error);
@@ -162,9 +143,47 @@ impl Volume {
         }
         Ok(extents)
     }
-}
 
-/// What a tree that leads nowhere says.
-pub(crate) fn damaged(volume: &Volume, inode: &Inode, what: &str) -> Error {
-    volume.corrupt(format!("inode {}: {what}", inode.ino))
+    /// The map of the journal by its copy in the superblock, if it has one (`s_jnl_blocks`): for a journal that alone knows what
+    /// its inode should be.
+    pub(crate) fn journal_map_by_copy(&self) -> Option<JournalMap> {
+        let superblock = self.superblock.lock().clone();
+        let words = superblock.jnl_blocks.map(zerocopy::little_endian::U32::get);
+        if superblock.jnl_backup_type != 1 || words[..15] == [0; 15] {
+            return None;
+        }
+        let mut raw = RawInode::zero();
+        raw.mode = ((::vfs::FileKind::Regular.mode_bits() | 0o600) as u16).into();
+        (raw.size_hi, raw.size_lo) = (words[15].into(), words[16].into());
+        (0..15).for_each(|slot| put32(&mut raw.block, slot * 4, words[slot]));
+        if words[0] & 0xffff == 0xf30a {
+            raw.flags = flag::EXTENTS.into();
+        }
+        let number = u64::from(superblock.journal_inum.get());
+        let state = InodeState::of(raw, Box::default());
+        self.whole_map(number, state, "the journal").ok().filter(|map| !map.is_empty()).map(JournalMap)
+    }
+
+    /// Where the blocks are of an inode of the file system itself, which has no holes.
+    pub(crate) fn special_map(&self, number: u64, what: &str) -> Result<Vec<u64>> {
+        let (raw, extra) = self.read_inode(number)?;
+        self.whole_map(number, InodeState::of(raw, extra), what)
+    }
+
+    fn whole_map(&self, number: u64, state: InodeState, what: &str) -> Result<Vec<u64>> {
+        let inode = Inode::alone(number, &JOURNAL_INODE, state);
+        let state = inode.state.read();
+        let end = state.raw.size() / u64::from(self.geo.block_bytes);
+        if end > self.geo.blocks {
+            return Err(Error::Corrupt(format!("{what} is larger than the file system")));
+        }
+        let mut map = Vec::with_capacity(end as usize);
+        while (map.len() as u64) < end {
+            match self.map(&inode, &state, map.len() as u64, end - map.len() as u64)? {
+                Mapped::Blocks { start, len, .. } => map.extend(start..start + len),
+                Mapped::Hole(_) => return Err(Error::Corrupt(format!("{what} has a hole"))),
+            }
+        }
+        Ok(map)
+    }
 }

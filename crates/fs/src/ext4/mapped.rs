@@ -23,7 +23,7 @@ use sim::Activity;
 use super::Volume;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::DataMode;
-use super::map::Mapped;
+use super::runs::Mapped;
 use super::vfs::Mounted;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};

@@ -11,9 +11,11 @@ use media::block::{BlockDevice, Hint, Piece};
 use sim::Bytes;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::alloc::{set_bit, set_padding};
+use super::extent;
+use super::groups::{set_bit, set_padding};
+use super::journal::format::LEAST_JOURNAL;
 use super::journal::recovery::set_features;
-use super::journal::{Handle, new_superblock};
+use super::journal::{Handle, make_external, new_superblock};
 use super::layout::{
     EXTRA_ISIZE, FIRST_INO, FLAG_SIGNED_HASH, GroupDescriptor, JOURNAL_INO, MAGIC, OLD_INODE_BYTES, ROOT_INO,
     STATE_CLEAN, SUPERBLOCK_BYTES, Superblock, compat, crc32c, flag, group_flag, incompat, ro_compat,
@@ -21,7 +23,6 @@ use super::layout::{
 use super::namei::Node;
 use super::superblock::Geo;
 use super::{Settings, Volume, damaged};
-use super::{extent, external};
 use crate::error::Result;
 use design::FsError;
 
@@ -48,8 +49,6 @@ pub(crate) struct Plan {
 
 /// Fewest blocks that a group must have beside its own metadata, or it is left out.
 const LEAST_BLOCKS: u64 = 50;
-/// Fewest blocks of a journal (jbd2).
-pub(super) const LEAST_JOURNAL: u32 = 1024;
 
 /// Blocks of the journal for a file system of so many blocks, as mke2fs chooses.
 pub(super) fn usual_journal(blocks: u64) -> u32 {
@@ -188,7 +187,7 @@ pub(crate) fn mkfs(
         .map_err(|what| FsError::Damaged { design: plan.design, what: format!("mkfs: {what}") })?;
     if let Some(journal) = journal_device {
         superblock.feature_compat = (superblock.feature_compat.get() | compat::HAS_JOURNAL).into();
-        external::make(journal, &mut superblock).map_err(damaged)?;
+        make_external(journal, &mut superblock).map_err(damaged)?;
         superblock.seal();
     }
     let skeleton = Skeleton { device, geo: &geo, lazy: plan.lazy_tables && geo.gdt_csum };

@@ -19,18 +19,19 @@
 //! |---|---|
 //! | `layout`, `superblock` | the format; reading a superblock, its backups, its features |
 //! | `meta`, `journal` | blocks of metadata: read, changed inside a handle, committed, replayed |
-//! | `alloc`, `preallocation` | bitmaps and group descriptors; free blocks that are set aside for files |
+//! | `groups`, `free_map`, `set_aside` | descriptors of groups and what is free; what of it can be given out, or is set aside |
+//! | `alloc`, `preallocation` | the choice of blocks and inodes; which blocks are set aside for files |
 //! | `bad_blocks` | blocks that the medium cannot use |
-//! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
-//! | `dir`, `hash`, `htree` | directories |
+//! | `inode`, `runs`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
+//! | `dir`, `records`, `hash`, `htree` | directories; the records of their blocks; their index |
 //! | `namei`, `orphan`, `orphan_file` | names; inodes without names, on the list and in the kernel's file |
-//! | `file`, `direct`, `readahead` | contents through the page cache and past it |
+//! | `file`, `direct`, `readahead`, `windows` | contents through the page cache and past it; what is read ahead |
 //! | `xattr`, `acl` | extended attributes, and the form of those that are lists of access control |
-//! | `delayed`, `writeback` | blocks that are allocated when data is written back; what is written back when, and who waits |
+//! | `delayed`, `delalloc` | blocks that are allocated when data is written back: which, and by whom |
+//! | `writeback` | what is written back when, and who waits |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
-//! | `external` | a journal on a device of its own |
-//! | `fast_commit` | replays what the kernel's fast commits change |
+//! | `recovery`, `fast_commit` | mounting after a crash; what the kernel's fast commits change |
 //! | `fields` | fields of inodes that follow from others |
 //! | `mkfs`, `fsck`, `format`, `design`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `words` | the options of the kernel's driver |
@@ -55,6 +56,11 @@
 //! An image that contradicts itself, metadata that cannot be read, or a journal that cannot be written, stops the file system:
 //! `errors.rs`.
 //!
+//! # Order of the files
+//!
+//! Each file uses those below it: formats and plain data (`layout`, `runs`, `records`, `groups`, `delayed`, `windows`), the
+//! journal, inodes, maps, directories and contents, names, recovery, repair, the adapters. The test `architecture` refuses circles.
+//!
 //! Source: the kernel's documentation, "ext4 Data Structures and Algorithms"; A. Mathur et al., "The new ext4 filesystem:
 //! current status and future plans" (Linux Symposium 2007).
 
@@ -63,6 +69,7 @@ mod alloc;
 mod bad_blocks;
 mod block_map;
 mod dax;
+mod delalloc;
 mod delayed;
 pub(crate) mod design;
 mod dir;
@@ -70,7 +77,6 @@ mod direct;
 mod dump;
 mod errors;
 mod extent;
-mod external;
 mod fast_commit;
 mod feature;
 mod fields;
@@ -79,6 +85,7 @@ mod flags;
 pub(crate) mod format;
 mod free_map;
 mod fsck;
+mod groups;
 mod hash;
 mod htree;
 mod inode;
@@ -95,10 +102,15 @@ mod orphan_file;
 mod parts;
 mod preallocation;
 mod readahead;
+mod records;
+mod recovery;
 mod repair;
+mod runs;
+mod set_aside;
 mod statfs;
 mod superblock;
 mod vfs;
+mod windows;
 mod words;
 mod writeback;
 mod xattr;
@@ -113,21 +125,19 @@ use media::block::{BlockDevice, Hint, Piece, Queue};
 use sim::{Bytes, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
 
-pub use external::journal_uuid;
+pub use journal::journal_uuid;
 
 use crate::cache::{Growth, Mapping, PageCache, PageState};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use ::design::FsError;
 use ::design::Mutant;
-use alloc::{Groups, Space};
 use feature::Features;
+use groups::{Groups, Space};
 use inode::{Inode, Inodes};
 use journal::attach::{JOURNAL_ELSEWHERE, JournalPlace};
-use journal::recovery::Care;
 use journal::{DataMode, Handle, Journal};
-use layout::{GroupDescriptor, STATE_CLEAN, Superblock, compat, incompat};
-use map::Mapped;
+use layout::{GroupDescriptor, STATE_CLEAN, Superblock, incompat};
 use orphan::Orphans;
 use orphan_file::Slot;
 use superblock::{Found, Geo};
@@ -155,7 +165,7 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &journal::COMMIT_LOCK,
     &journal::STATE,
     &journal::WAIT,
-    &readahead::READAHEAD,
+    &windows::READAHEAD,
     &writeback::WRITEBACK,
 ];
 
@@ -314,134 +324,6 @@ impl Volume {
             handles: AtomicU32::new(0),
             generation: AtomicU32::new(seed),
             writeback: Writeback::new(),
-        })
-    }
-
-    /// Mounts: replays the journal and frees orphans, or repairs an image that has no journal; marks the image as in use.
-    pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
-        let repaired = Self::repair_unjournaled(device, &settings)?;
-        let mut volume = Self::open_to_replay(device, &settings)?;
-        if volume.settings.skips_log {
-            return Ok(Self::without_log(volume));
-        }
-        let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
-        if journaled {
-            let log = volume.find_journal()?;
-            let (replayed, map, format, superblock) = volume.recover_journal(&log, Care::Refuse)?;
-            if replayed.end.is_some() || volume.torn {
-                let notes = std::mem::take(&mut volume.notes);
-                let errors = volume.superblock.lock().clone();
-                volume = Self::open(device, settings)?;
-                volume.superblock.lock().keep_errors(&errors);
-                volume.notes = notes;
-            }
-            volume.notes.extend(replayed.note());
-            let queues = (Queue::new(log.device), Queue::new(Arc::clone(device)));
-            let mode = (volume.settings.data, volume.settings.mutant);
-            volume.journal = Some(Journal::new(queues, map, format, superblock, mode));
-        }
-        let note = volume.superblock.lock().error_note();
-        volume.notes.extend(note);
-        volume.notes.extend(repaired);
-        // What a mount refuses it does not change.
-        let orphans =
-            (volume.orphan_list().map_err(damaged)?, volume.present_orphan_slots().map_err(damaged)?);
-        volume.mark_in_use(journaled).map_err(damaged)?;
-        let freed = volume.clean_orphans(orphans).map_err(damaged)?;
-        if freed > 0 {
-            volume.notes.push(format!("{freed} inodes without names were freed or cut"));
-        }
-        volume.mounted.store(true, Relaxed);
-        let volume = Arc::new(volume);
-        volume.start_writeback();
-        Ok(volume)
-    }
-
-    /// The image as it lies on the device, whatever its log has.
-    fn without_log(mut volume: Self) -> Arc<Self> {
-        if volume.superblock.lock().needs_recovery() {
-            let what =
-                "noload: the journal was not replayed: names, attributes and contents may be old or torn";
-            volume.notes.push(what.to_owned());
-        }
-        volume.mounted.store(true, Relaxed);
-        Arc::new(volume)
-    }
-
-    /// Repairs an image that has no journal and was not unmounted; says what was done.
-    fn repair_unjournaled(
-        device: &Arc<dyn BlockDevice>,
-        settings: &Settings,
-    ) -> Result<Vec<String>, FsError> {
-        let superblock = superblock::load_to_replay(device, settings)?.superblock;
-        let journaled = superblock.has_compat(compat::HAS_JOURNAL);
-        if journaled || !superblock.needs_recovery() || settings.skips_log {
-            return Ok(Vec::new());
-        }
-        let mut volume = Self::open(device, Settings { repairs: true, ..settings.clone() })?;
-        let done = repair::repair(&volume, false).map_err(damaged)?.join(", ");
-        let done = if done.is_empty() { "nothing was wrong" } else { &done };
-        let mut notes = std::mem::take(&mut volume.notes);
-        notes.push(format!("it was not unmounted, and has no journal; it was checked and repaired: {done}"));
-        Ok(notes)
-    }
-
-    /// The map of the journal by its copy in the superblock, if it has one (`s_jnl_blocks`): for a journal that alone knows what
-    /// its inode should be.
-    fn journal_map_by_copy(&self) -> Option<journal::JournalMap> {
-        let superblock = self.superblock.lock().clone();
-        let words = superblock.jnl_blocks.map(zerocopy::little_endian::U32::get);
-        if superblock.jnl_backup_type != 1 || words[..15] == [0; 15] {
-            return None;
-        }
-        let mut raw = layout::RawInode::zero();
-        raw.mode = ((::vfs::FileKind::Regular.mode_bits() | 0o600) as u16).into();
-        (raw.size_hi, raw.size_lo) = (words[15].into(), words[16].into());
-        (0..15).for_each(|slot| layout::put32(&mut raw.block, slot * 4, words[slot]));
-        if words[0] & 0xffff == 0xf30a {
-            raw.flags = layout::flag::EXTENTS.into();
-        }
-        let number = u64::from(superblock.journal_inum.get());
-        let state = inode::InodeState::of(raw, Box::default());
-        self.whole_map(number, state, "the journal")
-            .ok()
-            .filter(|map| !map.is_empty())
-            .map(journal::JournalMap)
-    }
-
-    /// Where the blocks are of an inode of the file system itself, which has no holes.
-    pub(crate) fn special_map(&self, number: u64, what: &str) -> Result<Vec<u64>> {
-        let (raw, extra) = self.read_inode(number)?;
-        self.whole_map(number, inode::InodeState::of(raw, extra), what)
-    }
-
-    fn whole_map(&self, number: u64, state: inode::InodeState, what: &str) -> Result<Vec<u64>> {
-        let inode = Inode::alone(number, &JOURNAL_INODE, state);
-        let state = inode.state.read();
-        let end = state.raw.size() / u64::from(self.geo.block_bytes);
-        if end > self.geo.blocks {
-            return Err(Error::Corrupt(format!("{what} is larger than the file system")));
-        }
-        let mut map = Vec::with_capacity(end as usize);
-        while (map.len() as u64) < end {
-            match self.map(&inode, &state, map.len() as u64, end - map.len() as u64)? {
-                Mapped::Blocks { start, len, .. } => map.extend(start..start + len),
-                Mapped::Hole(_) => return Err(Error::Corrupt(format!("{what} has a hole"))),
-            }
-        }
-        Ok(map)
-    }
-
-    /// Marks the image as mounted: not clean, or in need of recovery.
-    fn mark_in_use(&self, journaled: bool) -> Result<()> {
-        self.update_superblock(|superblock| {
-            superblock.mnt_count = superblock.mnt_count.get().wrapping_add(1).into();
-            superblock.mtime = (Timestamp::now().secs as u32).into();
-            if journaled {
-                superblock.feature_incompat = (superblock.feature_incompat.get() | incompat::RECOVER).into();
-            } else {
-                superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
-            }
         })
     }
 

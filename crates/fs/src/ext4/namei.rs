@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Renaming, Timestamp};
+use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Renaming, Timestamp, rename};
 
 use super::Volume;
-use super::dir::{Place, Target};
 use super::extent;
 use super::inode::{Change, Inode, InodeState, change_time};
 use super::journal::Handle;
+use super::journal::credits::NAME_CREDITS;
 use super::layout::{LINK_MAX, flag};
-use super::map::{Mapped, damaged};
+use super::records::{Place, Target};
+use super::runs::Mapped;
 use crate::error::{Error, Result};
-
-/// Blocks that a change of names touches at most: two directories with a split of an index each (leaf, two nodes, two new
-/// blocks), bitmaps and descriptors for them, three inodes, the superblock.
-const NAME_CREDITS: u32 = 48;
 
 /// What is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -189,11 +186,11 @@ impl Volume {
             return Ok(state.raw.block[..len.min(60)].to_vec());
         }
         if len >= self.geo.block_bytes as usize {
-            return Err(damaged(self, &inode, "the target of a symbolic link is too long"));
+            return Err(inode.damaged(self, "the target of a symbolic link is too long"));
         }
         match self.map(&inode, &state, 0, 1)? {
             Mapped::Blocks { start, .. } => self.look(start, |bytes| bytes[..len].to_vec()),
-            Mapped::Hole(_) => Err(damaged(self, &inode, "a symbolic link has no target")),
+            Mapped::Hole(_) => Err(inode.damaged(self, "a symbolic link has no target")),
         }
     }
 
@@ -286,7 +283,7 @@ impl Volume {
         if state.raw.links.get() >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        let kind = state.raw.kind().ok_or_else(|| damaged(self, &inode, "it is of no kind"))?;
+        let kind = state.raw.kind().ok_or_else(|| inode.damaged(self, "it is of no kind"))?;
         let handle = self.begin(NAME_CREDITS)?;
         if let Err(error) = self.add_name(&handle, &dir, &mut dir_state, name, Target { ino, kind }) {
             self.store_inode(&handle, &dir, &mut dir_state)?;
@@ -401,7 +398,11 @@ impl Volume {
         let (old_dir, new_dir) = (self.inode(from.0)?, self.inode(to.0)?);
         let chains = (self.ancestry(from.0)?, self.ancestry(to.0)?);
         let same = from.0 == to.0;
-        let old_first = same || chains.1.contains(&from.0) || from.0 < to.0 && !chains.0.contains(&to.0);
+        let is_below = |dir, above| {
+            let chain = if dir == from.0 { &chains.0 } else { &chains.1 };
+            Ok::<_, Error>(chain.contains(&above))
+        };
+        let old_first = same || rename::is_locked_first(from.0, to.0, is_below)?;
         let (mut old_state, mut new_state) = if same {
             (Self::lock_dir(&old_dir)?, None)
         } else if old_first {
@@ -413,9 +414,15 @@ impl Volume {
         };
         let moved = self.find(&old_dir, &old_state, from.1)?.ok_or(Error::NoEntry)?;
         let target = self.find(&new_dir, new_state.as_ref().unwrap_or(&old_state), to.1)?;
-        if !check_rename(moved, target, &chains, flags)? {
+        let inos = (moved.ino, target.map(|target| target.ino));
+        // A damaged directory may have an entry of itself, and it is locked already.
+        if inos.0 == from.0 || inos.1 == Some(to.0) {
+            return Err(Error::Invalid("a directory is not in itself"));
+        }
+        if !rename::check_target(flags, inos.0, inos.1)? {
             return Ok(None);
         }
+        rename::check_subtrees(flags, (from.0, to.0), inos, is_below)?;
         let mut work = Rename {
             volume: self,
             from: (&old_dir, &mut old_state, from.1, moved),
@@ -427,30 +434,6 @@ impl Volume {
             Some(target) => work.replace(target).map(Some),
             None => work.simple().map(|()| None),
         }
-    }
-}
-
-/// Judges a rename before anything is changed; false: there is nothing to do. `chains`: the ancestors of both directories.
-fn check_rename(
-    moved: Place,
-    target: Option<Place>,
-    (from, to): &(Vec<u64>, Vec<u64>),
-    flags: RenameFlags,
-) -> Result<bool> {
-    let exchange = flags.contains(RenameFlags::EXCHANGE);
-    let below = Error::Invalid("a directory into its own subtree");
-    // A damaged directory may have an entry of itself, and it is locked already.
-    if moved.ino == from[0] || target.is_some_and(|target| target.ino == to[0]) {
-        return Err(Error::Invalid("a directory is not in itself"));
-    }
-    match target {
-        Some(_) if flags.contains(RenameFlags::NOREPLACE) => Err(Error::Exists),
-        None if exchange => Err(Error::NoEntry),
-        Some(target) if target.ino == moved.ino => Ok(false),
-        _ if to.contains(&moved.ino) => Err(below),
-        // What would be replaced holds the directory that is renamed from: it is not empty.
-        Some(target) if from.contains(&target.ino) => Err(if exchange { below } else { Error::NotEmpty }),
-        _ => Ok(true),
     }
 }
 
@@ -491,7 +474,7 @@ impl Rename<'_, '_> {
     /// Lets `..` of a directory lead to another parent.
     fn reparent(&self, handle: &Handle<'_>, inode: &Inode, state: &InodeState, parent: u64) -> Result<()> {
         let place = self.volume.find(inode, state, b"..")?;
-        let place = place.ok_or_else(|| damaged(self.volume, inode, "it has no `..`"))?;
+        let place = place.ok_or_else(|| inode.damaged(self.volume, "it has no `..`"))?;
         let target = Target { ino: parent, kind: FileKind::Directory };
         self.volume.redirect_name(handle, inode, state, place, target)
     }
@@ -529,7 +512,7 @@ impl Rename<'_, '_> {
             let new = self.new_state();
             volume.check_links(new)?;
         }
-        let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
+        let kind = state.raw.kind().ok_or_else(|| moved.damaged(volume, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
         let whiteout = self.make_whiteout(&handle)?;
         let (new_dir, name) = (self.to.0, self.to.2);
@@ -560,18 +543,16 @@ impl Rename<'_, '_> {
     fn replace(&mut self, target: Place) -> Result<Arc<Inode>> {
         let (volume, moved, gone) = (self.volume, self.moved()?, self.volume.inode(target.ino)?);
         let (mut state, mut gone_state) = lock_two(&moved, &gone);
-        let (is_dir, onto_dir) = (state.raw.is_dir(), gone_state.raw.is_dir());
-        match (is_dir, onto_dir) {
-            (true, false) => return Err(Error::NotDirectory),
-            (false, true) => return Err(Error::IsDirectory),
-            (true, true) if !volume.dir_is_empty(&gone, &gone_state)? => return Err(Error::NotEmpty),
-            _ => {}
+        let is_dir = state.raw.is_dir();
+        rename::check_kinds(RenameFlags::empty(), is_dir, gone_state.raw.is_dir())?;
+        if is_dir && !volume.dir_is_empty(&gone, &gone_state)? {
+            return Err(Error::NotEmpty);
         }
         Volume::check_removal(self.from.1, &state)?;
         Volume::check_removal(self.new_state(), &gone_state)?;
         // A program that replaces a file by a new one expects the old or the new contents after a crash.
         volume.allocate_delayed(&moved, &mut state)?;
-        let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
+        let kind = state.raw.kind().ok_or_else(|| moved.damaged(volume, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
         let whiteout = self.make_whiteout(&handle)?;
         let new_dir = Arc::clone(self.to.0);
@@ -600,7 +581,7 @@ impl Rename<'_, '_> {
         let (mut state, mut other_state) = lock_two(&moved, &other);
         Volume::check_removal(self.from.1, &state)?;
         Volume::check_removal(self.new_state(), &other_state)?;
-        let none = |inode: &Inode| damaged(volume, inode, "it is of no kind");
+        let none = |inode: &Inode| inode.damaged(volume, "it is of no kind");
         let kind = state.raw.kind().ok_or_else(|| none(&moved))?;
         let other_kind = other_state.raw.kind().ok_or_else(|| none(&other))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
@@ -638,10 +619,9 @@ impl Rename<'_, '_> {
     }
 }
 
-/// Locks two different inodes: a directory before another file, for which a task that has the directory may wait, then by number.
-/// What an inode is stays so while it has a name.
+/// Locks two different inodes in order. What an inode is stays so while it has a name.
 fn lock_two<'a>(a: &'a Inode, b: &'a Inode) -> (Guard<'a>, Guard<'a>) {
-    let place = |inode: &Inode| (!inode.state.read().raw.is_dir(), inode.ino);
+    let place = |inode: &Inode| rename::place_of_lock(inode.state.read().raw.is_dir(), inode.ino);
     if place(a) < place(b) {
         let first = a.change();
         (first, b.change())

@@ -7,20 +7,18 @@
 //! what is written there is taken from the list at that moment, under the lock of the superblock or the page: whichever of two
 //! tasks writes last, it writes what the list has become.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::vfs::{FileKind, Timestamp};
-use sim::{LockClass, Mutex, MutexGuard};
+use sim::{LockClass, Mutex};
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
-use super::layout::{Superblock, put16, put32, ro_compat};
-use super::map::TRUNCATE_CREDITS;
+use super::journal::credits::TRUNCATE_CREDITS;
+use super::layout::{put16, put32};
 use super::mutant;
-use super::orphan_file::Slot;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The list in memory, the head of the list on the device first. A look takes a lock of the host, which is no lock of the
 /// modelled machine.
@@ -36,13 +34,21 @@ impl Orphans {
         Self { changes: Mutex::new(class, ()), list: parking_lot::RwLock::default() }
     }
 
-    fn change(&self) -> MutexGuard<'_, ()> {
-        self.changes.lock()
-    }
-
     /// Waits for the task that changes it, as one does that is to look at it (Linux: `s_orphan_lock`).
     pub(crate) fn pass(&self) {
-        drop(self.change());
+        drop(self.changes.lock());
+    }
+
+    /// The list as a crash left it.
+    pub(super) fn set(&self, list: Vec<u64>) {
+        let _changes = self.changes.lock();
+        *self.list.write() = list;
+    }
+
+    /// Puts an inode at the head.
+    fn put(&self, ino: u64) {
+        let _changes = self.changes.lock();
+        self.list.write().insert(0, ino);
     }
 
     /// The first inode, or 0.
@@ -58,7 +64,8 @@ impl Orphans {
     }
 
     /// Takes an inode off, if it is there; the one before it, 0 for the head.
-    fn remove(&self, ino: u64) -> Option<u64> {
+    fn take(&self, ino: u64) -> Option<u64> {
+        let _changes = self.changes.lock();
         let mut list = self.list.write();
         let place = list.iter().position(|other| *other == ino)?;
         list.remove(place);
@@ -97,9 +104,7 @@ impl Volume {
             return Ok(());
         }
         let _part = sim::part(&super::parts::ORPHAN);
-        let changes = self.orphans.change();
-        self.orphans.list.write().insert(0, inode.ino);
-        drop(changes);
+        self.orphans.put(inode.ino);
         state.orphan = true;
         self.store_first_orphan(handle)
     }
@@ -125,9 +130,7 @@ impl Volume {
             state.orphan = false;
             return self.free_orphan_slot(handle, slot);
         }
-        let changes = self.orphans.change();
-        let Some(before) = self.orphans.remove(inode.ino) else { return Ok(()) };
-        drop(changes);
+        let Some(before) = self.orphans.take(inode.ino) else { return Ok(()) };
         state.orphan = false;
         state.raw.dtime = 0.into();
         match before {
@@ -192,62 +195,15 @@ impl Volume {
         loop {
             let handle = self.begin(TRUNCATE_CREDITS)?;
             // In the first round; then there are none.
-            self.forget_cut(inode, from)?;
+            if !inode.has_no_page() {
+                self.write_for_commit(inode.mapping())?;
+                self.cache.forget(inode.mapping(), from, u64::MAX);
+            }
             let done = self.unmap(&handle, inode, state, (from, u64::MAX))?;
             self.store_inode(&handle, inode, state)?;
             if done {
                 return Ok(());
             }
         }
-    }
-
-    /// The list as a crash left it. It must end, and lead to inodes.
-    pub(crate) fn orphan_list(&self) -> Result<Vec<u64>> {
-        let mut list = Vec::new();
-        let mut next = u64::from(self.superblock.lock().last_orphan.get());
-        while next != 0 {
-            if list.len() as u64 >= self.geo.inodes() || list.contains(&next) || next > self.geo.inodes() {
-                return Err(self.corrupt("the list of orphans does not end".to_owned()));
-            }
-            list.push(next);
-            let (raw, _) = self.read_inode(next)?;
-            next = u64::from(raw.dtime.get());
-        }
-        if !list.is_empty() && self.journal.is_none() {
-            // Left behind by a mount with a journal; nothing here would take them off.
-            return Err(Error::Corrupt("there are orphans, but no journal".to_owned()));
-        }
-        Ok(list)
-    }
-
-    /// After a crash: frees or cuts what is on the list and in the kernel's file; says how many.
-    pub(crate) fn clean_orphans(&self, (list, slots): (Vec<u64>, BTreeMap<u64, Slot>)) -> Result<u64> {
-        let all: Vec<u64> = list.iter().chain(slots.keys()).copied().collect();
-        let changes = self.orphans.change();
-        *self.orphans.list.write() = list;
-        drop(changes);
-        *self.orphan_slots.lock() = slots;
-        for ino in &all {
-            let inode = self.inode(*ino)?;
-            let mut state = inode.change();
-            state.orphan = true;
-            if state.raw.links.get() == 0 {
-                drop(state);
-                self.reap(&inode)?;
-                continue;
-            }
-            let end = state.raw.size().div_ceil(u64::from(self.geo.block_bytes));
-            if state.has_map(self) {
-                self.cut(&inode, &mut state, end)?;
-            }
-            let handle = self.begin(TRUNCATE_CREDITS)?;
-            self.remove_orphan(&handle, &inode, &mut state)?;
-            self.store_inode(&handle, &inode, &mut state)?;
-        }
-        if self.superblock.lock().has_ro_compat(ro_compat::ORPHAN_PRESENT) {
-            let handle = self.begin(1)?;
-            self.change_superblock(&handle, Superblock::leave_orphan_file)?;
-        }
-        Ok(all.len() as u64)
     }
 }

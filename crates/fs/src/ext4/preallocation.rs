@@ -15,91 +15,17 @@
 //!
 //! Source: Linux 5.15, `fs/ext4/mballoc.c`: `ext4_mb_group_or_file`, `ext4_mb_normalize_request`, `ext4_mb_use_preallocated`.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Volume;
-use super::alloc::Groups;
+use super::groups::Groups;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
+use super::set_aside::{Run, Window};
 use crate::error::{Error, Result};
 
 /// Blocks of a chunk (`MB_DEFAULT_GROUP_PREALLOC`).
 const CHUNK_BLOCKS: u32 = 512;
-
-/// What is set aside.
-#[derive(Debug, Default)]
-pub(crate) struct Preallocations {
-    /// What is left of the chunks of each core.
-    chunks: BTreeMap<u16, Vec<Run>>,
-    /// Windows of each inode.
-    windows: BTreeMap<u64, Vec<Window>>,
-}
-
-/// Blocks of the device.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) start: u64,
-    pub(super) len: u32,
-}
-
-/// Blocks of the device for blocks of a file from `index` on.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    index: u64,
-    run: Run,
-}
-
-impl Window {
-    fn holds(&self, index: u64) -> bool {
-        (self.index..self.index + u64::from(self.run.len)).contains(&index)
-    }
-}
-
-impl Preallocations {
-    /// All of it.
-    pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
-        let windows = self.windows.values().flatten().map(|window| window.run);
-        self.chunks.values().flatten().copied().chain(windows)
-    }
-
-    /// Blocks of a chunk of this core: of the first that has them all, or with `parts` some of the first.
-    fn take_chunk(&mut self, core: u16, want: u32, parts: bool) -> Option<Run> {
-        let chunks = self.chunks.get_mut(&core)?;
-        let at = chunks.iter().position(|run| parts || run.len >= want)?;
-        let taken = Run { start: chunks[at].start, len: want.min(chunks[at].len) };
-        chunks[at] = Run { start: taken.start + u64::from(taken.len), len: chunks[at].len - taken.len };
-        if chunks[at].len == 0 {
-            chunks.remove(at);
-        }
-        Some(taken)
-    }
-
-    /// Blocks of a window of this inode for block `index`.
-    fn take_window(&mut self, ino: u64, index: u64, want: u32) -> Option<Run> {
-        let windows = self.windows.get_mut(&ino)?;
-        let at = windows.iter().position(|window| window.holds(index))?;
-        let Window { index: first, run } = windows.swap_remove(at);
-        let before = (index - first) as u32;
-        let taken = Run { start: run.start + u64::from(before), len: want.min(run.len - before) };
-        let after = run.len - before - taken.len;
-        if before > 0 {
-            windows.push(Window { index: first, run: Run { start: run.start, len: before } });
-        }
-        if after > 0 {
-            let run = Run { start: taken.start + u64::from(taken.len), len: after };
-            windows.push(Window { index: index + u64::from(taken.len), run });
-        }
-        Some(taken)
-    }
-
-    /// How many blocks from `index` on no window of this inode covers, of `len`.
-    fn uncovered(&self, ino: u64, index: u64, len: u32) -> u32 {
-        let windows = self.windows.get(&ino).into_iter().flatten();
-        let next = windows.map(|window| window.index).filter(|start| *start > index).min();
-        next.map_or(len, |next| len.min((next - index).min(u64::from(u32::MAX)) as u32))
-    }
-}
 
 impl Volume {
     /// Allocates up to `want` blocks in a row for block `index` of a file, out of what is set aside for it or its like.

@@ -270,7 +270,7 @@ impl FileSystem for Mounted {
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        Volume::check_fallocate(mode, len)?;
+        mode.check(len)?;
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.change();
         Volume::check_regular(&state)?;

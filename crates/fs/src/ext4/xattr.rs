@@ -20,7 +20,6 @@ use super::journal::Handle;
 use super::layout::{
     EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, RawInode, crc32c, flag, le16, le32, put16, put32,
 };
-use super::map::damaged;
 use super::{Volume, acl};
 use crate::error::{Error, Result};
 
@@ -268,7 +267,7 @@ impl Volume {
     pub(crate) fn attributes(&self, inode: &Inode, state: &InodeState) -> Result<Attributes> {
         let mut all = Attributes::new();
         if let Some(bytes) = self.inode_attributes(state) {
-            parse(&bytes, 4, 4, &mut all).map_err(|what| damaged(self, inode, what))?;
+            parse(&bytes, 4, 4, &mut all).map_err(|what| inode.damaged(self, what))?;
         }
         let block = state.raw.file_acl();
         if block != 0 {
@@ -282,7 +281,7 @@ impl Volume {
                 }
                 parse(bytes, HEADER_BYTES, 0, &mut all)
             })?;
-            parsed.map_err(|what| damaged(self, inode, what))?;
+            parsed.map_err(|what| inode.damaged(self, what))?;
         }
         Ok(all)
     }
@@ -292,15 +291,15 @@ impl Volume {
         let all = self.attributes(inode, state)?;
         let lists = all.iter().filter(|((prefix, ..), _)| LISTS.contains(prefix));
         if let Some(what) = lists.map(|(_, list)| list).find_map(|list| acl::fault(list)) {
-            return Err(damaged(self, inode, what));
+            return Err(inode.damaged(self, what));
         }
         if let Some(bytes) = self.inode_attributes(state) {
-            check(&bytes, 4, 4).map_err(|what| damaged(self, inode, what))?;
+            check(&bytes, 4, 4).map_err(|what| inode.damaged(self, what))?;
         }
         let block = state.raw.file_acl();
         if block != 0 {
             let checked = self.look(block, |bytes| check(bytes, HEADER_BYTES, 0))?;
-            checked.map_err(|what| damaged(self, inode, what))?;
+            checked.map_err(|what| inode.damaged(self, what))?;
         }
         Ok(())
     }

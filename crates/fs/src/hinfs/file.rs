@@ -29,7 +29,7 @@ use crate::pmfs::file::{Piece, WriteRange, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, RawInode};
-use crate::pmfs::tree::{FILL_MAX, Filled, Tree};
+use crate::pmfs::map::{FILL_MAX, Filled, Tree};
 
 /// Log entries that the removal of a file's last name needs when it joins the open transaction: directory record and inode.
 pub(crate) const UNLINK_ENTRIES: u32 = 2;

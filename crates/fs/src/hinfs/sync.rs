@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT};
+use crate::pmfs::map::Tree;
 use crate::pmfs::namei::OpenTransactions;
-use crate::pmfs::tree::Tree;
 
 impl HiNfs {
     /// Takes a block out of the buffer; what was dirty of it is lost. Returns the dirty lines.

@@ -17,10 +17,10 @@ use media::event::Mark;
 
 use super::Volume;
 use super::alloc::{Extent, Need};
-use super::index::Place;
 use super::inode::{Changing, Loaded};
 use super::layout::{BLOCK, LinksEntry, NO_TIME, NameEntry, SetEntry, WriteEntry, ino, kind, set};
 use super::log::{Append, Entry, Log, PageUse, Reader};
+use super::map::Place;
 use super::mutant;
 use super::parts;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ const AHEAD: u64 = 288;
 /// What a thorough cleaning has moved.
 enum Moved {
     Pages { first: u64, pages: u64, at: u64 },
-    Name { known: super::names::Known, at: u64 },
+    Name { known: super::dir::Known, at: u64 },
     Parent { at: u64 },
 }
 

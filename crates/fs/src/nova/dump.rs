@@ -4,13 +4,13 @@ use std::io::Write;
 
 use media::nvmm::Region;
 
+use super::dir::read_name;
 use super::inode::replay;
 use super::journal;
 use super::layout::{
     BLOCK, CLEAN, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, RawInode, Superblock, state, unpack,
 };
 use super::log::{Entry, Reader};
-use super::names::read_name;
 use super::recovery::{chunks, read_saved};
 use super::superblock;
 use super::xattr::attributes_of;

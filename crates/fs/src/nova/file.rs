@@ -15,10 +15,10 @@ use media::event::Mark;
 use vfs::{FallocateMode, SeekTo, SetAttr, SetTime, Timestamp};
 
 use super::alloc::{Extent, Need, Taken};
-use super::index::Place;
 use super::inode::{Changing, Inode, Loaded, apply_set, apply_write};
 use super::layout::{BLOCK, FILE_BLOCKS_MAX, SetEntry, WriteEntry, ino, kind, pack, set};
 use super::log::Append;
+use super::map::Place;
 use super::mutant;
 use super::parts;
 use super::{PageCache, Volume};

@@ -11,7 +11,7 @@ use sim::{Bytes, LINE_BYTES, MIB};
 
 use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
 use super::superblock::{CHUNK_BYTES, LOG_BYTES, smallest};
-use super::{Settings, Volume, dump, fsck, recovery, repair, superblock};
+use super::{Settings, Volume, dump, fsck, mkfs, recovery, repair, superblock};
 use crate::error::Error;
 
 /// The format. An image says nothing of how it was mounted.
@@ -129,12 +129,12 @@ fn make(design: &'static str, region: &Arc<Region>, options: &Options) -> Result
     if size > MAX_IMAGE {
         return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size: Bytes(region.len()) });
     }
-    recovery::format(region, &Superblock::new(size, shards, log_bytes, chunk), options.mutant()).map_err(
-        |error| match error {
+    mkfs::mkfs(region, &Superblock::new(size, shards, log_bytes, chunk), options.mutant()).map_err(|error| {
+        match error {
             Error::Media(error) => FsError::Media(error),
             error => FsError::Damaged { design, what: error.to_string() },
-        },
-    )
+        }
+    })
 }
 
 /// Whether a region has the magic of the format, in either superblock.

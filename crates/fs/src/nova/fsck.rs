@@ -19,6 +19,7 @@ use media::MediaError;
 use media::nvmm::Region;
 use vfs::FileKind;
 
+use super::dir::read_name;
 use super::inode::{Facts, Loaded, replay};
 use super::journal;
 use super::layout::{
@@ -26,36 +27,22 @@ use super::layout::{
     Superblock, state,
 };
 use super::log::{Entry, Reader};
-use super::names::read_name;
 use super::recovery::{Marks, Saved, chunks, read_saved};
 use super::repair::{Fix, torn_tail};
 use super::superblock;
 use super::xattr::attributes_of;
 use crate::error::{Error, Result};
+use crate::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
-
-/// What is known of a live inode.
-#[derive(Default)]
-struct Found {
-    is_dir: bool,
-    links: u32,
-    parent: u64,
-    /// Names that lead to it, and the directory of the last of them; of a directory that name, too.
-    names: u32,
-    named_in: u64,
-    name: Vec<u8>,
-    /// Directories below it.
-    subdirs: u32,
-    /// Where it lies.
-    at: u64,
-}
 
 struct Checker<'a> {
     region: &'a Region,
     geometry: Geometry,
     report: FsckReport,
     marks: Marks,
-    inodes: BTreeMap<u64, Found>,
+    /// Where each live inode lies.
+    places: BTreeMap<u64, u64>,
+    tree: NameTree<Vec<u8>>,
     /// Slots in use, as unmounting saves them.
     used: Vec<(u64, u64)>,
     /// Blocks with more than one use.
@@ -99,7 +86,8 @@ pub(crate) fn examine(region: &Region) -> Examined {
         geometry,
         report: FsckReport::default(),
         marks: Marks::new(&geometry),
-        inodes: BTreeMap::new(),
+        places: BTreeMap::new(),
+        tree: NameTree::new(ROOT_INO),
         used: Vec::new(),
         twice: BTreeSet::new(),
         free: Vec::new(),
@@ -186,7 +174,7 @@ impl Checker<'_> {
         }
         let directories = dirs.len() as u64;
         self.report.checked = vec![
-            ("inodes", self.inodes.len() as u64),
+            ("inodes", self.places.len() as u64),
             ("directories", directories),
             ("shards", self.geometry.shards),
         ];
@@ -295,12 +283,10 @@ impl Checker<'_> {
         if is_link && (loaded.blocks.get(0).is_hole() || !(1..=BLOCK).contains(&loaded.facts.size)) {
             self.violate("log_sound", format!("inode {number}: a symbolic link without a target"));
         }
-        let found = self.inodes.entry(number).or_default();
-        found.at = at;
-        found.is_dir = loaded.facts.is_dir();
-        found.links = loaded.facts.links;
-        found.parent = loaded.names.parent;
-        if found.is_dir {
+        self.places.insert(number, at);
+        let kind = loaded.facts.kind().unwrap_or(FileKind::Regular);
+        self.tree.insert(number, kind, loaded.facts.links, Some(loaded.names.parent));
+        if loaded.facts.is_dir() {
             dirs.push((number, loaded));
         }
     }
@@ -310,32 +296,11 @@ impl Checker<'_> {
         while let Some((found, known)) = dir.names.next_from(slot) {
             slot = found + 1;
             let len = read_name(self.region, known.at, &mut bytes)?;
-            let shown = String::from_utf8_lossy(&bytes[..len]).into_owned();
-            let Some(child) = self.inodes.get_mut(&known.ino) else {
+            if !self.tree.add_name(number, known.ino, bytes[..len].to_vec()) {
+                let shown = String::from_utf8_lossy(&bytes[..len]);
                 let what = format!("directory {number}: {shown} leads to inode {}, which is free", known.ino);
                 self.violate("names_lead_to_inodes", what);
                 self.note_fix(Fix::NoName { dir: number, name: bytes[..len].to_vec() });
-                continue;
-            };
-            child.names += 1;
-            let (is_dir, parent) = (child.is_dir, child.parent);
-            let mut other = (number, bytes[..len].to_vec());
-            if !is_dir || child.names == 1 || parent == number {
-                let name = if is_dir { other.1 } else { Vec::new() };
-                other = (
-                    std::mem::replace(&mut child.named_in, number),
-                    std::mem::replace(&mut child.name, name),
-                );
-            }
-            if is_dir && child.names > 1 {
-                self.note_fix(Fix::NoName { dir: other.0, name: other.1 });
-            }
-            if is_dir && parent != number {
-                let what = format!("directory {}: .. leads to {parent}, its name is in {number}", known.ino);
-                self.violate("directory_sound", what);
-            }
-            if is_dir && let Some(own) = self.inodes.get_mut(&number) {
-                own.subdirs += 1;
             }
         }
         Ok(())
@@ -349,8 +314,8 @@ impl Checker<'_> {
         }
         let mut uses: BTreeMap<u64, Vec<(u64, u64, u64)>> = BTreeMap::new();
         let mut others = BTreeSet::new();
-        for (number, found) in &self.inodes {
-            let Ok(raw) = self.region.read::<RawInode>(found.at) else { return };
+        for (number, at) in &self.places {
+            let Ok(raw) = self.region.read::<RawInode>(*at) else { return };
             let Ok(loaded) = replay(self.region, &self.geometry, *number, &raw) else { return };
             let pages = loaded.log.pages.iter().map(|page| page.page);
             let attributes = loaded.attributes.iter().map(|at| at / BLOCK);
@@ -379,33 +344,49 @@ impl Checker<'_> {
     }
 
     fn check_links(&mut self) {
-        let inodes = std::mem::take(&mut self.inodes);
-        for (number, found) in &inodes {
-            let is_root = *number == ROOT_INO;
-            let expected = if found.is_dir { 2 + found.subdirs } else { found.names };
-            if found.names == 0 && !is_root {
-                self.violate("nothing_lost", format!("inode {number} has no name"));
-                self.fixes.push(Fix::Lost(*number));
-            } else if found.links != expected {
-                let what = format!("inode {number}: {} links, expected {expected}", found.links);
-                self.violate("link_count_right", what);
-            }
-            let parent = if is_root { ROOT_INO } else { found.named_in };
-            let is_named = is_root || found.names > 0;
-            if found.is_dir && is_named && (found.links, found.parent) != (expected, parent) {
-                self.fixes.push(Fix::Directory { dir: *number, parent, links: expected });
-            } else if !found.is_dir && is_named && found.links != expected {
-                self.fixes.push(Fix::Links(*number, expected));
-            }
-            if found.is_dir && found.names > u32::from(!is_root) {
-                self.violate("directory_sound", format!("directory {number} has {} names", found.names));
-            }
+        if !self.tree.is_dir(ROOT_INO) {
+            self.violate("directory_sound", "the root is no directory".to_owned());
         }
-        match inodes.get(&ROOT_INO) {
-            Some(root) if root.is_dir && root.parent == ROOT_INO => {}
-            _ => self.violate("directory_sound", "the root is no directory above itself".to_owned()),
+        for (number, fault) in self.tree.faults() {
+            let predicate = match fault {
+                Fault::Nameless { .. } => {
+                    self.fixes.push(Fix::Lost(number));
+                    "nothing_lost"
+                }
+                Fault::Links { .. } => {
+                    self.fix_counts(number);
+                    "link_count_right"
+                }
+                Fault::Parent { .. } => {
+                    self.fix_counts(number);
+                    "directory_sound"
+                }
+                Fault::Names(_) => "directory_sound",
+                Fault::Circle => {
+                    let names = self.tree.take_names(number, false).into_iter();
+                    self.fixes.extend(names.map(|(_, dir, name)| Fix::NoName { dir, name }));
+                    "directory_sound"
+                }
+            };
+            self.violate(predicate, format!("inode {number}: {fault}"));
         }
-        self.inodes = inodes;
+        let second = self.tree.take_second_names().into_iter();
+        self.fixes.extend(second.map(|(_, dir, name)| Fix::NoName { dir, name }));
+    }
+
+    /// One entry sets links and `..` of a directory.
+    fn fix_counts(&mut self, number: u64) {
+        let links = self.tree.links_of(number);
+        let fix = match self.tree.is_dir(number) {
+            true => {
+                let parent = self.tree.parent_of(number).unwrap_or(ROOT_INO);
+                Fix::Directory { dir: number, parent, links }
+            }
+            false => Fix::Links(number, links),
+        };
+        if self.fixes.last() != Some(&fix) {
+            self.fixes.push(fix);
+        }
     }
 
     fn check_saved(&mut self) {

@@ -21,13 +21,13 @@ use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
 use super::alloc::home;
-use super::index::{BlockIndex, Place};
+use super::dir::Names;
 use super::layout::{
     BLOCK, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NO_TIME, NameEntry, RawInode, SHARD_INODES, SetEntry,
     WriteEntry, ino, pack, set, state, state_word, unpack,
 };
 use super::log::{Entry, Log, Reader};
-use super::names::Names;
+use super::map::{BlockIndex, Place};
 use super::parts;
 use super::unlocked_attr::UnlockedAttr;
 use super::{CachedFile, Volume};

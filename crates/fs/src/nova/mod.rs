@@ -10,11 +10,11 @@
 //! | `journal.rs` | changes of several words |
 //! | `log.rs` `cleaner.rs` | logs: reading, appending, committing; cleaning |
 //! | `inode.rs` `unlocked_attr.rs` | inodes and their replay; what `stat` sees |
-//! | `index.rs` `names.rs` | the index of blocks; that of names |
+//! | `map.rs` `dir.rs` | which block holds which page of a file; the names of a directory |
 //! | `file.rs` `xattr.rs` | contents and attributes of files; extended attributes |
 //! | `mapped.rs` | mapped files |
 //! | `namei.rs` `rename.rs` | what changes names |
-//! | `recovery.rs` | mkfs, mount, unmount |
+//! | `mkfs.rs` `recovery.rs` | making an empty file system; mount, unmount |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | bugs that can be seeded |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
@@ -42,19 +42,20 @@
 mod alloc;
 mod cleaner;
 pub(crate) mod design;
+mod dir;
 mod dump;
 mod file;
 pub(crate) mod format;
 mod fsck;
-mod index;
 mod inode;
 mod journal;
 mod layout;
 mod log;
+mod map;
 mod mapped;
+mod mkfs;
 mod mutant;
 mod namei;
-mod names;
 mod parts;
 mod recovery;
 mod rename;

@@ -23,6 +23,7 @@ use vfs::{Attr, FileKind, NewInode, Timestamp};
 
 use super::Volume;
 use super::alloc::{Extent, Need, Taken};
+use super::dir::Known;
 use super::file::Freed;
 use super::inode::{Changing, Facts, Inode, InodeState, Loaded, apply_name, apply_write};
 use super::journal::Words;
@@ -31,7 +32,6 @@ use super::layout::{
 };
 use super::log::{Append, Log};
 use super::mutant;
-use super::names::Known;
 use super::parts;
 use crate::error::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! Making, mounting and unmounting an image.
+//! Mounting and unmounting an image.
 //!
 //! *Unmounting* writes the ranges of free blocks and of inode numbers in use into free blocks, and then, as the last durable store,
 //! where they are into the clean word. Those blocks stay free: nothing is written before the clean word is zero again. Where no
@@ -11,28 +11,24 @@
 
 use std::sync::Arc;
 
-use media::MediaError;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, TaskSpec};
-use vfs::{FileKind, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::alloc::{Blocks, Extent};
-use super::inode::{Inodes, Loaded, link_chunk, replay, write_raw};
+use super::inode::{Inodes, Loaded, replay};
 use super::journal::{self, Journal};
 use super::layout::{
-    BLOCK, CLEAN, COPY, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NAME_HEADER, NEVER_MOUNTED, NOTHING_SAVED,
-    NameEntry, ROOT_INO, RawInode, SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock,
-    checksum, entry_checksum, ino, kind, name_entry_bytes, pack, state, state_word,
+    BLOCK, CLEAN, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, RawInode,
+    SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, checksum, ino, state, state_word,
 };
 use super::mutant;
 use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use design::FsError;
-use design::Mutant;
 
 /// Tasks that walk inode tables side by side.
 const SCANNERS_MAX: u64 = 16;
@@ -43,54 +39,6 @@ pub(crate) fn damaged(error: Error) -> FsError {
         Error::Media(error) => FsError::Media(error),
         other => FsError::Damaged { design: "nova", what: other.to_string() },
     }
-}
-
-/// Makes an empty file system; its superblocks are written last.
-pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock, mutant: Option<Mutant>) -> Result<()> {
-    let geometry = Geometry::of(superblock);
-    let mut next = geometry.first_block();
-    // The head, a chunk of inodes for each shard and the first page of the root's log.
-    if !region.back(0, (next + geometry.shards * geometry.chunk_blocks() + 1) * BLOCK) {
-        return Err(MediaError::HostFull.into());
-    }
-    region.nt_zero(0, next * BLOCK)?;
-    region.store_u64(CLEAN, NEVER_MOUNTED)?;
-    region.flush(CLEAN, 8);
-    for shard in 0..geometry.shards {
-        link_chunk(region, (Geometry::shard_at(shard) + SHARD_INODES, next * BLOCK), geometry.chunk_bytes)?;
-        next += geometry.chunk_blocks();
-    }
-    let log = next * BLOCK;
-    let now = pack(Timestamp::now());
-    let header = NameEntry { kind: kind::NAME, name_len: 2, links: 2, checksum: 0, ino: ROOT_INO, time: now };
-    let mut entry = [0; NAME_HEADER + 256];
-    let entry = &mut entry[..name_entry_bytes(2) as usize];
-    entry[..NAME_HEADER].copy_from_slice(header.as_bytes());
-    entry[NAME_HEADER..NAME_HEADER + 2].copy_from_slice(b"..");
-    let sum = entry_checksum(entry);
-    entry[super::layout::ENTRY_CHECKSUM].copy_from_slice(&sum.to_le_bytes());
-    region.store(log, entry)?;
-    region.flush(log, entry.len() as u64);
-    let (shard, slot) = (ROOT_INO % geometry.shards, ROOT_INO / geometry.shards);
-    let chunk = region.load_u64(Geometry::shard_at(shard) + SHARD_INODES)?;
-    let at = chunk + slot * INODE_BYTES;
-    let root = RawInode {
-        state: state_word(1, state::LIVE),
-        mode: FileKind::Directory.mode_bits() | 0o755,
-        created: now,
-        head: log,
-        tail: log + entry.len() as u64,
-        ino: ROOT_INO,
-        ..RawInode::default()
-    };
-    write_raw(region, at, &root)?;
-    region.store_u64(at + ino::STATE, root.state)?;
-    region.flush(at, INODE_BYTES);
-    region.fence();
-    if mutant != Some(mutant::COPY_NOT_WRITTEN) {
-        superblock::store(region, COPY, superblock)?;
-    }
-    superblock::store(region, 0, superblock)
 }
 
 /// The chunks of the inode table of a shard.

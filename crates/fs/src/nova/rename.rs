@@ -5,16 +5,16 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use vfs::{FileKind, NewInode, RenameFlags, Renaming};
+use vfs::{FileKind, NewInode, RenameFlags, Renaming, rename};
 
 use super::Volume;
 use super::alloc::Need;
+use super::dir::Known;
 use super::inode::{Changing, Claim, Facts, Loaded, apply_name};
 use super::layout::{MAX_LINKS, ino};
 use super::log::Append;
 use super::mutant;
 use super::namei::{Plan, Written, apply_links, drop_name};
-use super::names::Known;
 use crate::error::{Error, Result};
 
 /// What a rename is about.
@@ -51,24 +51,17 @@ enum Noted {
 }
 
 impl Volume {
-    /// Whether `ancestor` is `number` or above it. The caller keeps directories from moving.
-    fn is_below(&self, mut number: u64, ancestor: u64) -> Result<bool> {
-        for _ in 0..self.geometry.most_inodes() {
-            if number == ancestor {
-                return Ok(true);
-            }
-            let inode = self.inodes.get(number)?;
-            let parent = match inode.parent.load(Relaxed) {
+    /// Whether `above` is directory `dir` or above it. The caller keeps directories from moving.
+    fn is_below(&self, dir: u64, above: u64) -> Result<bool> {
+        let below = rename::is_below(dir, above, self.geometry.most_inodes(), |dir| {
+            let inode = self.inodes.get(dir)?;
+            match inode.parent.load(Relaxed) {
                 // Not loaded, so the caller has not locked it.
-                0 => self.reading(inode)?.names.parent,
-                parent => parent,
-            };
-            if parent == number {
-                return Ok(false);
+                0 => Ok::<_, Error>(self.reading(inode)?.names.parent),
+                parent => Ok(parent),
             }
-            number = parent;
-        }
-        Err(Error::Corrupt(format!("directory {number} is below itself")))
+        })?;
+        below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
     }
 
     /// Locks one or two directories in order; the places of `from` and `to` in the result.
@@ -81,7 +74,7 @@ impl Volume {
                 return Err(Error::NotDirectory);
             }
         }
-        let from_first = self.is_below(to, from)? || (!self.is_below(from, to)? && from < to);
+        let from_first = rename::is_locked_first(from, to, |dir, above| self.is_below(dir, above))?;
         match from_first {
             true => Ok((vec![self.lock_dir(from)?, self.lock_dir(to)?], 0, 1)),
             false => Ok((vec![self.lock_dir(to)?, self.lock_dir(from)?], 1, 0)),
@@ -100,18 +93,18 @@ impl Volume {
         let (mut dirs, src, dst) = self.lock_dirs(from, to)?;
         let source = self.find_in(&dirs[src], old)?.ok_or(Error::NoEntry)?;
         let target = self.find_in(&dirs[dst], new)?;
-        match target {
-            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Error::Exists),
-            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Error::NoEntry),
-            Some((_, target)) if target.ino == source.1.ino => return Ok(()),
-            _ => {}
-        }
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
         let numbers = (source.1.ino, target.map(|(_, known)| known.ino));
-        if [Some(numbers.0), numbers.1].iter().flatten().any(|number| *number == from || *number == to) {
-            return self.refuse_ancestor((from, to), numbers, exchanges);
+        if !rename::check_target(flags, numbers.0, numbers.1)? {
+            return Ok(());
         }
-        self.check_subtrees((from, to), numbers, exchanges)?;
+        rename::check_subtrees(flags, (from, to), numbers, |dir, above| {
+            // Only who holds the lock of renames may climb.
+            Ok::<_, Error>(from != to && self.is_below(dir, above)?)
+        })?;
+        if [Some(numbers.0), numbers.1].iter().flatten().any(|number| *number == from || *number == to) {
+            return Err(Error::Corrupt(format!("directory {from} or {to} contains itself")));
+        }
         let (mut moved, mut replaced) = self.lock_both(numbers)?;
         if !exchanges {
             check_kinds(&dirs[dst], &moved, replaced.as_ref(), src != dst)?;
@@ -123,52 +116,17 @@ impl Volume {
         }
     }
 
-    /// The answer where what is moved or replaced is one of the two directories.
-    fn refuse_ancestor(
-        &self,
-        (from, to): (u64, u64),
-        numbers: (u64, Option<u64>),
-        exchanges: bool,
-    ) -> Result<()> {
-        self.check_subtrees((from, to), numbers, exchanges)?;
-        Err(Error::Corrupt(format!("directory {from} or {to} contains itself")))
-    }
-
-    /// A directory may not go below itself; a directory that is replaced cannot hold the source.
-    fn check_subtrees(
-        &self,
-        (from, to): (u64, u64),
-        (moved, replaced): (u64, Option<u64>),
-        exchanges: bool,
-    ) -> Result<()> {
-        if from == to {
-            return Ok(());
-        }
-        let into_itself = Error::Invalid("a directory cannot be moved below itself");
-        if self.is_below(to, moved)? {
-            return Err(into_itself);
-        }
-        match replaced {
-            Some(replaced) if self.is_below(from, replaced)? => {
-                if exchanges {
-                    Err(into_itself)
-                } else {
-                    Err(Error::NotEmpty)
-                }
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Locks what the names lead to: a directory before another file, for which a task that has the directory may wait, then by
-    /// number. What an inode is stays so while it has a name.
+    /// Locks what the names lead to, in order. What an inode is stays so while it has a name.
     fn lock_both(
         &self,
         (moved, replaced): (u64, Option<u64>),
     ) -> Result<(Changing<'_>, Option<Changing<'_>>)> {
         let lock = |number| self.changing(self.inodes.get(number)?);
         let Some(replaced) = replaced else { return Ok((lock(moved)?, None)) };
-        let place = |number| Ok((!self.reading(self.inodes.get(number)?)?.facts.is_dir(), number));
+        let place = |number| {
+            let is_dir = self.reading(self.inodes.get(number)?)?.facts.is_dir();
+            Ok(rename::place_of_lock(is_dir, number))
+        };
         let (of_moved, of_replaced): (Result<_>, Result<_>) = (place(moved), place(replaced));
         if of_replaced? < of_moved? {
             let replaced = lock(replaced)?;
@@ -345,9 +303,10 @@ fn check_kinds(
 ) -> Result<()> {
     let is_dir = moved.facts.is_dir();
     match replaced {
-        Some(old) if is_dir && !old.facts.is_dir() => Err(Error::NotDirectory),
-        Some(old) if !is_dir && old.facts.is_dir() => Err(Error::IsDirectory),
-        Some(old) if old.facts.is_dir() && old.names.len() > 0 => Err(Error::NotEmpty),
+        Some(old) => {
+            rename::check_kinds(RenameFlags::empty(), is_dir, old.facts.is_dir())?;
+            if old.names.len() > 0 { Err(Error::NotEmpty) } else { Ok(()) }
+        }
         None if is_dir && crosses && to.facts.links >= MAX_LINKS => Err(Error::TooManyLinks),
         _ => Ok(()),
     }

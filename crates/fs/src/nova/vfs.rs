@@ -9,10 +9,10 @@ use vfs::{
 };
 
 use super::Volume;
+use super::dir::read_name;
 use super::inode::{Inode, Loaded};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, WriteEntry, unpack};
 use super::namei::Node;
-use super::names::read_name;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
 
@@ -98,18 +98,6 @@ impl Volume {
             }
         }
         sim::work(Work::STEP, steps);
-        Ok(())
-    }
-
-    /// Checks the mode of an fallocate and its range.
-    fn check_fallocate(mode: FallocateMode, len: u64) -> DesignResult<()> {
-        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
-        if len == 0 {
-            return Err(Error::Invalid("an empty range"));
-        }
-        if punch && (!mode.contains(FallocateMode::KEEP_SIZE) || mode.contains(FallocateMode::ZERO_RANGE)) {
-            return Err(Error::NotSupported("a hole that changes the size, or is zeroed in place"));
-        }
         Ok(())
     }
 }
@@ -283,7 +271,7 @@ impl FileSystem for Mounted {
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        Volume::check_fallocate(mode, len)?;
+        mode.check(len)?;
         let volume = self.sound()?;
         let mut file = volume.changing(self.inode(ino)?)?;
         Volume::check_regular(&file)?;

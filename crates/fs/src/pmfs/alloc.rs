@@ -16,8 +16,8 @@ use sim::{LockClass, Mutex, Work};
 
 use super::Volume;
 use super::layout::{BLOCK, BLOCK_SHIFT};
+use super::map::Freed;
 use super::parts;
-use super::tree::Freed;
 use crate::error::{Error, Result};
 use crate::persist::backed::{Wanted, take_given};
 use crate::persist::free_map::FreeMap;

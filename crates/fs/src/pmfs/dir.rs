@@ -26,7 +26,7 @@ use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Transaction;
 use super::layout::{BLOCK, RECORD_HEADER, RawInode, RecordHeader, record_len};
-use super::tree::Tree;
+use super::map::Tree;
 use crate::error::{Error, Result};
 
 /// A block as it was read.

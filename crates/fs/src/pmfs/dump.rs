@@ -12,8 +12,8 @@ use super::layout::{
     BLOCK, ENTRY, INODE_BYTES, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry, NOTHING_SAVED, RawInode,
     Superblock, TABLE_INODE, TruncateItem, entry,
 };
+use super::map::Tree;
 use super::superblock;
-use super::tree::Tree;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
 use crate::error::Error;

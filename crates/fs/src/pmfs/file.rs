@@ -15,8 +15,8 @@ use super::Volume;
 use super::inode::Inode;
 use super::journal::Transaction;
 use super::layout::{BLOCK_SHIFT, RawInode, ino};
+use super::map::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use super::mutant;
-use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
 
 /// What [`Clears::Uncovered`] clears is whole words of this many bytes, so that no line is stored twice for a part of a word.

@@ -14,7 +14,7 @@ use super::layout::{
     BLOCK, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC, MAX_IMAGE,
     NOTHING_SAVED, Superblock, TABLE_INODE, VERSION,
 };
-use super::{Settings, Volume, dump, fsck, recovery, repair, superblock};
+use super::{Settings, Volume, dump, fsck, mkfs, recovery, repair, superblock};
 use crate::error::Error;
 
 /// Default size of the journal, as in PMFS.
@@ -118,13 +118,13 @@ fn make(design: &'static str, region: &Arc<Region>, options: &Options, usual: u6
     if size.0 > MAX_IMAGE {
         return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size });
     }
-    recovery::format((region, design), journal, options.number("num_inodes"), options.mutant()).map_err(
-        |error| match error {
+    mkfs::mkfs((region, design), journal, options.number("num_inodes"), options.mutant()).map_err(|error| {
+        match error {
             Error::Media(error) => FsError::Media(error),
             Error::NoSpace => too_many_inodes(options).into(),
             error => FsError::Damaged { design, what: error.to_string() },
-        },
-    )
+        }
+    })
 }
 
 fn too_many_inodes(options: &Options) -> OptionError {

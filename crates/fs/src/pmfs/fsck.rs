@@ -15,6 +15,7 @@
 //! | `attribute_block_in_range` | every pointer to attributes leads to a block behind the journal |
 //! | `attributes_sound` | records fill what an attribute block says that it uses, names differ, checksums are right |
 //! | `directory_sound` | records cover their blocks, `.` and `..` come first and lead where they should, names differ |
+//! | | a directory has one name, and is below the root |
 //! | `names_lead_to_inodes` | every name leads to a live inode |
 //! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
 //! | `nothing_lost` | every live inode has a name or is on the truncate list |
@@ -25,20 +26,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use media::nvmm::Region;
+use vfs::FileKind;
 
 use super::dir::records;
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, FIRST_INO, FLAG_BEYOND_EOF, INODE_SLOT, JOURNAL_DESCRIPTOR,
     JournalDescriptor, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE,
 };
+use super::map::Tree;
 use super::namei::is_dir;
 use super::recovery;
 use super::repair::Fix;
 use super::superblock;
-use super::tree::Tree;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
 use crate::error::Error;
+use crate::name_tree::{Fault, NameTree, Node};
 use crate::persist::attributes::{block_of, blocks_of};
 use crate::persist::free_map::FreeMap;
 use design::FsckReport;
@@ -103,10 +106,10 @@ struct Check<'a> {
     /// Bit set: no tree uses the block so far.
     unused: FreeMap,
     inodes: BTreeMap<u64, RawInode>,
-    /// Names that lead to each inode, `.` and `..` not among them.
-    names: BTreeMap<u64, u32>,
-    /// Subdirectories of each directory.
-    subdirs: BTreeMap<u64, u32>,
+    /// A name lies where its record does.
+    tree: NameTree<u64>,
+    /// Where the record of `..` of each directory lies.
+    dotdots: BTreeMap<u64, u64>,
     /// Every tree was walked to its end: what no tree has is free.
     trees_whole: bool,
     /// Every directory was: what no name leads to has none.
@@ -128,16 +131,15 @@ impl<'a> Check<'a> {
             unused.put(block);
         });
         let table = region.read(TABLE_INODE).unwrap_or_default();
-        let (inodes, names, subdirs) = Default::default();
         Self {
             region,
             superblock,
             table,
             first_block,
             unused,
-            inodes,
-            names,
-            subdirs,
+            inodes: BTreeMap::new(),
+            tree: NameTree::new(ROOT_INO),
+            dotdots: BTreeMap::new(),
             trees_whole: true,
             names_whole: true,
             report,
@@ -157,14 +159,16 @@ impl<'a> Check<'a> {
             return (self.report, self.fixes);
         }
         for (number, raw) in &inodes {
+            let kind = FileKind::from_mode(u32::from(raw.mode)).unwrap_or(FileKind::Regular);
+            self.tree.insert(*number, kind, u32::from(raw.links), None);
             self.check_inode(*number, raw);
         }
         for (number, raw) in inodes.iter().filter(|(_, raw)| is_dir(raw)) {
-            self.check_dir(*number, raw, &inodes);
+            self.check_dir(*number, raw);
         }
         let doomed = self.check_truncate_list();
         if self.names_whole {
-            self.check_links(&inodes, &doomed);
+            self.check_links(&doomed);
         } else {
             self.report.notes.push("link counts were not checked: names may be missing".to_owned());
         }
@@ -205,7 +209,7 @@ impl<'a> Check<'a> {
     }
 
     fn check_inode(&mut self, number: u64, raw: &RawInode) {
-        if vfs::FileKind::from_mode(u32::from(raw.mode)).is_none() {
+        if FileKind::from_mode(u32::from(raw.mode)).is_none() {
             self.report.violate("inode_mode_known", format!("inode {number}: mode {:o}", raw.mode));
             self.fixes.push(Fix::Regular(number));
         }
@@ -315,7 +319,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn check_dir(&mut self, number: u64, raw: &RawInode, inodes: &BTreeMap<u64, RawInode>) {
+    fn check_dir(&mut self, number: u64, raw: &RawInode) {
         let mut names = BTreeSet::new();
         if raw.size == 0 || !raw.size.is_multiple_of(BLOCK) || raw.size > self.superblock.size {
             self.report.violate("directory_sound", format!("directory {number}: size {}", raw.size));
@@ -338,7 +342,7 @@ impl<'a> Check<'a> {
                 if record.header.ino != 0 && raw.links > 0 {
                     let record_at = at + u64::from(record.start);
                     let name = (record.name, record.header.ino, record_at);
-                    self.check_name(number, name, &mut names, inodes);
+                    self.check_name(number, name, &mut names);
                 }
                 ControlFlow::<()>::Continue(())
             });
@@ -354,18 +358,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn check_name(
-        &mut self,
-        dir: u64,
-        (name, ino, at): (&[u8], u64, u64),
-        names: &mut BTreeSet<Vec<u8>>,
-        inodes: &BTreeMap<u64, RawInode>,
-    ) {
+    fn check_name(&mut self, dir: u64, (name, ino, at): (&[u8], u64, u64), names: &mut BTreeSet<Vec<u8>>) {
         let shown = String::from_utf8_lossy(name);
         if !names.insert(name.to_vec()) {
             self.report.violate("directory_sound", format!("directory {dir}: name {shown} is there twice"));
         }
-        let Some(raw) = inodes.get(&ino) else {
+        let Some(is_dir) = self.tree.nodes.get(&ino).map(Node::is_dir) else {
             self.report.violate(
                 "names_lead_to_inodes",
                 format!("directory {dir}: {shown} leads to inode {ino}, which is free"),
@@ -378,12 +376,17 @@ impl<'a> Check<'a> {
                 self.report.violate("directory_sound", format!("directory {dir}: . leads to {ino}"));
             }
             b"." => {}
-            b".." if !is_dir(raw) => {
+            b".." if !is_dir => {
                 self.report
                     .violate("directory_sound", format!("directory {dir}: .. leads to {ino}, no directory"));
             }
-            b".." => *self.subdirs.entry(ino).or_default() += u32::from(ino != dir),
-            _ => *self.names.entry(ino).or_default() += 1,
+            b".." => {
+                self.dotdots.insert(dir, at);
+                self.tree.nodes.entry(dir).and_modify(|dir| dir.dotdot = Some(ino));
+            }
+            _ => {
+                self.tree.add_name(dir, ino, at);
+            }
         }
     }
 
@@ -403,27 +406,32 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn check_links(&mut self, inodes: &BTreeMap<u64, RawInode>, doomed: &BTreeSet<u64>) {
-        for (number, raw) in inodes {
-            let names = self.names.get(number).copied().unwrap_or(0);
-            let subdirs = self.subdirs.get(number).copied().unwrap_or(0);
-            let is_root = *number == ROOT_INO;
-            let expected = match (is_dir(raw), names + u32::from(is_root)) {
-                (true, 0) => 0,
-                (true, 1) => 2 + subdirs,
-                (true, many) => 2 * many + subdirs,
-                (false, names) => names,
+    fn check_links(&mut self, doomed: &BTreeSet<u64>) {
+        for (number, fault) in self.tree.faults() {
+            let (predicate, fix) = match fault {
+                Fault::Nameless { links } => {
+                    if links > 0 {
+                        let what = format!("inode {number}: {links} links, expected 0");
+                        self.report.violate("link_count_right", what);
+                        self.fixes.push(Fix::Links(number, 0));
+                    }
+                    if number < FIRST_INO || doomed.contains(&number) {
+                        continue;
+                    }
+                    ("nothing_lost", Some(Fix::Lost(number)))
+                }
+                Fault::Links { expected, .. } => ("link_count_right", Some(Fix::Links(number, expected))),
+                Fault::Parent { named_in: parent, .. } => {
+                    let at = self.dotdots.get(&number);
+                    ("directory_sound", at.map(|at| Fix::Parent { dir: number, at: *at, parent }))
+                }
+                Fault::Names(_) | Fault::Circle => ("directory_sound", None),
             };
-            if u32::from(raw.links) != expected {
-                let what = format!("inode {number}: {} links, expected {expected}", raw.links);
-                self.report.violate("link_count_right", what);
-                self.fixes.push(Fix::Links(*number, expected));
-            }
-            if names == 0 && !is_root && *number >= FIRST_INO && !doomed.contains(number) {
-                self.report.violate("nothing_lost", format!("inode {number} has no name"));
-                self.fixes.push(Fix::Lost(*number));
-            }
+            self.report.violate(predicate, format!("inode {number}: {fault}"));
+            self.fixes.extend(fix);
         }
+        let second = self.tree.take_second_names().into_iter();
+        self.fixes.extend(second.map(|(_, dir, at)| Fix::NoName { dir, at }));
     }
 
     fn check_saved_map(&mut self) {

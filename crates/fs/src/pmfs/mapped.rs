@@ -17,7 +17,7 @@ use super::Volume;
 use super::file::hole;
 use super::inode::Inode;
 use super::layout::RawInode;
-use super::tree::Tree;
+use super::map::Tree;
 use super::vfs::{DataPath, Mounted, is_regular};
 use crate::dax::WHOLE_FILE;
 use crate::error::Result as DesignResult;

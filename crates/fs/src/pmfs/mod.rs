@@ -12,12 +12,12 @@
 //! | `journal.rs` | transactions |
 //! | `alloc.rs` | blocks |
 //! | `inode.rs` `times.rs` | inodes and their table; their times |
-//! | `tree.rs` | block trees |
+//! | `map.rs` | block trees |
 //! | `dir.rs` `namei.rs` | directories; what changes names |
 //! | `xattr.rs` | extended attributes |
 //! | `file.rs` `truncate.rs` | contents; sizes, and the list of unfinished truncations |
 //! | `mapped.rs` | mapped files |
-//! | `recovery.rs` | mkfs, mount, unmount |
+//! | `mkfs.rs` `recovery.rs` | making an empty file system; mount, unmount |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
@@ -35,7 +35,9 @@ pub(crate) mod fsck;
 pub(crate) mod inode;
 pub(crate) mod journal;
 pub(crate) mod layout;
+pub(crate) mod map;
 mod mapped;
+mod mkfs;
 pub(crate) mod mutant;
 pub(crate) mod namei;
 mod parts;
@@ -43,7 +45,6 @@ pub(crate) mod recovery;
 pub(crate) mod repair;
 pub(crate) mod superblock;
 pub(crate) mod times;
-pub(crate) mod tree;
 pub(crate) mod truncate;
 pub(crate) mod vfs;
 pub(crate) mod xattr;

@@ -6,15 +6,15 @@
 //! that the names lead to, directories first and otherwise by number, then `pmfs.truncate`, then the leaves
 //! (`pmfs.inode_table`, `pmfs.journal`, `pmfs.blocks`).
 
-use vfs::{FileKind, Ino, NewInode, RenameFlags, Renaming, Timestamp};
+use vfs::{FileKind, Ino, NewInode, RenameFlags, Renaming, Timestamp, rename};
 
 use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Contents, Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
+use super::map::fill_entries;
 use super::mutant;
-use super::tree::fill_entries;
 use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
 
@@ -435,22 +435,15 @@ impl Volume {
         found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))
     }
 
-    /// Whether `ancestor` is `ino` or above it. The caller prevents renames of directories; `locked` says whether it has also
-    /// locked those on the way, so that they cannot be removed.
-    fn is_below(&self, mut ino: u64, ancestor: u64, locked: bool) -> Result<bool> {
-        for _ in 0..self.inodes.counts().0 {
-            if ino == ancestor {
-                return Ok(true);
-            }
-            let inode = self.inodes.get(ino)?;
+    /// Whether `above` is directory `dir` or above it. The caller prevents renames of directories; `locked` says whether it has
+    /// also locked those on the way, so that they cannot be removed.
+    fn is_below(&self, dir: u64, above: u64, locked: bool) -> Result<bool> {
+        let below = rename::is_below(dir, above, self.inodes.counts().0, |dir| {
+            let inode = self.inodes.get(dir)?;
             let _state = (!locked).then(|| inode.state.read());
-            let parent = self.parent_of(inode)?;
-            if parent == ino {
-                return Ok(false);
-            }
-            ino = parent;
-        }
-        Err(Error::Corrupt(format!("directory {ino} is below itself")))
+            self.parent_of(inode)
+        })?;
+        below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
     }
 
     /// Locks one or two directories in order; the places of `from` and `to` in the result.
@@ -458,7 +451,7 @@ impl Volume {
         if from == to {
             return Ok((vec![self.lock_dir(from)?], 0, 0));
         }
-        let from_first = self.is_below(to, from, false)? || (!self.is_below(from, to, false)? && from < to);
+        let from_first = rename::is_locked_first(from, to, |dir, above| self.is_below(dir, above, false))?;
         match from_first {
             true => Ok((vec![self.lock_dir(from)?, self.lock_dir(to)?], 0, 1)),
             false => Ok((vec![self.lock_dir(to)?, self.lock_dir(from)?], 1, 0)),
@@ -477,15 +470,16 @@ impl Volume {
         let (mut dirs, src, dst) = self.lock_dirs(from, to)?;
         let source = self.find_in(&dirs[src], old)?.ok_or(Error::NoEntry)?;
         let target = self.find_in(&dirs[dst], new)?;
-        match target {
-            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Error::Exists),
-            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Error::NoEntry),
-            Some(target) if target.ino == source.ino => return Ok(None),
-            _ => {}
+        if !rename::check_target(flags, source.ino, target.map(|target| target.ino))? {
+            return Ok(None);
         }
         let moved = self.inodes.get(source.ino)?;
         let replaced = target.map(|target| self.inodes.get(target.ino)).transpose()?;
-        self.check_subtrees((from, to), (moved, replaced), flags)?;
+        let inos = (source.ino, target.map(|target| target.ino));
+        rename::check_subtrees(flags, (from, to), inos, |dir, above| {
+            // Only who holds the lock of renames may climb.
+            Ok::<_, Error>(from != to && self.is_below(dir, above, true)?)
+        })?;
         if [Some(moved), replaced].iter().flatten().any(|inode| inode.ino == from || inode.ino == to) {
             return Err(Error::Corrupt(format!("directory {from} or {to} contains itself")));
         }
@@ -507,30 +501,6 @@ impl Volume {
         orphan
     }
 
-    /// A directory may not go below itself; a directory that is replaced cannot hold the source.
-    fn check_subtrees(
-        &self,
-        (from, to): (u64, u64),
-        (moved, replaced): (&Inode, Option<&Inode>),
-        flags: RenameFlags,
-    ) -> Result<()> {
-        if from == to {
-            return Ok(());
-        }
-        if self.is_below(to, moved.ino, true)? {
-            return Err(Error::Invalid("a directory cannot be moved below itself"));
-        }
-        match replaced {
-            Some(inode) if self.is_below(from, inode.ino, true)? => {
-                match flags.contains(RenameFlags::EXCHANGE) {
-                    true => Err(Error::Invalid("a directory cannot be moved below itself")),
-                    false => Err(Error::NotEmpty),
-                }
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn check_kinds(
         &self,
         to: &RawInode,
@@ -540,9 +510,10 @@ impl Volume {
     ) -> Result<()> {
         match replaced {
             _ if flags.contains(RenameFlags::EXCHANGE) => Ok(()),
-            Some(old) if is_dir(moved) && !is_dir(old) => Err(Error::NotDirectory),
-            Some(old) if !is_dir(moved) && is_dir(old) => Err(Error::IsDirectory),
-            Some(old) if is_dir(old) && !self.is_empty_dir(old)? => Err(Error::NotEmpty),
+            Some(old) => {
+                rename::check_kinds(flags, is_dir(moved), is_dir(old))?;
+                if is_dir(old) && !self.is_empty_dir(old)? { Err(Error::NotEmpty) } else { Ok(()) }
+            }
             None if is_dir(moved) && crosses && to.links >= MAX_LINKS => Err(Error::TooManyLinks),
             _ => Ok(()),
         }
@@ -752,7 +723,7 @@ struct Moved {
     orphan: bool,
 }
 
-/// Locks one or two inodes: a directory before another file, for which a task that has the directory may wait, then by number.
+/// Locks one or two inodes in order.
 fn lock_in_order<'a>(
     volume: &'a Volume,
     one: &'a Inode,
@@ -762,7 +733,8 @@ fn lock_in_order<'a>(
     // What an inode is stays so while it has a name, and the directories of both names are locked.
     let place = |inode: &Inode| -> Result<(bool, u64)> {
         let mode = volume.region.load_u16(inode.offset + ino::MODE)?;
-        Ok((FileKind::from_mode(u32::from(mode)) != Some(FileKind::Directory), inode.ino))
+        let is_dir = FileKind::from_mode(u32::from(mode)) == Some(FileKind::Directory);
+        Ok(rename::place_of_lock(is_dir, inode.ino))
     };
     if place(one)? < place(other)? {
         let first = volume.lock(one);

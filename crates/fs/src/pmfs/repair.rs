@@ -33,10 +33,10 @@ use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, FANOUT, INODE_SLOT, JOURNAL_DESCRIPTOR, JournalDescriptor,
     RECORD_HEADER, ROOT_INO, RawInode, RecordHeader, Superblock, TABLE_INODE, TRUNCATE_HEAD, record_len,
 };
+use super::map::Tree;
 use super::namei::is_dir;
 use super::recovery::damaged;
 use super::superblock;
-use super::tree::Tree;
 use super::vfs::Mounted;
 use super::{Settings, Volume};
 use crate::error::{Error, Result};
@@ -61,6 +61,12 @@ pub(crate) enum Fix {
     NoName {
         dir: u64,
         at: u64,
+    },
+    /// `..` of a directory, whose record lies at `at`.
+    Parent {
+        dir: u64,
+        at: u64,
+        parent: u64,
     },
     Lost(u64),
     TruncateList,
@@ -134,7 +140,11 @@ fn apply(region: &Region, fix: Fix) -> Result<String> {
         Fix::Dots(dir) => give_dots(region, dir),
         Fix::NoName { dir, at } => {
             put(region, at, &0_u64.to_le_bytes())?;
-            Ok(format!("directory {dir}: a name of a free inode is gone"))
+            Ok(format!("directory {dir}: a name of a free inode, or a second one of a directory, is gone"))
+        }
+        Fix::Parent { dir, at, parent } => {
+            put(region, at, &parent.to_le_bytes())?;
+            Ok(format!("directory {dir}: .. leads to {parent}"))
         }
         Fix::TruncateList => {
             put(region, TRUNCATE_HEAD + 8, &0_u64.to_le_bytes())?;

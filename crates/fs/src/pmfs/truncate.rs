@@ -26,8 +26,8 @@ use vfs::Timestamp;
 use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK_SHIFT, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
+use super::map::{Freed, Tree};
 use super::mutant;
-use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
 use crate::persist::attributes::blocks_of;
 

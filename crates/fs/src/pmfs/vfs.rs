@@ -195,18 +195,6 @@ impl Volume {
         self.region.peek(raw.root, &mut target)?;
         Ok(target)
     }
-
-    /// Checks the mode of an fallocate and its range.
-    pub(crate) fn check_fallocate(mode: FallocateMode, len: u64) -> DesignResult<()> {
-        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
-        if len == 0 {
-            return Err(Error::Invalid("an empty range"));
-        }
-        if punch && (!mode.contains(FallocateMode::KEEP_SIZE) || mode.contains(FallocateMode::ZERO_RANGE)) {
-            return Err(Error::NotSupported("a hole that changes the size, or is zeroed in place"));
-        }
-        Ok(())
-    }
 }
 
 impl<D: DataPath> Mounted<D> {
@@ -423,7 +411,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        Volume::check_fallocate(mode, len)?;
+        mode.check(len)?;
         self.before_change()?;
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;

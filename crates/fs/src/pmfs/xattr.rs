@@ -16,7 +16,7 @@ use super::Volume;
 use super::inode::Inode;
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, RawInode, ino};
-use super::tree::Freed;
+use super::map::Freed;
 use crate::error::{Error, Result};
 use crate::persist::attributes::{Attributes, Change, is_indexed};
 

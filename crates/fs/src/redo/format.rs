@@ -8,11 +8,15 @@ use media::Storage;
 use sim::Bytes;
 
 use super::design::NAME;
+use super::dump::{PARTS, dump};
 use super::fsck;
+use super::inode::BLOCK_COST;
 use super::layout::{MAGIC, Superblock};
-use super::log::{format, load, size_for, superblock};
+use super::log::size_for;
+use super::mkfs::mkfs;
+use super::recovery::load;
 use super::repair::repair;
-use super::state::{BLOCK, BLOCK_COST};
+use super::state::BLOCK;
 use super::vfs::MIN_SIZE;
 use crate::error::Error;
 
@@ -39,7 +43,7 @@ impl Format for RedoFormat {
         if size < MIN_SIZE {
             return Err(FsError::TooSmall { design: NAME, needed: MIN_SIZE, size });
         }
-        format(region).map_err(damaged)
+        mkfs(region).map_err(damaged)
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
@@ -80,30 +84,11 @@ impl Format for RedoFormat {
     }
 
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn Write) -> Result<(), FsError> {
-        let region = storage.memory()?;
-        let mut words = part.split_whitespace();
-        match (words.next(), words.next().map(str::parse::<u64>)) {
-            (Some("superblock"), None) => writeln!(out, "{:#?}", superblock(region).map_err(damaged)?)?,
-            (Some("log"), None) => {
-                let loaded = load(region).map_err(damaged)?;
-                writeln!(out, "half {}: {:?}, {} records", loaded.active, loaded.header, loaded.records)?;
-            }
-            (Some("inode"), Some(Ok(ino))) => {
-                let loaded = load(region).map_err(damaged)?;
-                let inode = loaded.state.inode(ino).map_err(|error| no_part(part, &error.to_string()))?;
-                writeln!(out, "{inode:#?}")?;
-            }
-            _ => return Err(no_part(part, "there are superblock, log, inode N")),
-        }
-        Ok(())
+        dump(storage.memory()?, part, out)
     }
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("superblock", "size, active half"),
-            ("log", "checkpoint, tail and number of records of the active half"),
-            ("inode N", "an inode with its names or blocks"),
-        ]
+        PARTS
     }
 }
 
@@ -113,8 +98,4 @@ pub(super) fn damaged(error: Error) -> FsError {
         Error::Media(error) => FsError::Media(error),
         other => FsError::Damaged { design: NAME, what: other.to_string() },
     }
-}
-
-fn no_part(part: &str, why: &str) -> FsError {
-    FsError::NoSuchPart { part: part.to_owned(), why: why.to_owned() }
 }

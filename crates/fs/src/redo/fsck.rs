@@ -9,12 +9,13 @@
 //! | `sizes_cover_blocks` | what a file has reserved beyond its size reads as zeros, and no block is longer than a block |
 //! | `numbers_are_below_next` | no inode has the number that the next one would get |
 
-use std::collections::BTreeMap;
-
+use ::vfs::FileKind;
 use media::nvmm::Region;
 
-use super::log::{Loaded, load};
-use super::state::{BLOCK, Body, ROOT, State};
+use super::inode::Body;
+use super::recovery::{Loaded, load};
+use super::state::{BLOCK, ROOT, State};
+use crate::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
 
 /// Checks an image without changing it.
@@ -34,50 +35,51 @@ pub(super) fn check(region: &Region) -> FsckReport {
     report
 }
 
-fn check_tree(state: &State, violations: &mut Vec<Violation>) {
-    let mut fail = |predicate, what| violations.push(Violation { predicate, what });
-    let mut links: BTreeMap<u64, u32> = BTreeMap::from([(ROOT, 2)]);
-    let mut parents: BTreeMap<u64, u64> = BTreeMap::from([(ROOT, ROOT)]);
+/// A name that leads to no inode: in which directory, to what.
+type Dangling = (u64, Vec<u8>, u64);
+
+/// The names of a state, and those of them that lead nowhere.
+pub(super) fn names_of(state: &State) -> (NameTree<Vec<u8>>, Vec<Dangling>) {
+    let (mut tree, mut dangling) = (NameTree::new(ROOT), Vec::new());
+    for (ino, inode) in &state.inodes {
+        let kind = FileKind::from_mode(inode.mode).filter(|kind| *kind != FileKind::Directory);
+        let (kind, dotdot) = match &inode.body {
+            Body::Dir(dir) => (FileKind::Directory, Some(dir.parent)),
+            _ => (kind.unwrap_or(FileKind::Regular), None),
+        };
+        tree.insert(*ino, kind, inode.links, dotdot);
+    }
     for (ino, inode) in &state.inodes {
         let Body::Dir(dir) = &inode.body else { continue };
         for (name, (child, _)) in &dir.names {
-            let name = String::from_utf8_lossy(name);
-            let Some(target) = state.inodes.get(child) else {
-                fail(
-                    "entries_lead_to_inodes",
-                    format!("\"{name}\" in directory {ino} leads to inode {child}"),
-                );
-                continue;
-            };
-            *links.entry(*child).or_default() += 1 + u32::from(target.is_dir());
-            if target.is_dir() {
-                *links.entry(*ino).or_default() += 1;
-                if parents.insert(*child, *ino).is_some() {
-                    fail("parents_match", format!("directory {child} has two names"));
-                }
+            if !tree.add_name(*ino, *child, name.clone()) {
+                dangling.push((*ino, name.clone(), *child));
             }
         }
     }
-    for (ino, inode) in &state.inodes {
-        let counted = links.get(ino).copied().unwrap_or(0);
-        if counted != inode.links {
-            fail("links_match", format!("inode {ino} has {} links, {counted} are found", inode.links));
-        }
-        if let Body::Dir(dir) = &inode.body
-            && parents.get(ino) != Some(&dir.parent)
-        {
-            fail("parents_match", format!("directory {ino} names {} as its parent", dir.parent));
-        }
-        if *ino >= state.next {
-            fail("numbers_are_below_next", format!("inode {ino} exists, the next is {}", state.next));
-        }
+    (tree, dangling)
+}
+
+fn check_tree(state: &State, violations: &mut Vec<Violation>) {
+    let mut fail = |predicate, what| violations.push(Violation { predicate, what });
+    let (tree, dangling) = names_of(state);
+    for (dir, name, child) in dangling {
+        let name = String::from_utf8_lossy(&name);
+        fail("entries_lead_to_inodes", format!("\"{name}\" in directory {dir} leads to inode {child}"));
     }
-    for start in parents.keys() {
-        let climb =
-            std::iter::successors(Some(*start), |at| parents.get(at).copied().filter(|_| *at != ROOT));
-        if climb.take(parents.len() + 1).all(|at| at != ROOT) {
-            fail("parents_match", format!("directory {start} is not below the root"));
-        }
+    if !tree.is_dir(ROOT) {
+        fail("parents_match", "the root is no directory".to_owned());
+    }
+    for (ino, fault) in tree.faults() {
+        let predicate = match fault {
+            Fault::Nameless { links: 0 } => continue,
+            Fault::Nameless { .. } | Fault::Links { .. } => "links_match",
+            Fault::Names(_) | Fault::Parent { .. } | Fault::Circle => "parents_match",
+        };
+        fail(predicate, format!("inode {ino}: {fault}"));
+    }
+    for ino in state.inodes.range(state.next..).map(|(ino, _)| ino) {
+        fail("numbers_are_below_next", format!("inode {ino} exists, the next is {}", state.next));
     }
 }
 
@@ -103,6 +105,8 @@ fn check_files(state: &State, violations: &mut Vec<Violation>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]

@@ -31,23 +31,33 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `layout.rs` | superblock and header, byte by byte |
-//! | `state.rs` | inodes, changes, how a change is applied |
-//! | `log.rs` | append, checkpoint, load |
+//! | `layout.rs` `superblock.rs` | superblock and header, byte by byte; reading the superblock |
+//! | `inode.rs` `file.rs` `dir.rs` | inodes; the contents of files; directories |
+//! | `state.rs` | all inodes; changes, how a change is applied |
+//! | `log.rs` `mkfs.rs` `recovery.rs` | append and checkpoint; the first checkpoint; what a mount reads |
+//! | `namei.rs` | what a rename comes to |
 //! | `fsck.rs` `repair.rs` | the invariants of an image; its repair |
 //! | `mutant.rs` | seeded bugs |
-//! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
+//! | `vfs.rs` `format.rs` `dump.rs` `design.rs` | the adapters to the interfaces |
 //!
 //! Lock order: `redo.volume` alone. It is held for writing while a change is made durable, for reading while data is copied.
 //!
 //! What is left out: files larger than DRAM, and a checkpoint beside running calls.
 
 pub(crate) mod design;
+mod dir;
+mod dump;
+mod file;
 pub(crate) mod format;
 mod fsck;
+mod inode;
 mod layout;
 mod log;
+mod mkfs;
 mod mutant;
+mod namei;
+mod recovery;
 mod repair;
 mod state;
+mod superblock;
 mod vfs;

@@ -11,15 +11,18 @@
 //! Not repaired: the superblock, the checkpoint, a damaged record before the last, a record that does not apply, an image without a
 //! root directory. fsck names the record. A repaired state becomes a checkpoint in the other half, as at an unmount.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::vfs::FileKind;
 use media::nvmm::Region;
 
-use super::log::{Loaded, Volume, cut_torn_record, load};
-use super::state::{BLOCK, Body, Change, Inode, ROOT, State, now};
+use super::fsck::names_of;
+use super::inode::{Body, Inode};
+use super::log::Volume;
+use super::recovery::{Loaded, cut_torn_record, load};
+use super::state::{BLOCK, Change, ROOT, State, now};
 use crate::error::{Error, Result};
+use crate::name_tree::{Fault, NameTree};
 
 /// Most passes: a repair can show the next fault, which what it hid had hidden.
 const PASSES: usize = 16;
@@ -57,10 +60,15 @@ fn mend(state: &mut State) -> Result<Vec<String>> {
         done.push(format!("the next inode is {}", state.next));
     }
     mend_files(state, &mut done);
-    let parents = mend_names(state, &mut done)?;
-    mend_lost(state, &parents, &mut done)?;
+    let (mut tree, dangling) = names_of(state);
+    let second = tree.take_second_names().into_iter().map(|(_, dir, name)| (dir, name));
+    mend_names(state, dangling.into_iter().map(|(dir, name, _)| (dir, name)).chain(second), &mut done)?;
+    let faults = tree.faults();
     if done.is_empty() {
-        mend_counts(state, &parents, &mut done);
+        mend_lost(state, tree, &mut done)?;
+    }
+    if done.is_empty() {
+        mend_counts(state, faults, &mut done)?;
     }
     Ok(done)
 }
@@ -82,53 +90,29 @@ fn mend_files(state: &mut State, done: &mut Vec<String>) {
     }
 }
 
-/// Removes names that lead nowhere, and each name of a directory but one; returns the directory that has the name of each inode.
-fn mend_names(state: &mut State, done: &mut Vec<String>) -> Result<BTreeMap<u64, u64>> {
-    let mut named: BTreeMap<u64, (u64, Vec<u8>)> = BTreeMap::new();
-    let mut gone = Vec::new();
-    for (dir, inode) in &state.inodes {
-        let Body::Dir(entries) = &inode.body else { continue };
-        for (name, (child, _)) in &entries.names {
-            let (place, target) = ((*dir, name.clone()), state.inodes.get(child).map(|inode| &inode.body));
-            match (target, named.get(child)) {
-                (None, _) => gone.push(place),
-                (Some(Body::Dir(_)), _) if *child == ROOT => gone.push(place),
-                (Some(Body::Dir(target)), Some(_)) if target.parent != *dir => gone.push(place),
-                (Some(Body::Dir(_)), Some(_)) => gone.extend(named.insert(*child, place)),
-                _ => {
-                    named.insert(*child, place);
-                }
-            }
-        }
-    }
+/// Removes names that lead nowhere, and each name of a directory but one.
+fn mend_names(
+    state: &mut State,
+    gone: impl Iterator<Item = (u64, Vec<u8>)>,
+    done: &mut Vec<String>,
+) -> Result<()> {
     for (dir, name) in gone {
         state.dir_mut(dir)?.remove(&name)?;
         done.push(format!("directory {dir}: the name {} is gone", String::from_utf8_lossy(&name)));
     }
-    Ok(named.into_iter().map(|(child, (dir, _))| (child, dir)).collect())
+    Ok(())
 }
 
-/// Gives a name to what has none.
-fn mend_lost(state: &mut State, parents: &BTreeMap<u64, u64>, done: &mut Vec<String>) -> Result<()> {
-    let is_lost = |ino: u64| {
-        let mut above =
-            std::iter::successors(Some(ino), |at| parents.get(at).copied().filter(|_| *at != ROOT));
-        !above.by_ref().take(parents.len() + 2).any(|at| at == ROOT)
-    };
-    let lost: Vec<u64> = state.inodes.keys().copied().filter(|ino| is_lost(*ino)).collect();
-    // Of those that are above each other, the first one; what is below it is not lost then.
-    let nameless = lost.iter().copied().filter(|ino| !parents.contains_key(ino));
-    let mut chosen: Vec<u64> = nameless.collect();
-    if chosen.is_empty() {
-        chosen.extend(lost.iter().copied().find(|ino| state.inodes.get(ino).is_some_and(Inode::is_dir)));
-    }
-    for ino in chosen {
-        if let Some(dir) = parents.get(&ino) {
-            let entries = state.dir_mut(*dir)?;
-            let name =
-                entries.names.iter().find(|(_, (child, _))| *child == ino).map(|(name, _)| name.clone());
-            name.map_or(Ok(0), |name| entries.remove(&name))?;
+/// Gives a name to what has none, and to one directory of each circle.
+fn mend_lost(state: &mut State, mut tree: NameTree<Vec<u8>>, done: &mut Vec<String>) -> Result<()> {
+    let mut lost: Vec<u64> = tree.nameless().collect();
+    for ino in tree.circles() {
+        for (_, dir, name) in tree.take_names(ino, false) {
+            state.dir_mut(dir)?.remove(&name)?;
         }
+        lost.push(ino);
+    }
+    for ino in lost {
         let dir = lost_and_found(state)?;
         let name = format!("#{ino}");
         state.dir_mut(dir)?.set(name.as_bytes(), ino);
@@ -150,34 +134,21 @@ fn lost_and_found(state: &mut State) -> Result<u64> {
 }
 
 /// Sets parents and link counts as the names say.
-fn mend_counts(state: &mut State, parents: &BTreeMap<u64, u64>, done: &mut Vec<String>) {
-    let mut links: BTreeMap<u64, u32> = BTreeMap::new();
-    for inode in state.inodes.values() {
-        let Body::Dir(entries) = &inode.body else { continue };
-        entries.names.values().for_each(|(child, _)| *links.entry(*child).or_default() += 1);
-    }
-    let dirs = state.inodes.iter().filter(|(_, inode)| inode.is_dir()).map(|(ino, _)| *ino);
-    let dirs: Vec<u64> = dirs.collect();
-    for dir in &dirs {
-        links.insert(*dir, 2);
-    }
-    for dir in dirs.iter().filter(|dir| **dir != ROOT) {
-        parents.get(dir).map(|parent| links.entry(*parent).and_modify(|links| *links += 1));
-    }
-    for (ino, inode) in &mut state.inodes {
-        let counted = links.get(ino).copied().unwrap_or(0);
-        if inode.links != counted {
-            inode.links = counted;
-            done.push(format!("inode {ino}: has {counted} links"));
-        }
-        let parent = parents.get(ino).copied().unwrap_or(ROOT);
-        if let Body::Dir(entries) = &mut inode.body
-            && entries.parent != parent
-        {
-            entries.parent = parent;
-            done.push(format!("directory {ino}: .. leads to {parent}"));
+fn mend_counts(state: &mut State, faults: Vec<(u64, Fault)>, done: &mut Vec<String>) -> Result<()> {
+    for (ino, fault) in faults {
+        match fault {
+            Fault::Links { expected, .. } => {
+                state.inode_mut(ino)?.links = expected;
+                done.push(format!("inode {ino}: has {expected} links"));
+            }
+            Fault::Parent { named_in, .. } => {
+                state.dir_mut(ino)?.parent = named_in;
+                done.push(format!("directory {ino}: .. leads to {named_in}"));
+            }
+            _ => {}
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -186,7 +157,7 @@ mod tests {
     use sim::Bytes;
 
     use super::super::fsck::check;
-    use super::super::log::format;
+    use super::super::mkfs::mkfs;
     use super::*;
 
     const FILE: u64 = 10;
@@ -212,7 +183,7 @@ mod tests {
 
     fn image(state: State) -> Arc<Region> {
         let region = Arc::new(Region::anonymous(Bytes::mib(1), Box::new(Null)).expect("memory"));
-        format(&region).expect("a new image");
+        mkfs(&region).expect("a new image");
         Volume::open(&region, None).expect("a mount").replace(state).expect("a checkpoint");
         region
     }

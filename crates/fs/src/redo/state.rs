@@ -5,23 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use ::vfs::{FileKind, Timestamp};
+use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
 
+use super::dir::Dir;
+use super::inode::{Body, Inode};
 use crate::error::{Error, Result};
 
 /// Bytes of a block.
 pub(super) const BLOCK: u64 = 4096;
 /// Number of the root.
 pub(super) const ROOT: u64 = 1;
-/// Cookies of `.` and `..` come before that of the first name.
-const FIRST_COOKIE: u64 = 2;
-
-/// What an inode, a block, a name or an attribute takes in a checkpoint, at most, beside its own bytes.
-const INODE_COST: u64 = 160;
-pub(super) const BLOCK_COST: u64 = BLOCK + 24;
-const NAME_COST: u64 = 40;
-
 /// A time as it is logged: seconds and nanoseconds.
 pub(super) type Time = (i64, u32);
 
@@ -40,76 +34,6 @@ pub(super) struct State {
     /// A log is being applied.
     #[serde(skip)]
     pub(super) replaying: bool,
-}
-
-/// An inode.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Inode {
-    /// Kind and permission bits.
-    pub(super) mode: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) rdev: u64,
-    pub(super) links: u32,
-    pub(super) atime: Time,
-    pub(super) mtime: Time,
-    pub(super) ctime: Time,
-    pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub(super) body: Body,
-    /// Descriptors; a crash closes them all.
-    #[serde(skip)]
-    pub(super) opens: u32,
-    /// It was made without a name, and may get one while it is open.
-    #[serde(skip)]
-    pub(super) nameless: bool,
-}
-
-/// What an inode holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Body {
-    /// Blocks by number; those that are missing are holes. A block may be shorter than [`BLOCK`]: zeros follow.
-    File {
-        size: u64,
-        blocks: BTreeMap<u64, Vec<u8>>,
-    },
-    Dir(Dir),
-    Symlink(Vec<u8>),
-    Node,
-}
-
-/// A directory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Dir {
-    pub(super) parent: u64,
-    next_cookie: u64,
-    /// Name to inode and cookie. Cookies grow, so that a cursor stays valid.
-    pub(super) names: BTreeMap<Vec<u8>, (u64, u64)>,
-    /// What the names cost.
-    cost: u64,
-}
-
-impl Dir {
-    fn new(parent: u64) -> Self {
-        Self { parent, next_cookie: FIRST_COOKIE, names: BTreeMap::new(), cost: 0 }
-    }
-
-    /// Gives a name to an inode, perhaps in the place of another.
-    pub(super) fn set(&mut self, name: &[u8], ino: u64) {
-        match self.names.get_mut(name) {
-            Some(entry) => entry.0 = ino,
-            None => {
-                self.names.insert(name.to_vec(), (ino, self.next_cookie));
-                self.next_cookie += 1;
-                self.cost += NAME_COST + name.len() as u64;
-            }
-        }
-    }
-
-    pub(super) fn remove(&mut self, name: &[u8]) -> Result<u64> {
-        let (ino, _) = self.names.remove(name).ok_or(Error::NoEntry)?;
-        self.cost -= NAME_COST + name.len() as u64;
-        Ok(ino)
-    }
 }
 
 /// One change. Times are in it: recovery must not ask a clock.
@@ -234,13 +158,11 @@ impl State {
         self.dir(parent)?.names.get(name).map(|(ino, _)| *ino).ok_or(Error::NoEntry)
     }
 
-    /// Whether directory `above` is `below`, or above it.
-    pub(super) fn is_above(&self, above: u64, below: u64) -> Result<bool> {
-        let mut at = below;
-        while at != above && at != ROOT {
-            at = self.dir(at)?.parent;
-        }
-        Ok(at == above)
+    /// Whether `above` is directory `dir`, or above it.
+    pub(super) fn is_below(&self, dir: u64, above: u64) -> Result<bool> {
+        let most = self.inodes.len() as u64;
+        let below = rename::is_below(dir, above, most, |dir| Ok::<_, Error>(self.dir(dir)?.parent))?;
+        below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
     }
 
     /// Bytes of a checkpoint, at most.
@@ -459,95 +381,5 @@ impl Change {
         inos.sort_unstable();
         inos.dedup();
         inos
-    }
-}
-
-impl Inode {
-    pub(super) fn is_dir(&self) -> bool {
-        matches!(self.body, Body::Dir(_))
-    }
-
-    fn cost(&self) -> u64 {
-        let bytes = |(name, value): (&Vec<u8>, &Vec<u8>)| NAME_COST + (name.len() + value.len()) as u64;
-        let body = match &self.body {
-            Body::File { blocks, .. } => blocks.len() as u64 * BLOCK_COST,
-            Body::Dir(dir) => dir.cost,
-            Body::Symlink(target) => target.len() as u64,
-            Body::Node => 0,
-        };
-        INODE_COST + body + self.xattrs.iter().map(bytes).sum::<u64>()
-    }
-
-    /// Size and blocks of a regular file.
-    pub(super) fn file(&self) -> Result<(u64, &BTreeMap<u64, Vec<u8>>)> {
-        match &self.body {
-            Body::File { size, blocks } => Ok((*size, blocks)),
-            Body::Dir(_) => Err(Error::IsDirectory),
-            _ => Err(Error::Invalid("not a regular file")),
-        }
-    }
-
-    fn file_mut(&mut self) -> Result<(&mut u64, &mut BTreeMap<u64, Vec<u8>>)> {
-        match &mut self.body {
-            Body::File { size, blocks } => Ok((size, blocks)),
-            _ => Err(Error::Corrupt("data for what is no regular file".to_owned())),
-        }
-    }
-
-    fn write(&mut self, offset: u64, data: &[u8], now: Time) -> Result<()> {
-        let (size, blocks) = self.file_mut()?;
-        let mut done = 0;
-        while done < data.len() {
-            let at = offset + done as u64;
-            let within = (at % BLOCK) as usize;
-            let len = (BLOCK as usize - within).min(data.len() - done);
-            let block = blocks.entry(at / BLOCK).or_default();
-            if block.len() < within + len {
-                block.resize(within + len, 0);
-            }
-            block[within..within + len].copy_from_slice(&data[done..done + len]);
-            done += len;
-        }
-        *size = (*size).max(offset + data.len() as u64);
-        self.mtime = now;
-        Ok(())
-    }
-
-    fn resize(&mut self, new: u64, now: Time) -> Result<()> {
-        let end = self.file()?.0.max(new).next_multiple_of(BLOCK);
-        self.punch(new, end, now)?;
-        *self.file_mut()?.0 = new;
-        Ok(())
-    }
-
-    fn allocate(&mut self, (offset, len): (u64, u64), new: u64, now: Time) -> Result<()> {
-        let (size, blocks) = self.file_mut()?;
-        for block in offset / BLOCK..(offset + len).div_ceil(BLOCK) {
-            blocks.entry(block).or_default();
-        }
-        *size = (*size).max(new);
-        self.mtime = now;
-        Ok(())
-    }
-
-    /// Makes `start..end` read as zeros: whole blocks become holes, the edges are cleared.
-    fn punch(&mut self, start: u64, end: u64, now: Time) -> Result<()> {
-        let (_, blocks) = self.file_mut()?;
-        let touched: Vec<u64> =
-            blocks.range(start / BLOCK..end.div_ceil(BLOCK)).map(|(block, _)| *block).collect();
-        for block in touched {
-            let first = block * BLOCK;
-            let (from, to) = (start.max(first) - first, end.min(first + BLOCK) - first);
-            if to - from == BLOCK {
-                blocks.remove(&block);
-            } else if let Some(bytes) = blocks.get_mut(&block) {
-                let to = (to as usize).min(bytes.len());
-                if let Some(cleared) = bytes.get_mut(from as usize..to) {
-                    cleared.fill(0);
-                }
-            }
-        }
-        self.mtime = now;
-        Ok(())
     }
 }

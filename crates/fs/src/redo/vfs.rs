@@ -2,25 +2,22 @@
 
 use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
 use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
+use super::inode::{BLOCK_COST, Body, Inode};
 use super::log::Volume;
-use super::state::{BLOCK, Body, Change, Inode, ROOT, Time, now};
+use super::namei::{LINKS_MAX, rename_change};
+use super::state::{BLOCK, Change, ROOT, Time, now};
 use crate::error::Result as DesignResult;
 
 pub(super) static VOLUME: LockClass = LockClass::new("redo.volume");
 
-/// Links of an inode, at most.
-const LINKS_MAX: u32 = 65_000;
 /// Largest file: block numbers and sizes stay far from the end of 64 bits.
 const FILE_MAX: u64 = 1 << 60;
 /// What an inode with its name costs beside the bytes of the name: see `state.rs`.
 const NEW_COST: u64 = 256;
-
-/// What a block of a file takes, with its place in the index.
-const BLOCK_COST: u64 = BLOCK + 24;
 
 /// A mounted file system.
 pub(super) struct Redo(RwLock<Volume>);
@@ -100,58 +97,6 @@ fn new_blocks(inode: &Inode, offset: u64, len: u64) -> DesignResult<u64> {
     let range = offset / BLOCK..offset.saturating_add(len).div_ceil(BLOCK);
     let there = inode.file()?.1.range(range.clone()).count() as u64;
     Ok((range.end - range.start - there).saturating_mul(BLOCK_COST))
-}
-
-/// Checks that an inode may take the place of another.
-fn check_replacement(moved: &Inode, replaced: &Inode) -> Result<()> {
-    match (moved.is_dir(), &replaced.body) {
-        (true, Body::Dir(dir)) if dir.names.is_empty() => Ok(()),
-        (true, Body::Dir(_)) => Err(Errno::ENOTEMPTY),
-        (true, _) => Err(Errno::ENOTDIR),
-        (false, Body::Dir(_)) => Err(Errno::EISDIR),
-        (false, _) => Ok(()),
-    }
-}
-
-/// Checks a rename; none when there is nothing to do.
-fn rename_change(
-    volume: &Volume,
-    from: (Ino, &[u8]),
-    to: (Ino, &[u8]),
-    flags: RenameFlags,
-) -> Result<Option<Change>> {
-    let state = &volume.state;
-    let replaced = state.dir(to.0.0)?.names.get(to.1).map(|(ino, _)| *ino);
-    let moved = state.child(from.0.0, from.1)?;
-    let exchange = flags.contains(RenameFlags::EXCHANGE);
-    match replaced {
-        Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EEXIST),
-        None if exchange => return Err(Errno::ENOENT),
-        _ => {}
-    }
-    let names = ((from.0.0, from.1.to_vec()), (to.0.0, to.1.to_vec()));
-    let inode = state.inode(moved)?;
-    if inode.is_dir() && state.is_above(moved, to.0.0)? {
-        return Err(Errno::EINVAL);
-    }
-    if let Some(other) = replaced.filter(|_| exchange) {
-        if state.inode(other)?.is_dir() && state.is_above(other, from.0.0)? {
-            return Err(Errno::EINVAL);
-        }
-        return Ok((moved != other).then_some(Change::Exchange { a: names.0, b: names.1 }));
-    }
-    if let Some(replaced) = replaced {
-        if replaced == moved {
-            return Ok(None);
-        }
-        if state.inode(replaced)?.is_dir() && state.is_above(replaced, from.0.0)? {
-            return Err(Errno::ENOTEMPTY);
-        }
-        check_replacement(inode, state.inode(replaced)?)?;
-    } else if inode.is_dir() && from.0 != to.0 && state.inode(to.0.0)?.links >= LINKS_MAX {
-        return Err(Errno::EMLINK);
-    }
-    Ok(Some(Change::Rename { from: names.0, to: names.1 }))
 }
 
 impl FileSystem for Redo {
@@ -246,9 +191,8 @@ impl FileSystem for Redo {
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let mut volume = self.write();
         let ino = volume.state.child(parent.0, name)?;
-        if !volume.state.dir(ino)?.names.is_empty() {
-            return Err(Errno::ENOTEMPTY);
-        }
+        volume.state.dir(ino)?;
+        volume.state.inode(ino)?.check_empty()?;
         Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
     }
 
@@ -375,12 +319,7 @@ impl FileSystem for Redo {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         let (punch, zero) =
             (mode.contains(FallocateMode::PUNCH_HOLE), mode.contains(FallocateMode::ZERO_RANGE));
-        if len == 0 {
-            return Err(Errno::EINVAL);
-        }
-        if punch && (zero || !mode.contains(FallocateMode::KEEP_SIZE)) {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        mode.check(len)?;
         let mut volume = self.write();
         let inode = volume.state.inode(ino.0)?;
         let (size, _) = inode.file()?;

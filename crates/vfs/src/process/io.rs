@@ -151,21 +151,17 @@ impl Process {
     }
 
     pub(super) fn allocate(&self, file: &OpenFile, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        if offset > OFFSET_MAX || len > OFFSET_MAX || len == 0 {
+        if offset > OFFSET_MAX || len > OFFSET_MAX {
             return Err(Errno::EINVAL);
         }
-        let (punch, keep) =
-            (mode.contains(FallocateMode::PUNCH_HOLE), mode.contains(FallocateMode::KEEP_SIZE));
-        if punch && (!keep || mode.contains(FallocateMode::ZERO_RANGE)) {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        mode.check(len)?;
         match file.vnode.kind {
             _ if !file.flags.contains(OpenFlags::WRITE) => return Err(Errno::EBADF),
             FileKind::Regular => {}
             FileKind::Directory => return Err(Errno::EISDIR),
             _ => return Err(Errno::ENODEV),
         }
-        if !punch && offset.saturating_add(len) > self.limits.file_size {
+        if !mode.contains(FallocateMode::PUNCH_HOLE) && offset.saturating_add(len) > self.limits.file_size {
             return Err(Errno::EFBIG);
         }
         self.clear_set_id(&file.vnode)?;

@@ -12,6 +12,7 @@ use crate::errno::{Errno, Result};
 use crate::file_system::Renaming;
 use crate::flags::RenameFlags;
 use crate::mount::Claim;
+use crate::rename;
 use crate::vnode::Vnode;
 use crate::walk::{Last, PATH_MAX, Walk, check_name};
 
@@ -194,11 +195,13 @@ impl Process {
         flags: RenameFlags,
     ) -> Result<()> {
         let source = from.vnode().ok_or(Errno::ENOENT)?;
-        check_target(to.vnode(), flags)?;
+        let differs = rename::check_target(flags, Arc::as_ptr(source), to.vnode().map(Arc::as_ptr))?;
         check_slashes((old, source), (new, to.vnode()), flags)?;
-        check_ancestry((old.dir(), source), (new.dir(), to.vnode()), flags)?;
-        if to.vnode().is_some_and(|target| Arc::ptr_eq(source, target)) {
-            return Ok(()); // two names of one file: nothing happens
+        let is_below = |dir: &Arc<Vnode>, above: &Arc<Vnode>| Ok(above.is_dir() && above.is_ancestor_of(dir));
+        // The design checks this again under its own locks.
+        rename::check_subtrees::<_, Errno>(flags, (old.dir(), new.dir()), (source, to.vnode()), is_below)?;
+        if !differs {
+            return Ok(());
         }
         self.check_rename((old.dir(), source), (new.dir(), to.vnode()), flags)?;
         // The umask does not matter to a whiteout, which has no permission.
@@ -210,7 +213,7 @@ impl Process {
     fn rename_onto_itself(&self, old: &Walk<'_>, new: &Walk<'_>, flags: RenameFlags) -> Result<()> {
         let Last::Name(name) = old.last() else { return Err(Errno::EBUSY) };
         let vnode = self.mount.lookup(old.dir(), name)?;
-        check_target(Some(&vnode), flags)?;
+        rename::check_target(flags, (), Some(()))?;
         check_slashes((old, &vnode), (new, Some(&vnode)), flags)
     }
 
@@ -221,23 +224,19 @@ impl Process {
         flags: RenameFlags,
     ) -> Result<()> {
         self.check_removal(old_dir, source)?;
-        let exchange = flags.contains(RenameFlags::EXCHANGE);
         match target {
             None => self.check_change(new_dir)?,
             Some(target) => {
                 self.check_removal(new_dir, target)?;
-                match (source.is_dir(), target.is_dir()) {
-                    (true, false) if !exchange => return Err(Errno::ENOTDIR),
-                    (false, true) if !exchange => return Err(Errno::EISDIR),
-                    _ => {}
-                }
+                rename::check_kinds(flags, source.is_dir(), target.is_dir())?;
             }
         }
         if old_dir.ino == new_dir.ino {
             return Ok(());
         }
         // A directory that moves to another gets a new "..".
-        let moved = [Some(source), target.filter(|_| exchange).map(|target| &**target)];
+        let moved =
+            [Some(source), target.filter(|_| flags.contains(RenameFlags::EXCHANGE)).map(|target| &**target)];
         moved
             .into_iter()
             .flatten()
@@ -249,15 +248,6 @@ impl Process {
 /// Set-user-id, or set-group-id that is not a mark of mandatory locking.
 fn gives_rights(perm: u32) -> bool {
     perm & SETUID != 0 || perm & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE
-}
-
-/// Whether the new name may be there, or must be.
-fn check_target(target: Option<&Arc<Vnode>>, flags: RenameFlags) -> Result<()> {
-    match target {
-        Some(_) if flags.contains(RenameFlags::NOREPLACE) => Err(Errno::EEXIST),
-        None if flags.contains(RenameFlags::EXCHANGE) => Err(Errno::ENOENT),
-        _ => Ok(()),
-    }
 }
 
 /// A slash may follow only the name of a directory.
@@ -273,21 +263,4 @@ fn check_slashes(
     };
     let old_must_be_dir = old.has_slash() && !source.is_dir();
     if new_must_be_dir || old_must_be_dir { Err(Errno::ENOTDIR) } else { Ok(()) }
-}
-
-/// Neither may be above the other. The design checks this again under its own locks.
-fn check_ancestry(
-    (old_dir, source): (&Arc<Vnode>, &Arc<Vnode>),
-    (new_dir, target): (&Arc<Vnode>, Option<&Arc<Vnode>>),
-    flags: RenameFlags,
-) -> Result<()> {
-    if source.is_dir() && source.is_ancestor_of(new_dir) {
-        return Err(Errno::EINVAL);
-    }
-    let above = target.is_some_and(|target| target.is_dir() && target.is_ancestor_of(old_dir));
-    match above {
-        true if flags.contains(RenameFlags::EXCHANGE) => Err(Errno::EINVAL),
-        true => Err(Errno::ENOTEMPTY),
-        false => Ok(()),
-    }
 }

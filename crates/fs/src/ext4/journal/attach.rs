@@ -6,10 +6,10 @@ use media::block::{BlockDevice, Queue};
 
 use super::format::{self, Format, SUPERBLOCK_BYTES, Unusable, be32, put_be32};
 use super::recovery::{Care, Log, Replayed, mend_torn, set_features};
-use super::{DataMode, Journal, JournalMap};
+use super::{DataMode, Journal, JournalMap, external};
 use crate::error::{Error, Result};
 use crate::ext4::layout::{compat, incompat};
-use crate::ext4::{Settings, Volume, damaged, external, mutant, superblock};
+use crate::ext4::{Settings, Volume, damaged, mutant, superblock};
 use design::FsError;
 
 /// The device and the blocks of the journal.

@@ -12,8 +12,8 @@
 
 use super::recovery::Log;
 use crate::error::{Error, Result};
-use crate::ext4::extent::Extent;
 use crate::ext4::layout::{OLD_INODE_BYTES, crc32c, le16, le32};
+use crate::ext4::runs::Extent;
 
 /// Kinds of tags.
 const ADD_RANGE: u16 = 1;

@@ -18,6 +18,8 @@ pub(crate) const HEADER_BYTES: usize = 12;
 /// Header and the number of bytes in use.
 pub(crate) const REVOKE_HEADER_BYTES: usize = 16;
 /// Length of the journal's superblock.
+/// Fewest blocks of a journal (jbd2).
+pub(crate) const LEAST_JOURNAL: u32 = 1024;
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
 
 /// Words of the superblock that name features.

@@ -21,6 +21,8 @@
 //! Source: S. Tweedie, "Journaling the Linux ext2fs Filesystem" (LinuxExpo 1998); the format in `format.rs`.
 
 pub(crate) mod attach;
+pub(crate) mod credits;
+mod external;
 pub(crate) mod fast;
 pub(crate) mod format;
 pub(crate) mod recovery;
@@ -35,11 +37,12 @@ use media::event::Mark;
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos};
 use vfs::Timestamp;
 
-use super::inode::Inode;
 use super::{Volume, mutant};
 use crate::cache::{Mapping, Page};
 use crate::error::{Error, Result};
 use design::Mutant;
+pub use external::journal_uuid;
+pub(crate) use external::make as make_external;
 use format::{
     COMMIT, DESCRIPTOR, Format, HEADER_BYTES, MAGIC, REVOKE, REVOKE_HEADER_BYTES, SUPERBLOCK_BYTES,
     TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,
@@ -624,23 +627,16 @@ impl Volume {
         Ok(())
     }
 
-    /// Forgets the pages of a file from block `from` on, in a change for which a handle is open. If the change is lost, the file
-    /// has the blocks that the commit under way gives it, so their data is written first (Linux:
-    /// `jbd2_journal_begin_ordered_truncate`).
-    pub(crate) fn forget_cut(&self, inode: &Inode, from: u64) -> Result<()> {
-        if inode.has_no_page() {
+    /// Before a change that gives blocks of a file up, for which a handle is open. If the change is lost, the file has the blocks
+    /// that the commit under way gives it, so their data is written first (Linux: `jbd2_journal_begin_ordered_truncate`).
+    pub(crate) fn write_for_commit(&self, mapping: &Arc<Mapping>) -> Result<()> {
+        let Some(journal) = self.journal.as_ref().filter(|journal| journal.may_write(mapping)) else {
             return Ok(());
-        }
-        if let Some(journal) = &self.journal
-            && journal.may_write(inode.mapping())
-        {
-            self.write_data(inode.mapping()).inspect_err(|error| {
-                journal.state.lock().failed = true;
-                self.stop(&format!("data of a commit: {error}"));
-            })?;
-        }
-        self.cache.forget(inode.mapping(), from, u64::MAX);
-        Ok(())
+        };
+        self.write_data(mapping).inspect_err(|error| {
+            journal.state.lock().failed = true;
+            self.stop(&format!("data of a commit: {error}"));
+        })
     }
 
     /// Writes home what has committed and empties the log; if that fails, all changes stop.

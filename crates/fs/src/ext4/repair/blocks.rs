@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::vfs::{FileKind, Timestamp};
 
 use super::records::has_dots;
-use super::{Known, METADATA, Repair};
+use super::{METADATA, Repair};
 use crate::error::{Error, Result};
-use crate::ext4::extent::{self, Extent, Salvaged, Visited};
+use crate::ext4::extent::{self, Salvaged};
 use crate::ext4::fields::{self, Needed};
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::journal::Handle;
 use crate::ext4::layout::{BAD_INO, JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, le32, put32};
+use crate::ext4::runs::{Extent, Visited};
 use crate::ext4::{block_map, mutant};
 
 /// What is said of lists of access control that were converted or dropped.
@@ -138,8 +139,7 @@ impl Repair<'_> {
             self.volume.store_inode(&self.handle, &inode, &mut state)?;
         }
         if self.mend_map(&inode, &mut state, kind)? {
-            let known = Known { kind, links, names: 0, parent: None, dotdot: 0, children: 0 };
-            self.inodes.insert(ino, known);
+            self.tree.insert(ino, kind, u32::from(links), None);
             self.needed.add(Needed::by(&state.raw));
         }
         Ok(())
@@ -615,7 +615,7 @@ impl Repair<'_> {
         if self.volume.has(mutant::REPAIR_SHARES_BLOCKS) {
             return Ok(());
         }
-        let mapped: Vec<_> = self.inodes.iter().map(|(ino, known)| (*ino, known.kind)).collect();
+        let mapped: Vec<_> = self.tree.nodes.iter().map(|(ino, node)| (*ino, node.kind)).collect();
         for (ino, kind) in mapped {
             let inode = self.inode(ino)?;
             let mut state = inode.state.write();

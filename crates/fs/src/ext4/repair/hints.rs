@@ -9,9 +9,9 @@ use ::vfs::FileKind;
 use super::Repair;
 use crate::error::Result;
 use crate::ext4::Volume;
-use crate::ext4::dir::records;
 use crate::ext4::inode::Inode;
 use crate::ext4::layout::{GroupDescriptor, ROOT_INO, group_flag};
+use crate::ext4::records::records;
 
 /// Whether a descriptor has more inodes that were never used than free ones.
 fn is_impossible(volume: &Volume, descriptor: &GroupDescriptor) -> bool {

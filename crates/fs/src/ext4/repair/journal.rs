@@ -6,10 +6,10 @@ use media::block::BlockDevice;
 
 use super::Repair;
 use crate::error::{Error, Result};
-use crate::ext4::journal::format::Unusable;
+use crate::ext4::journal::format::{LEAST_JOURNAL, Unusable};
 use crate::ext4::journal::recovery::Care;
 use crate::ext4::layout::{JOURNAL_INO, compat, incompat};
-use crate::ext4::mkfs::{LEAST_JOURNAL, usual_journal};
+use crate::ext4::mkfs::usual_journal;
 use crate::ext4::{JournalPlace, Settings, Volume, damaged};
 use design::FsError;
 

@@ -37,16 +37,16 @@ mod root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ::vfs::FileKind;
 use media::block::BlockDevice;
 
-use super::alloc::{Groups, bit, set_bit, set_padding};
 use super::fields::Needed;
+use super::groups::{Groups, bit, set_bit, set_padding};
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{GroupDescriptor, ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
 use super::{Settings, Volume, damaged, fsck, superblock};
 use crate::error::{Error, Result};
+use crate::name_tree::NameTree;
 use design::FsError;
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.repaired_inode");
@@ -55,20 +55,6 @@ static INODE: sim::LockClass = sim::LockClass::new("ext4.repaired_inode");
 const MOST_ROUNDS: usize = 3;
 /// How often a block of metadata counts as used.
 const METADATA: u8 = u8::MAX;
-
-/// An inode in use.
-#[derive(Clone, Debug)]
-struct Known {
-    kind: FileKind,
-    /// Links as the inode has them.
-    links: u16,
-    /// Names that lead to it.
-    names: u32,
-    /// Of a directory: where it is named, what `..` says, and how many directories it has.
-    parent: Option<u64>,
-    dotdot: u64,
-    children: u32,
-}
 
 struct Repair<'a> {
     volume: &'a Volume,
@@ -95,7 +81,8 @@ struct Repair<'a> {
     holed: BTreeSet<u64>,
     /// Something else lies over metadata.
     over_metadata: bool,
-    inodes: BTreeMap<u64, Known>,
+    /// The inodes in use; where the record of a name lies: block and offset.
+    tree: NameTree<(u64, usize)>,
     /// References to blocks of attributes.
     attributes: BTreeMap<u64, u32>,
     /// What was mended, and how often.
@@ -195,7 +182,7 @@ impl<'a> Repair<'a> {
             empty: BTreeSet::new(),
             needed: Needed::default(),
             over_metadata: false,
-            inodes: BTreeMap::new(),
+            tree: NameTree::new(ROOT_INO),
             attributes: BTreeMap::new(),
             mended: BTreeMap::new(),
             journal_note: None,
@@ -345,7 +332,7 @@ impl Repair<'_> {
         let first = u64::from(group) * u64::from(geo.inodes_per_group) + 1;
         let used = |at: &u32| {
             let ino = first + u64::from(*at);
-            ino < geo.first_ino || self.orphan_file == Some(ino) || self.inodes.contains_key(&ino)
+            ino < geo.first_ino || self.orphan_file == Some(ino) || self.tree.nodes.contains_key(&ino)
         };
         (0..geo.inodes_per_group).filter(used).for_each(|at| set_bit(&mut bits, at));
         set_padding(&mut bits, geo.inodes_per_group);
@@ -355,7 +342,7 @@ impl Repair<'_> {
     fn directories_in(&self, group: u32) -> u32 {
         let per_group = u64::from(self.volume.geo.inodes_per_group);
         let first = u64::from(group) * per_group + 1;
-        let inodes = self.inodes.range(first..first + per_group);
-        inodes.filter(|(_, known)| known.kind == FileKind::Directory).count() as u32
+        let inodes = self.tree.nodes.range(first..first + per_group);
+        inodes.filter(|(_, node)| node.is_dir()).count() as u32
     }
 }

@@ -1,67 +1,49 @@
 //! Directories, names and links.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ::vfs::{FileKind, NewInode, Owner};
 
 use super::Repair;
 use super::records::{DOT_BYTES, cover, has_dots, legal, next_name, put_dots};
 use crate::error::Result;
-use crate::ext4::dir::{Place, Target, record_bytes, records};
 use crate::ext4::fields::Needed;
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, le32, put16, put32};
 use crate::ext4::namei::Node;
+use crate::ext4::records::{Place, Target, record_bytes, records};
 use crate::ext4::{htree, mutant};
+use crate::name_tree::Fault;
 
 const LOST_FOUND: &[u8] = b"lost+found";
-
-/// A name that leads to a directory: in which directory, and where.
-#[derive(Clone, Copy, Debug)]
-struct Entrance {
-    dir: u64,
-    block: u64,
-    at: usize,
-}
 
 impl Repair<'_> {
     /// Judges all names; afterwards everything in use has one.
     pub(super) fn mend_names(&mut self) -> Result<()> {
-        let dirs: Vec<u64> = self
-            .inodes
-            .iter()
-            .filter(|(_, known)| known.kind == FileKind::Directory)
-            .map(|(ino, _)| *ino)
-            .collect();
-        let mut entrances: BTreeMap<u64, Vec<Entrance>> = BTreeMap::new();
+        let dirs: Vec<u64> = self.tree.directories().collect();
         for dir in &dirs {
-            self.mend_directory(*dir, &mut entrances)?;
+            self.mend_directory(*dir)?;
         }
-        for (child, entrances) in &entrances {
-            self.choose_parent(*child, entrances)?;
+        for (_, dir, place) in self.tree.take_second_names() {
+            self.drop_name(dir, place)?;
         }
         for dir in &dirs {
             self.check_index(*dir)?;
         }
-        self.connect(&dirs, &entrances)?;
-        let nameless: Vec<u64> = self
-            .inodes
-            .iter()
-            .filter(|(ino, known)| known.names == 0 && **ino != ROOT_INO)
-            .map(|(ino, _)| *ino)
-            .collect();
+        self.connect()?;
+        let nameless: Vec<u64> = self.tree.nameless().collect();
         for ino in nameless {
             // A file named lost+found may have gone there by now.
-            if self.inodes.get(&ino).is_some_and(|known| known.names == 0) {
+            if self.tree.nodes.get(&ino).is_some_and(|node| !node.has_name()) {
                 self.adopt(ino)?;
             }
         }
-        self.mend_parents(&dirs)?;
+        self.mend_parents()?;
         self.mend_links()
     }
 
     /// Mends the blocks of a directory, and counts what its names lead to.
-    fn mend_directory(&mut self, ino: u64, entrances: &mut BTreeMap<u64, Vec<Entrance>>) -> Result<()> {
+    fn mend_directory(&mut self, ino: u64) -> Result<()> {
         let inode = self.inode(ino)?;
         let state = inode.state.read();
         let seed = state.seed(self.volume, ino);
@@ -78,7 +60,7 @@ impl Repair<'_> {
             if index == 0 {
                 self.mend_dots(ino, &mut new);
             }
-            self.mend_records((ino, block, index), &mut new, &mut seen, entrances);
+            self.mend_records((ino, block, index), &mut new, &mut seen);
             let of_index = state.raw.has(flag::INDEX) && htree::is_index_block(&new, index);
             if new != old || !of_index && !self.volume.dir_is_sealed(seed, &old) {
                 self.note("directory blocks corrected");
@@ -113,9 +95,8 @@ impl Repair<'_> {
             put32(block, DOT_BYTES, ROOT_INO as u32);
         }
         (block[7], block[DOT_BYTES + 7]) = (kind, kind);
-        if let Some(known) = self.inodes.get_mut(&ino) {
-            known.dotdot = u64::from(le32(block, DOT_BYTES));
-        }
+        let dotdot = u64::from(le32(block, DOT_BYTES));
+        self.tree.nodes.entry(ino).and_modify(|dir| dir.dotdot = Some(dotdot));
     }
 
     /// Frees the records of names that cannot be, and notes where the others lead.
@@ -124,7 +105,6 @@ impl Repair<'_> {
         (dir, block, index): (u64, u64, u64),
         bytes: &mut [u8],
         seen: &mut BTreeMap<Vec<u8>, u64>,
-        entrances: &mut BTreeMap<u64, Vec<Entrance>>,
     ) {
         let end = self.volume.records_end();
         let found: Vec<_> = records(bytes, end)
@@ -134,22 +114,17 @@ impl Repair<'_> {
             .collect();
         for (at, ino, kind, name) in found {
             let is_dot = matches!(&name[..], b"." | b"..");
-            let known = self.inodes.contains_key(&ino) && !is_dot && ino != ROOT_INO && ino != dir;
-            let kept = known && self.name_once(bytes, (at, ino), &name, seen);
-            let known = self.inodes.get_mut(&ino).filter(|_| kept);
-            let Some(known) = known else {
+            let known = self.tree.nodes.get(&ino).filter(|_| !is_dot && ino != ROOT_INO && ino != dir);
+            let known = known.map(|node| node.kind);
+            let Some(known) = known.filter(|_| self.name_once(bytes, (at, ino), &name, seen)) else {
                 self.note("names dropped");
                 put32(bytes, at, 0);
                 continue;
             };
-            if self.volume.geo.filetype && kind != entry_kind(known.kind) {
-                bytes[at + 7] = entry_kind(known.kind);
+            if self.volume.geo.filetype && kind != entry_kind(known) {
+                bytes[at + 7] = entry_kind(known);
             }
-            if known.kind == FileKind::Directory {
-                entrances.entry(ino).or_default().push(Entrance { dir, block, at });
-            } else {
-                known.names += 1;
-            }
+            self.tree.add_name(dir, ino, (block, at));
         }
     }
 
@@ -182,32 +157,9 @@ impl Repair<'_> {
         true
     }
 
-    /// A directory keeps one name: in the directory that its `..` leads to, or the first.
-    fn choose_parent(&mut self, child: u64, entrances: &[Entrance]) -> Result<()> {
-        let dotdot = self.inodes.get(&child).map_or(0, |known| known.dotdot);
-        let kept = entrances.iter().position(|entrance| entrance.dir == dotdot).unwrap_or(0);
-        for (place, entrance) in entrances.iter().enumerate() {
-            if place == kept {
-                self.name_directory(child, entrance.dir);
-            } else {
-                self.drop_entrance(*entrance)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn name_directory(&mut self, child: u64, parent: u64) {
-        if let Some(known) = self.inodes.get_mut(&child) {
-            (known.names, known.parent) = (1, Some(parent));
-        }
-        if let Some(known) = self.inodes.get_mut(&parent) {
-            known.children += 1;
-        }
-    }
-
-    fn drop_entrance(&mut self, entrance: Entrance) -> Result<()> {
+    fn drop_name(&mut self, dir: u64, (block, at): (u64, usize)) -> Result<()> {
         self.note("names dropped");
-        self.drop_record(entrance.dir, entrance.block, entrance.at)
+        self.drop_record(dir, block, at)
     }
 
     fn drop_record(&self, dir: u64, block: u64, at: usize) -> Result<()> {
@@ -262,49 +214,23 @@ impl Repair<'_> {
     }
 
     /// Directories that no way from the root leads to go to `lost+found`, the topmost of them; a circle is opened at its lowest.
-    fn connect(&mut self, dirs: &[u64], entrances: &BTreeMap<u64, Vec<Entrance>>) -> Result<()> {
-        loop {
-            let reached = self.reached();
-            let mut lost = dirs.iter().filter(|ino| !reached.contains(*ino)).copied().peekable();
-            let Some(lowest) = lost.peek().copied() else { return Ok(()) };
-            let top = lost.find(|ino| self.inodes[ino].parent.is_none());
-            let ino = top.unwrap_or(lowest);
-            if let Some(parent) = self.inodes[&ino].parent {
-                for entrance in entrances.get(&ino).into_iter().flatten().filter(|one| one.dir == parent) {
-                    self.drop_entrance(*entrance)?;
-                }
-                if let Some(known) = self.inodes.get_mut(&parent) {
-                    known.children -= 1;
-                }
+    fn connect(&mut self) -> Result<()> {
+        let mut lost: Vec<u64> = self.tree.nameless().filter(|ino| self.tree.is_dir(*ino)).collect();
+        lost.extend(self.tree.circles());
+        for ino in lost {
+            for (_, dir, place) in self.tree.take_names(ino, false) {
+                self.drop_name(dir, place)?;
             }
             self.adopt(ino)?;
         }
-    }
-
-    /// The directories that a way from the root leads to.
-    fn reached(&self) -> BTreeSet<u64> {
-        let mut children: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for (ino, known) in &self.inodes {
-            if let Some(parent) = known.parent {
-                children.entry(parent).or_default().push(*ino);
-            }
-        }
-        let (mut reached, mut open) = (BTreeSet::from([ROOT_INO]), vec![ROOT_INO]);
-        while let Some(dir) = open.pop() {
-            for child in children.get(&dir).into_iter().flatten() {
-                if reached.insert(*child) {
-                    open.push(*child);
-                }
-            }
-        }
-        reached
+        Ok(())
     }
 
     /// Gives an inode a name in `lost+found`.
     fn adopt(&mut self, ino: u64) -> Result<()> {
-        let kind = self.inodes[&ino].kind;
+        let kind = self.tree.nodes[&ino].kind;
         if self.volume.has(mutant::REPAIR_DROPS_NAMELESS) && kind != FileKind::Directory {
-            self.inodes.remove(&ino);
+            self.tree.nodes.remove(&ino);
             let inode = self.volume.inode(ino)?;
             inode.state.write().raw.links = 0.into();
             return self.volume.reap(&inode);
@@ -319,11 +245,8 @@ impl Repair<'_> {
         }
         self.volume.add_name(&self.handle, &inode, &mut state, &name, Target { ino, kind })?;
         self.volume.store_inode(&self.handle, &inode, &mut state)?;
-        if kind == FileKind::Directory {
-            self.name_directory(ino, folder);
-        } else if let Some(known) = self.inodes.get_mut(&ino) {
-            known.names = 1;
-        }
+        // Nothing takes this name again, wherever it lies.
+        self.tree.add_name(folder, ino, (0, 0));
         Ok(())
     }
 
@@ -334,7 +257,7 @@ impl Repair<'_> {
             let state = root.state.read();
             self.volume.find(&root, &state, LOST_FOUND)?
         };
-        if let Some(place) = place.filter(|place| self.is_directory(place.ino)) {
+        if let Some(place) = place.filter(|place| self.tree.is_dir(place.ino)) {
             return Ok(place.ino);
         }
         // A file of this name gives it up, as for e2fsck, and goes there itself.
@@ -342,47 +265,27 @@ impl Repair<'_> {
         if let Some(place) = place {
             self.note("files named lost+found moved");
             self.drop_record(ROOT_INO, place.block, place.at)?;
-            if let Some(known) = self.inodes.get_mut(&place.ino) {
-                known.names = known.names.saturating_sub(1);
-            }
+            self.tree.drop_name(place.ino);
         }
         let new = NewInode { perm: 0o700, owner: Owner::default() };
         let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
         let ino = self.volume.make(ROOT_INO, LOST_FOUND, node)?.ino.0;
-        let known = super::Known {
-            kind: FileKind::Directory,
-            links: 2,
-            names: 1,
-            parent: Some(ROOT_INO),
-            dotdot: ROOT_INO,
-            children: 0,
-        };
-        self.inodes.insert(ino, known);
-        if let Some(root) = self.inodes.get_mut(&ROOT_INO) {
-            (root.children, root.links) = (root.children + 1, root.links + 1);
-        }
-        if let Some(other) =
-            other.filter(|other| self.inodes.get(other).is_some_and(|known| known.names == 0))
-        {
+        self.tree.insert(ino, FileKind::Directory, 2, Some(ROOT_INO));
+        self.tree.add_name(ROOT_INO, ino, (0, 0));
+        self.tree.nodes.entry(ROOT_INO).and_modify(|root| root.links += 1);
+        let nameless = |other: &u64| self.tree.nodes.get(other).is_some_and(|node| !node.has_name());
+        if let Some(other) = other.filter(nameless) {
             self.adopt(other)?;
         }
         Ok(ino)
     }
 
-    fn is_directory(&self, ino: u64) -> bool {
-        self.inodes.get(&ino).is_some_and(|known| known.kind == FileKind::Directory)
-    }
-
     /// `..` leads to where a directory is named.
-    fn mend_parents(&mut self, dirs: &[u64]) -> Result<()> {
-        for ino in dirs {
-            let known = &self.inodes[ino];
-            let parent = if *ino == ROOT_INO { ROOT_INO } else { known.parent.unwrap_or(ROOT_INO) };
-            if known.dotdot == parent {
-                continue;
-            }
+    fn mend_parents(&mut self) -> Result<()> {
+        for (ino, fault) in self.tree.faults() {
+            let Fault::Parent { named_in: parent, .. } = fault else { continue };
             self.note("parents of directories corrected");
-            let inode = self.volume.inode(*ino)?;
+            let inode = self.volume.inode(ino)?;
             let state = inode.state.read();
             if let Some(place) = self.volume.find(&inode, &state, b"..")? {
                 let target = Target { ino: parent, kind: FileKind::Directory };
@@ -396,17 +299,16 @@ impl Repair<'_> {
         if self.volume.has(mutant::REPAIR_KEEPS_COUNTS) {
             return Ok(());
         }
-        let inodes: Vec<_> = self.inodes.iter().map(|(ino, known)| (*ino, known.clone())).collect();
-        for (ino, known) in inodes {
-            let links = match known.kind {
-                FileKind::Directory if known.children + 2 >= u32::from(LINK_MAX) => 1,
-                FileKind::Directory => known.children + 2,
-                _ => known.names,
+        let inodes: Vec<_> = self.tree.nodes.iter().map(|(ino, node)| (*ino, node.links)).collect();
+        for (ino, has) in inodes {
+            let links = match self.tree.links_of(ino) {
+                many if self.tree.is_dir(ino) && many >= u32::from(LINK_MAX) => {
+                    self.needed.add(Needed::many_links());
+                    1
+                }
+                links => links,
             };
-            if known.kind == FileKind::Directory && links == 1 {
-                self.needed.add(Needed::many_links());
-            }
-            if u32::from(known.links) != links {
+            if has != links {
                 self.note("counts of links corrected");
                 let inode = self.volume.inode(ino)?;
                 let mut state = inode.state.write();
@@ -418,7 +320,7 @@ impl Repair<'_> {
     }
 }
 
-fn place(block: u64, record: &crate::ext4::dir::Record<'_>) -> Place {
+fn place(block: u64, record: &crate::ext4::records::Record<'_>) -> Place {
     let kind = crate::ext4::layout::kind_of_entry(record.kind);
     Place { block, at: record.at, ino: u64::from(record.ino), kind }
 }

@@ -1,8 +1,8 @@
 //! The records of a block of a directory, made to make sense. What e2fsck keeps is kept: it lets a record that makes no sense join
 //! the one before it, closes a hole of eight bytes, and shortens a record that runs over the end (`salvage_directory`).
 
-use crate::ext4::dir::{self, LEAST_RECORD, records};
 use crate::ext4::layout::{le16, le32, put16, put32};
+use crate::ext4::records::{self, LEAST_RECORD, records};
 
 /// Length of the record of `.`.
 pub(super) const DOT_BYTES: usize = 12;
@@ -77,8 +77,9 @@ pub(super) fn put_dots(block: &mut [u8], end: usize, (ino, kind): (u32, u8)) -> 
     put32(block, DOT_BYTES, dotdot.max(1));
     put16(block, DOT_BYTES + 4, (end - DOT_BYTES) as u16);
     let names = found.iter().filter(|record| !matches!(record.name, b"" | b"." | b".."));
-    let lost = names
-        .filter(|record| !dir::put_into(block, end, record.name, (record.ino, record.kind)).unwrap_or(false));
+    let lost = names.filter(|record| {
+        !records::put_into(block, end, record.name, (record.ino, record.kind)).unwrap_or(false)
+    });
     let lost = lost.count() as u64;
     put32(block, DOT_BYTES, dotdot);
     (dotdot, lost)

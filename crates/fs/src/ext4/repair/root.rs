@@ -3,14 +3,15 @@
 use ::vfs::FileKind;
 
 use super::records::{DOT_BYTES, put_dots};
-use super::{INODE, Known, Repair};
+use super::{INODE, Repair};
 use crate::error::{Error, Result};
-use crate::ext4::extent::{self, Extent};
+use crate::ext4::extent;
 use crate::ext4::inode::{Inode, InodeState, change_time};
 use crate::ext4::journal::Handle;
 use crate::ext4::layout::{
     EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, flag, put16, put32,
 };
+use crate::ext4::runs::Extent;
 
 /// A directory that everyone may read.
 const MODE: u16 = 0o04_0755;
@@ -18,7 +19,7 @@ const MODE: u16 = 0o04_0755;
 impl Repair<'_> {
     /// Makes a root if the file system has none. It is known which blocks are free.
     pub(super) fn mend_root(&mut self) -> Result<()> {
-        if self.inodes.get(&ROOT_INO).is_some_and(|root| root.kind == FileKind::Directory) {
+        if self.tree.is_dir(ROOT_INO) {
             return Ok(());
         }
         let volume = self.volume;
@@ -39,8 +40,7 @@ impl Repair<'_> {
             return Err(Error::NoSpace);
         }
         self.note("root directories made anew");
-        let (kind, links, parent) = (FileKind::Directory, 2, None);
-        self.inodes.insert(ROOT_INO, Known { kind, links, names: 0, parent, dotdot: ROOT_INO, children: 0 });
+        self.tree.insert(ROOT_INO, FileKind::Directory, 2, Some(ROOT_INO));
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Repair<'_> {
             if self.give_first_block(&inode)? {
                 self.note("directories without a block given one");
             } else {
-                self.inodes.remove(&ino);
+                self.tree.nodes.remove(&ino);
                 self.clear(&inode, &mut inode.state.write())?;
             }
         }

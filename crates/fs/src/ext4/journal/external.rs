@@ -11,11 +11,12 @@ use std::sync::Arc;
 use media::block::{BlockDevice, Hint, Piece, Queue};
 use zerocopy::IntoBytes;
 
-use super::journal::format::SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES;
-use super::journal::{JournalMap, new_superblock};
-use super::layout::{SUPERBLOCK_BYTES, Superblock, le16, le32};
-use super::{JournalPlace, superblock};
+use super::attach::JournalPlace;
+use super::format::{self, LEAST_JOURNAL};
+use super::{JournalMap, new_superblock};
 use crate::error::{Error, Result};
+use crate::ext4::layout::{self, SUPERBLOCK_BYTES, Superblock, le16, le32};
+use crate::ext4::superblock;
 use design::FsError;
 
 /// The incompatible feature of a journal's device.
@@ -40,7 +41,7 @@ fn map_of(block_bytes: u32, blocks: u64) -> JournalMap {
 /// The UUID of a journal of ext4 on a device of its own, by the superblock that the device has at byte 1024; none when it holds no
 /// such journal.
 pub fn journal_uuid(head: &[u8; SUPERBLOCK_BYTES]) -> Option<[u8; 16]> {
-    let is_one = le16(head, MAGIC_AT) == super::layout::MAGIC && le32(head, INCOMPAT_AT) & JOURNAL_DEV != 0;
+    let is_one = le16(head, MAGIC_AT) == layout::MAGIC && le32(head, INCOMPAT_AT) & JOURNAL_DEV != 0;
     is_one.then(|| head[UUID_AT..UUID_AT + 16].try_into().expect("sixteen bytes"))
 }
 
@@ -67,10 +68,10 @@ pub(super) fn place(
 }
 
 /// Makes an empty journal on a device for the file system with this superblock, which then names it.
-pub(super) fn make(device: &Arc<dyn BlockDevice>, of: &mut Superblock) -> Result<()> {
+pub(crate) fn make(device: &Arc<dyn BlockDevice>, of: &mut Superblock) -> Result<()> {
     let block_bytes = 1024_u32 << of.log_block_size.get();
     let blocks = (device.geometry().bytes.0 / u64::from(block_bytes)).min(u64::from(u32::MAX)) as u32;
-    if blocks < super::mkfs::LEAST_JOURNAL {
+    if blocks < LEAST_JOURNAL {
         return Err(Error::Corrupt(format!("a journal of {blocks} blocks is too small")));
     }
     let mut uuid = of.uuid;
@@ -92,9 +93,9 @@ pub(super) fn make(device: &Arc<dyn BlockDevice>, of: &mut Superblock) -> Result
     start[at..at + SUPERBLOCK_BYTES].copy_from_slice(head.as_bytes());
     queue.write(&[Piece { off: 0, data: &start, hint: Hint::None }], false)?;
     let mut log = new_superblock(block_bytes, blocks, &uuid);
-    super::journal::format::put_be32(&mut log, 0x14, first as u32 + 1);
+    format::put_be32(&mut log, 0x14, first as u32 + 1);
     log[0x100..0x110].copy_from_slice(&of.uuid);
-    log.resize((block_bytes as usize).max(JOURNAL_SUPERBLOCK_BYTES), 0);
+    log.resize((block_bytes as usize).max(format::SUPERBLOCK_BYTES), 0);
     let off = first * u64::from(block_bytes);
     queue.write(&[Piece { off, data: &log, hint: Hint::None }], true)?;
     of.journal_uuid = uuid;

@@ -1,0 +1,82 @@
+//! The contents of files in DRAM.
+
+use std::collections::BTreeMap;
+
+use super::inode::{Body, Inode};
+use super::state::{BLOCK, Time};
+use crate::error::{Error, Result};
+
+impl Inode {
+    /// Size and blocks of a regular file.
+    pub(super) fn file(&self) -> Result<(u64, &BTreeMap<u64, Vec<u8>>)> {
+        match &self.body {
+            Body::File { size, blocks } => Ok((*size, blocks)),
+            Body::Dir(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    pub(super) fn file_mut(&mut self) -> Result<(&mut u64, &mut BTreeMap<u64, Vec<u8>>)> {
+        match &mut self.body {
+            Body::File { size, blocks } => Ok((size, blocks)),
+            _ => Err(Error::Corrupt("data for what is no regular file".to_owned())),
+        }
+    }
+
+    pub(super) fn write(&mut self, offset: u64, data: &[u8], now: Time) -> Result<()> {
+        let (size, blocks) = self.file_mut()?;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let within = (at % BLOCK) as usize;
+            let len = (BLOCK as usize - within).min(data.len() - done);
+            let block = blocks.entry(at / BLOCK).or_default();
+            if block.len() < within + len {
+                block.resize(within + len, 0);
+            }
+            block[within..within + len].copy_from_slice(&data[done..done + len]);
+            done += len;
+        }
+        *size = (*size).max(offset + data.len() as u64);
+        self.mtime = now;
+        Ok(())
+    }
+
+    pub(super) fn resize(&mut self, new: u64, now: Time) -> Result<()> {
+        let end = self.file()?.0.max(new).next_multiple_of(BLOCK);
+        self.punch(new, end, now)?;
+        *self.file_mut()?.0 = new;
+        Ok(())
+    }
+
+    pub(super) fn allocate(&mut self, (offset, len): (u64, u64), new: u64, now: Time) -> Result<()> {
+        let (size, blocks) = self.file_mut()?;
+        for block in offset / BLOCK..(offset + len).div_ceil(BLOCK) {
+            blocks.entry(block).or_default();
+        }
+        *size = (*size).max(new);
+        self.mtime = now;
+        Ok(())
+    }
+
+    /// Makes `start..end` read as zeros: whole blocks become holes, the edges are cleared.
+    pub(super) fn punch(&mut self, start: u64, end: u64, now: Time) -> Result<()> {
+        let (_, blocks) = self.file_mut()?;
+        let touched: Vec<u64> =
+            blocks.range(start / BLOCK..end.div_ceil(BLOCK)).map(|(block, _)| *block).collect();
+        for block in touched {
+            let first = block * BLOCK;
+            let (from, to) = (start.max(first) - first, end.min(first + BLOCK) - first);
+            if to - from == BLOCK {
+                blocks.remove(&block);
+            } else if let Some(bytes) = blocks.get_mut(&block) {
+                let to = (to as usize).min(bytes.len());
+                if let Some(cleared) = bytes.get_mut(from as usize..to) {
+                    cleared.fill(0);
+                }
+            }
+        }
+        self.mtime = now;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Inodes in DRAM.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::dir::{Dir, NAME_COST};
+use super::state::{BLOCK, Time};
+use crate::error::{Error, Result};
+
+/// What an inode and a block take in a checkpoint, at most, beside its own bytes.
+const INODE_COST: u64 = 160;
+pub(super) const BLOCK_COST: u64 = BLOCK + 24;
+
+/// An inode.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Inode {
+    /// Kind and permission bits.
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) rdev: u64,
+    pub(super) links: u32,
+    pub(super) atime: Time,
+    pub(super) mtime: Time,
+    pub(super) ctime: Time,
+    pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) body: Body,
+    /// Descriptors; a crash closes them all.
+    #[serde(skip)]
+    pub(super) opens: u32,
+    /// It was made without a name, and may get one while it is open.
+    #[serde(skip)]
+    pub(super) nameless: bool,
+}
+
+/// What an inode holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Body {
+    /// Blocks by number; those that are missing are holes. A block may be shorter than [`BLOCK`]: zeros follow.
+    File {
+        size: u64,
+        blocks: BTreeMap<u64, Vec<u8>>,
+    },
+    Dir(Dir),
+    Symlink(Vec<u8>),
+    Node,
+}
+
+impl Inode {
+    pub(super) fn is_dir(&self) -> bool {
+        matches!(self.body, Body::Dir(_))
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        let bytes = |(name, value): (&Vec<u8>, &Vec<u8>)| NAME_COST + (name.len() + value.len()) as u64;
+        let body = match &self.body {
+            Body::File { blocks, .. } => blocks.len() as u64 * BLOCK_COST,
+            Body::Dir(dir) => dir.cost,
+            Body::Symlink(target) => target.len() as u64,
+            Body::Node => 0,
+        };
+        INODE_COST + body + self.xattrs.iter().map(bytes).sum::<u64>()
+    }
+
+    /// Refuses a directory that has names.
+    pub(super) fn check_empty(&self) -> Result<()> {
+        match &self.body {
+            Body::Dir(dir) if !dir.names.is_empty() => Err(Error::NotEmpty),
+            _ => Ok(()),
+        }
+    }
+}
