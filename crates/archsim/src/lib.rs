@@ -26,6 +26,7 @@
 //! | [`memory`] | controller, banks, energy |
 //! | [`engine`] | the order of events |
 //! | [`mod@run`] | a run and its record |
+//! | `essence` | what a run depends on |
 //! | [`timeline`] | what one transaction makes every part do |
 //! | [`reproduce`] | the published claims and the readings |
 //! | [`crash`] | recovery, the oracle, campaigns over schemes and mutants |
@@ -37,6 +38,7 @@ pub mod core;
 pub mod crash;
 pub mod engine;
 pub mod error;
+mod essence;
 pub mod fwb;
 pub mod log;
 pub mod machine;

@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::crash::mutant::Mutant;
-use crate::crash::{Verdict, campaign};
+use crate::crash::{Verdict, campaign, crash_config};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::run::{Config, Outcome, run_prepared};
@@ -415,17 +415,7 @@ pub struct Crashes {
     pub mutants: Vec<(Mutant, Verdict)>,
 }
 
-/// A configuration for crashing `scheme`.
-///
-/// # Errors
-/// Never, as long as the preset stands.
-pub fn crash_config(scheme: &str, seed: u64) -> Result<Config, Error> {
-    let machine = Machine::load("tiny")?;
-    let (scheme, workload) = (scheme.to_owned(), "hash".to_owned());
-    Ok(Config { machine, scheme, workload, threads: 1, seed, ops: 200, trace: None })
-}
-
-/// The same with some keys of the machine changed.
+/// A configuration for crashing `scheme`, with some keys of the machine changed.
 fn crash_config_with(scheme: &str, seed: u64, sets: &[(&str, &str)]) -> Result<Config, Error> {
     let mut config = crash_config(scheme, seed)?;
     sets.iter().try_for_each(|(key, value)| config.machine.set(key, value))?;

@@ -4,7 +4,7 @@
 //! when it holds under the default and every variant, *sensitive* when under some, *missed* when under none.
 //!
 //! Runs that two variants share are made once: what a scheme or a workload does not read (the fence of software logging under
-//! `fwb`, the share of gets under `hash`) is left out of the comparison ([`reads`]).
+//! `fwb`, the share of gets under `hash`) is left out of the comparison.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use super::{Arithmetic, Crashes, Matrix, Scale, machine, run_all};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::run::Config;
-use crate::scheme::Scheme;
 
 /// Schemes that the claims name.
 const NAMED: [&str; 8] =
@@ -107,36 +106,6 @@ pub fn of(list: &[Reading]) -> Vec<Variant> {
     std::iter::once(Variant::default_readings()).chain(others).collect()
 }
 
-/// Whether a run depends on a key at all.
-pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
-    let ordered = scheme.hardware.is_some_and(|hardware| hardware.ordered);
-    let scans = scheme.hardware.is_some_and(|hardware| hardware.fwb);
-    match key {
-        "log_buffer" | "log_enqueue" | "log_priority" | "log_order" => scheme.hardware.is_some(),
-        "log_bound" | "commit" | "fwb_stall" => ordered,
-        "log_grow" => ordered || scheme.software.is_some(),
-        "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_queue" | "fwb_propagate" | "fwb_lag" => scans,
-        "sw_fence" => scheme.software.is_some_and(|software| software.undo),
-        // The program's loop of write-backs at commit is scaled, too.
-        "sw_cost" => scheme.software.is_some() || scheme.hardware.is_some_and(|hardware| hardware.clwb),
-        "sw_log" | "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
-        "log_grain" | "log_coalesce" => scheme.software.is_some() || scheme.hardware.is_some(),
-        "gets" => workload.ends_with("-like"),
-        "value" => workload.ends_with("-like") || workload.ends_with("-str"),
-        _ => true,
-    }
-}
-
-/// What a run depends on, as text.
-fn essence(config: &Config) -> Result<String, Error> {
-    let scheme = crate::scheme::by_name(&config.scheme)?;
-    let entries = config.machine.entries().into_iter();
-    let read = entries.filter(|(key, _)| reads(key, scheme, &config.workload));
-    let keys: Vec<String> = read.map(|(_, value)| value).collect();
-    let Config { scheme, workload, threads, seed, ops, .. } = config;
-    Ok(format!("{scheme} {workload} {threads} {seed} {ops} {}", keys.join(" ")))
-}
-
 /// The runs of all variants, each once.
 #[derive(Debug)]
 pub struct Campaign {
@@ -163,7 +132,7 @@ impl Campaign {
         for machine in campaign.machines.iter().flatten() {
             for (_, config) in Matrix::points(machine, scale, seed, campaign.schemes()) {
                 let next = campaign.configs.len();
-                if *campaign.place.entry(essence(&config)?).or_insert(next) == next {
+                if *campaign.place.entry(config.essence()?).or_insert(next) == next {
                     campaign.configs.push(config);
                 }
             }
@@ -190,7 +159,7 @@ impl Campaign {
             let values = machine.clone().and_then(|machine| {
                 let points = Matrix::points(&machine, self.scale, self.seed, self.schemes()).into_iter();
                 let runs = points.map(|point| {
-                    let outcome = outcomes[self.place[&essence(&point.1)?]].clone()?;
+                    let outcome = outcomes[self.place[&point.1.essence()?]].clone()?;
                     Ok((point, outcome))
                 });
                 let matrix = Matrix::collect(runs.collect::<Result<Vec<_>, Error>>()?.into_iter());
@@ -221,70 +190,12 @@ impl Campaign {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::run;
-    use crate::scheme::by_name;
 
     #[test]
     fn every_pair_names_readings_and_changes_something() {
         for (why, readings) in PAIRS {
             let pair = Variant::pair(readings);
             assert!(!pair.sets.is_empty(), "{why}");
-        }
-    }
-
-    /// Another legal value of each key that some run does not read.
-    const OTHERS: [(&str, &str); 21] = [
-        ("log_buffer", "64"),
-        ("log_enqueue", "11"),
-        ("log_bound", "timing"),
-        ("log_order", "banked"),
-        ("log_priority", "all"),
-        ("commit", "async"),
-        ("fwb_stall", "80%"),
-        ("fwb_period", "5000"),
-        ("fwb_trigger", "timer"),
-        ("fwb_start", "30%"),
-        ("fwb_queue", "watermark"),
-        ("log_grow", "no"),
-        ("fwb_propagate", "no"),
-        ("fwb_lag", "2"),
-        ("sw_fence", "once"),
-        ("sw_log", "thread"),
-        ("sw_cost", "200%"),
-        ("sw_record", "padded"),
-        ("wc_lines", "1"),
-        ("gets", "5%"),
-        ("value", "64B"),
-    ];
-
-    #[test]
-    fn what_is_not_read_changes_nothing() {
-        let mut base = Machine::load("hpca18").unwrap();
-        for (key, value) in [("footprint", "256KiB"), ("l2_size", "128KiB"), ("log_size", "32KiB")] {
-            base.set(key, value).unwrap();
-        }
-        base.warmup = 20;
-        for scheme in ["non-pers", "undo-clwb", "redo-clwb", "hw-rlog", "hwl", "fwb"] {
-            let config = |machine: &Machine| Config {
-                machine: machine.clone(),
-                scheme: scheme.to_owned(),
-                workload: "hash".to_owned(),
-                threads: 2,
-                seed: 1,
-                ops: 300,
-                trace: None,
-            };
-            let plain = run(&config(&base)).unwrap();
-            for (key, value) in OTHERS {
-                if reads(key, by_name(scheme).unwrap(), "hash") {
-                    continue;
-                }
-                let mut machine = base.clone();
-                machine.set(key, value).unwrap();
-                let mut other = run(&config(&machine)).unwrap();
-                other.config_hash = plain.config_hash;
-                assert_eq!(other, plain, "{scheme} does not read {key}");
-            }
         }
     }
 }

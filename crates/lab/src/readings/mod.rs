@@ -14,8 +14,9 @@
 //! [[reading.alternative.change]]       # what it changes in the plans, see [`change`]
 //! fs = { writeback_tasks = 1 }
 //! [[reading.alternative.claim]]        # or how a claim is measured or judged
-//! id = "hinfs.7.fileserver.gain"
+//! id = "hinfs.7.fileserver.gain"       # or several
 //! high = 3.0
+//! measure = { fold = "max" }           # keys of the measure that change; with `plan`, the whole measure
 //! [[pair]]
 //! choices = ["writers=one", "threads=two"]
 //! why = "both lower the demand"
@@ -38,12 +39,12 @@ pub mod run;
 
 use std::collections::BTreeMap;
 
-use crate::claims::{Paper, PaperClaim, measure::Measure};
+use crate::claims::{Paper, PaperClaim, measure::Patch};
 use crate::error::Error;
 use crate::plan::{CellSpec, Place, Plan, Scale};
 use change::Change;
 use document::nearest;
-use document::{Item, Problem, Table};
+use document::{Item, Problem, Problems, Table};
 
 /// How the variation is called that chooses every default.
 pub const DEFAULT: &str = "default";
@@ -87,8 +88,8 @@ pub struct Alternative {
 /// A claim measured otherwise, or with another band.
 #[derive(Clone, Debug, PartialEq)]
 struct ClaimChange {
-    id: String,
-    measure: Option<Measure>,
+    ids: Vec<String>,
+    measure: Option<Patch>,
     low: Option<f64>,
     high: Option<f64>,
     at: Place,
@@ -158,8 +159,12 @@ impl Readings {
     /// The readings of a paper's file.
     pub(crate) fn read(root: &Table<'_>) -> Result<Self, Problem> {
         let items = |key| root.get(key).map_or(Ok(Vec::new()), |item: Item<'_>| item.items());
-        let list = items("reading")?.iter().map(|item| item.read(reading)).collect::<Result<Vec<_>, _>>()?;
-        let pairs = items("pair")?.iter().map(|item| item.read(pair)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = Problems::default();
+        let list = Problems::each(items("reading")?.iter().map(|item| item.read(reading)));
+        let list = all.take(list).unwrap_or_default();
+        let pairs = Problems::each(items("pair")?.iter().map(|item| item.read(pair)));
+        let pairs = all.take(pairs).unwrap_or_default();
+        all.finish()?;
         let twice = list.iter().enumerate().find(|(at, one)| list[..*at].iter().any(|o| o.name == one.name));
         match twice {
             Some((_, reading)) => Err(root.problem(format!("reading \"{}\" is given twice", reading.name))),
@@ -276,7 +281,8 @@ impl Alternative {
     /// Whether it says something of one of these plans.
     fn concerns(&self, plans: &[Plan]) -> bool {
         let of_claim = |change: &ClaimChange| {
-            change.measure.as_ref().is_none_or(|measure| plans.iter().any(|plan| plan.name == measure.plan))
+            let plan = change.measure.as_ref().and_then(Patch::plan);
+            plan.is_none_or(|name| plans.iter().any(|plan| plan.name == name))
         };
         self.changes.iter().any(|change| plans.iter().any(|plan| change.concerns(plan)))
             || self.claims.iter().any(of_claim)
@@ -288,8 +294,6 @@ impl Alternative {
             for plan in varied.plans.iter_mut().filter(|plan| change.concerns(plan)) {
                 change.apply(plan)?;
             }
-            let devices = varied.paper.claims.iter_mut().filter_map(|claim| claim.device.as_mut());
-            devices.filter(|_| change.concerns_devices()).for_each(|device| change.apply_to_device(device));
         }
         self.claims.iter().try_for_each(|change| change.apply(&mut varied.paper.claims))
     }
@@ -297,14 +301,17 @@ impl Alternative {
 
 impl ClaimChange {
     fn apply(&self, claims: &mut [PaperClaim]) -> Result<(), Error> {
-        let known: Vec<String> = claims.iter().map(|claim| claim.claim.id.clone()).collect();
-        let Some(claim) = claims.iter_mut().find(|claim| claim.claim.id == self.id) else {
-            let advice = nearest(&self.id, known.iter().map(String::as_str));
-            return Err(self.at.problem(format!("there is no claim \"{}\"; {advice}", self.id)));
-        };
-        claim.measure = self.measure.clone().or_else(|| claim.measure.take());
-        claim.claim.low = self.low.unwrap_or(claim.claim.low);
-        claim.claim.high = self.high.unwrap_or(claim.claim.high);
+        let known = || claims.iter().map(|claim| claim.claim.id.as_str());
+        if let Some(id) = self.ids.iter().find(|id| known().all(|known| known != id.as_str())) {
+            return Err(self.at.problem(format!("there is no claim \"{id}\"; {}", nearest(id, known()))));
+        }
+        for claim in claims.iter_mut().filter(|claim| self.ids.contains(&claim.claim.id)) {
+            if let (Some(patch), Some(measure)) = (&self.measure, &mut claim.measure) {
+                patch.apply(measure);
+            }
+            claim.claim.low = self.low.unwrap_or(claim.claim.low);
+            claim.claim.high = self.high.unwrap_or(claim.claim.high);
+        }
         Ok(())
     }
 }
@@ -336,7 +343,7 @@ fn reading(table: &Table<'_>) -> Result<Reading, Problem> {
         question: table.need("question", "what the paper leaves open")?.text()?,
         default,
         fitted_on,
-        alternatives: alternatives.iter().map(|item| item.read(alternative)).collect::<Result<_, _>>()?,
+        alternatives: Problems::each(alternatives.iter().map(|item| item.read(alternative)))?,
     })
 }
 
@@ -352,8 +359,8 @@ fn alternative(table: &Table<'_>) -> Result<Alternative, Problem> {
 
 fn claim_change(table: &Table<'_>) -> Result<ClaimChange, Problem> {
     Ok(ClaimChange {
-        id: table.need("id", "the claim")?.text()?,
-        measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
+        ids: table.need("id", "the claim")?.words()?,
+        measure: table.get("measure").map(|item| item.read(Patch::read)).transpose()?,
         low: table.get("low").map(|item| item.float()).transpose()?,
         high: table.get("high").map(|item| item.float()).transpose()?,
         at: Place::of(table),

@@ -9,7 +9,7 @@ use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
-use results::claim::Claim;
+use results::claim::{Claim, Origin};
 use sim::Count;
 use workload::{SUITES, suite};
 
@@ -205,7 +205,7 @@ fn papers() -> Result<Rows, Failure> {
         let marked =
             |mark: fn(&Claim) -> bool| paper.claims.iter().filter(|claim| mark(&claim.claim)).count();
         let marks = [
-            (marked(|claim| claim.by_construction), "by construction"),
+            (marked(|claim| claim.origin == Origin::Construction), "by construction"),
             (marked(|claim| claim.fitted), "fitted"),
         ];
         let marks = marks

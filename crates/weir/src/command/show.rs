@@ -374,7 +374,7 @@ fn paper(name: &str) -> Option<Result<Shown, Failure>> {
 
 fn paper_text(paper: &Paper) -> Shown {
     let mut table = Table::new(format!("{} (paper): {}", paper.name, paper.paper));
-    for column in ["claim", "published", "band", "says"] {
+    for column in ["claim", "origin", "published", "band", "says"] {
         table.words(column);
     }
     for claim in &paper.claims {
@@ -385,10 +385,11 @@ fn paper_text(paper: &Paper) -> Shown {
             let _ = write!(says, " (needs {})", claim.needs.join(", "));
         }
         if !claim.uncounted.is_empty() {
-            let mark = if claim.claim.fitted { "fitted" } else { "by construction" };
+            let mark = if claim.claim.fitted { "fitted" } else { "a constant" };
             let _ = write!(says, " ({mark}: {})", claim.uncounted);
         }
-        table.rows.push(vec![claim.claim.id.clone(), published, band, says]);
+        let origin = claim.claim.origin.word().to_owned();
+        table.rows.push(vec![claim.claim.id.clone(), origin, published, band, says]);
     }
     Shown::of_table(&table, "claims").with("paper", paper.paper.clone())
 }

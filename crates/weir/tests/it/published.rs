@@ -55,7 +55,7 @@ fn claims(results: &[ResultFile]) -> Vec<ClaimOutcome> {
     let marked = |mut claim: ClaimOutcome| {
         if let Some(today) = listed.get(&claim.id) {
             claim.fitted |= today.claim.fitted;
-            claim.by_construction = today.claim.by_construction;
+            claim.origin = today.claim.origin;
         }
         claim
     };

@@ -5,12 +5,12 @@ mod readings;
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use lab::claims::{DeviceAnswers, Measured, Paper, PaperClaim};
+use lab::claims::{Measured, Paper, PaperClaim};
 use lab::plan::Scale;
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
 use report::Report;
-use results::{ClaimOutcome, ClaimsFile, ResultFile};
+use results::{ClaimOutcome, ClaimsFile};
 
 use super::sim::claims as simulated;
 use crate::experiment::{self, How};
@@ -76,7 +76,6 @@ enum Size {
 struct Wanted {
     paper: Paper,
     plans: Vec<String>,
-    figures: Vec<String>,
 }
 
 impl Reproduce {
@@ -128,7 +127,7 @@ impl Reproduce {
             return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
         }
         let mut results = Vec::new();
-        for Wanted { paper, plans, figures } in wanted {
+        for Wanted { paper, plans } in wanted {
             if paper.subject.is_some() {
                 results.push(simulated::readings(paper, &self.how, self.scale() != Scale::Full, output)?);
                 continue;
@@ -139,7 +138,7 @@ impl Reproduce {
             for variation in &mut variations {
                 variation.shrink(self.scale());
             }
-            results.push(readings::measure(paper, figures, &variations, self.scale(), &self.how, output)?);
+            results.push(readings::measure(paper, &variations, self.scale(), &self.how, output)?);
         }
         let name = format!("{}-readings", self.targets.join("+").replace('/', "-"));
         let claims: Vec<ClaimOutcome> = results.iter().flat_map(|result| result.claims.clone()).collect();
@@ -179,7 +178,7 @@ impl Reproduce {
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
-        for Wanted { paper, figures, .. } in &wanted {
+        for Wanted { paper, .. } in &wanted {
             for result in &mut results {
                 let own = Measured::from([(result.name.clone(), result.clone())]);
                 result.claims.extend(self.classed(paper, paper.judge(&own)).0);
@@ -192,17 +191,6 @@ impl Reproduce {
                 claims.extend(result.claims.iter().cloned());
                 results.push(result);
                 continue;
-            }
-            let alone = paper.judge_devices(figures, &mut DeviceAnswers::new())?;
-            if !alone.is_empty() {
-                let name = format!("{}-device", paper.name);
-                let mut result =
-                    ResultFile::new(name, serde_json::Value::Null, alone[0].seed, alone[0].clock);
-                result.claims.clone_from(&alone);
-                result.command = experiment::command();
-                result.environment = lab::environment::capture();
-                results.push(result);
-                claims.extend(alone);
             }
         }
         let name = if self.targets.is_empty() {
@@ -235,7 +223,7 @@ impl Reproduce {
         let load = |(paper, figures): (&str, Vec<String>)| {
             let paper = Paper::load(paper)?;
             let plans = paper.plans(&figures)?;
-            Ok(Wanted { paper, plans, figures })
+            Ok(Wanted { paper, plans })
         };
         figures.into_iter().map(load).collect()
     }

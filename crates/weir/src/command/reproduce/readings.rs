@@ -23,7 +23,6 @@ use crate::store;
 /// Runs a paper under its readings: variations that are scaled down, the default first.
 pub(super) fn measure(
     paper: &Paper,
-    figures: &[String],
     variations: &[Variation],
     scale: Scale,
     how: &How,
@@ -35,7 +34,7 @@ pub(super) fn measure(
     let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
-    let outcome = run::run(variations, figures, &mut runner)?;
+    let outcome = run::run(variations, &mut runner)?;
     if let Some(error) = runner.kept().and_then(Kept::failure) {
         output.note(&format!("not every cell is kept: {error}"));
     }
