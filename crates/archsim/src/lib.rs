@@ -28,7 +28,6 @@
 //! | [`mod@run`] | a run and its record |
 //! | `essence` | what a run depends on |
 //! | [`timeline`] | what one transaction makes every part do |
-//! | [`reproduce`] | the published claims and the readings |
 //! | [`crash`] | recovery, the oracle, campaigns over schemes and mutants |
 
 #![forbid(unsafe_code)]
@@ -44,7 +43,6 @@ pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod op;
-pub mod reproduce;
 pub mod run;
 pub mod scheme;
 pub mod timeline;

@@ -94,7 +94,10 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
         Subject::Host(path) => on_host(spec, run, path.clone())?,
         Subject::Device => on_device(spec, run)?,
         Subject::Ssd(stream) => simulated::on_ssd(spec, run, *stream)?,
-        Subject::Processor(config) => simulated::on_processor(spec, run, config)?,
+        Subject::Processor { config, timeline: None } => simulated::on_processor(spec, run, config)?,
+        Subject::Processor { config, timeline: Some(number) } => {
+            simulated::timeline(spec, run, config, *number)?
+        }
         Subject::Crashes(config, mutant) => simulated::on_crashes(spec, run, config, *mutant)?,
     };
     sample.host = watch.map(Watch::end);
@@ -111,7 +114,9 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
         Subject::Host(_) => return Ok(Bytes(0)),
         Subject::Device => return Ok(Bytes(spec.workload.data_bytes())),
         Subject::Ssd(_) => return Ok(Bytes(0)),
-        Subject::Processor(config) | Subject::Crashes(config, _) => return Ok(simulated::memory(config)),
+        Subject::Processor { config, .. } | Subject::Crashes(config, _) => {
+            return Ok(simulated::memory(config));
+        }
     };
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();

@@ -32,6 +32,13 @@ pub(super) fn on_processor(spec: &CellSpec, run: &Run, config: &Config) -> Resul
     Ok(sample)
 }
 
+/// One transaction of a program, span by span.
+pub(super) fn timeline(spec: &CellSpec, run: &Run, config: &Config, number: u64) -> Result<Sample, Error> {
+    let config = Config { seed: run.seed.0, ..config.clone() };
+    let timeline = archsim::timeline::timeline(&config, number).map_err(|error| failed(spec, error))?;
+    Ok(timeline.sample(&config))
+}
+
 /// What only claims ask for.
 fn of_claims(outcome: &Outcome, config: &Config) -> Vec<(String, u64)> {
     let bytes = |each: f64| (each * outcome.transactions as f64).round() as u64;

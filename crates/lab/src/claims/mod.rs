@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use media::Medium;
 use media::block::BlockModel;
 use results::claim::Claim;
-use results::{ClaimOutcome, Clock, Origin, ResultFile};
+use results::{ClaimOutcome, Origin, ResultFile};
 
 use crate::error::Error;
 use crate::machine::MachinePreset;
@@ -42,8 +42,6 @@ pub struct Paper {
     pub paper: String,
     /// The page that describes its mechanisms, from the root of the tree.
     pub spec: String,
-    /// The simulator that measures all of its claims; `None`: each has a plan.
-    pub subject: Option<String>,
     /// Its figures with the plans that measure them, in order; nothing may measure a figure.
     pub figures: Vec<(String, Option<String>)>,
     /// Its claims, in order.
@@ -62,7 +60,7 @@ pub struct PaperClaim {
     /// What it is about beyond the paper's own subject: names of designs, schemes of logging, suites, media or counts.
     pub needs: Vec<String>,
     /// How the number is computed from the cells of a plan.
-    pub measure: Option<Measure>,
+    pub measure: Measure,
     /// What is known of a miss.
     pub known: String,
     /// Why it does not count as reproduced whatever was measured: how a constant was fitted on it, or why it cannot miss.
@@ -80,11 +78,7 @@ impl Paper {
             let paper = all.take(root.need("paper", "title, venue, year").and_then(|item| item.text()));
             let spec = root.need("spec", "the page of docs/ that describes its mechanisms");
             let spec = all.take(spec.and_then(|item| item.text()));
-            let subject = all.take(root.get("subject").map(|item| item.word()).transpose()).flatten();
-            let figures = match subject {
-                Some(_) => Ok(Vec::new()),
-                None => root.need("figure", "figures and their plans").and_then(|item| item.items()),
-            };
+            let figures = root.need("figure", "figures and their plans").and_then(|item| item.items());
             let figures =
                 figures.and_then(|items| Problems::each(items.iter().map(|item| item.read(figure))));
             let figures = all.take(figures).unwrap_or_default();
@@ -98,7 +92,7 @@ impl Paper {
             all.take(root.finish());
             all.finish()?;
             let (paper, spec) = (paper.unwrap_or_default(), spec.unwrap_or_default());
-            Ok(Self { name: name.to_owned(), spec, claims, paper, subject, figures, readings })
+            Ok(Self { name: name.to_owned(), spec, claims, paper, figures, readings })
         })
     }
 
@@ -127,42 +121,46 @@ impl Paper {
 
     /// What became of every claim that a plan of `measured` belongs to.
     pub fn judge(&self, measured: &Measured) -> Vec<ClaimOutcome> {
-        let others: Measures<'_> = self
-            .claims
-            .iter()
-            .filter_map(|claim| Some((claim.claim.id.as_str(), claim.measure.as_ref()?)))
-            .collect();
+        let others: Measures<'_> =
+            self.claims.iter().map(|claim| (claim.claim.id.as_str(), &claim.measure)).collect();
         let judge = |claim: &PaperClaim| {
-            let measure = claim.measure.as_ref().filter(|measure| measured.contains_key(&measure.plan))?;
-            let mut outcome = claim.judge((measure, &others), measured);
-            outcome.fitted |= self.readings.fitted(&outcome.id);
-            Some(outcome)
+            measured.contains_key(&claim.measure.plan).then(|| {
+                let mut outcome = claim.judge(&others, measured);
+                outcome.fitted |= self.readings.fitted(&outcome.id);
+                outcome
+            })
         };
         self.claims.iter().filter_map(judge).collect()
     }
 
-    /// What became of every claim, by the values that a simulator measured.
-    pub fn judge_values(&self, values: &[(&str, f64)], seed: u64) -> Vec<ClaimOutcome> {
-        let value = |claim: &PaperClaim| values.iter().find(|(id, _)| *id == claim.claim.id);
-        let outcome = |claim: &PaperClaim| match value(claim) {
-            Some((_, value)) => claim.explained(claim.claim.measured(*value, seed, Clock::Virtual)),
-            None => claim.claim.not_measured(
-                "not measured: the simulator has no such value",
-                seed,
-                Clock::Virtual,
-            ),
+    /// The plans that claims are measured by, each once.
+    pub fn plans_of_claims(&self) -> Vec<String> {
+        let mut plans: Vec<String> = Vec::new();
+        for claim in &self.claims {
+            if !plans.contains(&claim.measure.plan) {
+                plans.push(claim.measure.plan.clone());
+            }
+        }
+        plans
+    }
+
+    /// The numbers of each seed, of claims whose number is made of each seed by itself.
+    pub fn by_seed(&self, measured: &Measured) -> Vec<(&str, Vec<f64>)> {
+        let of = |claim: &'_ PaperClaim| {
+            let results = measured.get(&claim.measure.plan).filter(|_| claim.measure.is_of_each_repeat())?;
+            claim.measure.values(results, &Measures::new()).ok()
         };
-        self.claims.iter().map(outcome).collect()
+        self.claims.iter().filter_map(|claim| Some((claim.claim.id.as_str(), of(claim)?))).collect()
     }
 }
 
 impl PaperClaim {
-    fn judge(&self, (measure, others): (&Measure, &Measures<'_>), measured: &Measured) -> ClaimOutcome {
-        let results = &measured[&measure.plan];
+    fn judge(&self, others: &Measures<'_>, measured: &Measured) -> ClaimOutcome {
+        let results = &measured[&self.measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
         claim.fitted |= fitted(&claim.id, &results.machine, &media(&results.plan));
-        match measure.value(results, others) {
+        match self.measure.value(results, others) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
             Ok(value) => self.explained(claim.measured(value, seed, clock)),
         }
@@ -223,10 +221,12 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
     let published = all.take(table.get("published").map(|item| item.float()).transpose()).flatten();
     let (origin, fitted, uncounted) = all.take(standing(table)).unwrap_or_default();
     let needs = all.take(table.get("needs").map_or(Ok(Vec::new()), |item| needs(&item))).unwrap_or_default();
-    let measure = all.take(table.get("measure").map(|item| item.read(Measure::read)).transpose()).flatten();
+    let measure = table.need("measure", "the cells of a plan that its number is made of");
+    let measure = all.take(measure.and_then(|item| item.read(Measure::read)));
     all.take(table.finish());
     all.finish()?;
-    let (low, high) = (low.unwrap_or_default(), high.unwrap_or_default());
+    let (low, high, measure) =
+        (low.unwrap_or_default(), high.unwrap_or_default(), measure.unwrap_or_default());
     let claim = Claim { id, paper: paper.to_owned(), figure, says, published, low, high, fitted, origin };
     Ok(PaperClaim { claim, value, needs, measure, known, uncounted })
 }
@@ -345,7 +345,8 @@ mod tests {
     fn told(rest: &str) -> String {
         let text = format!(
             "paper = \"P\"\nspec = \"docs/p.md\"\n[[figure]]\nid = \"1\"\n[[claim]]\nid = \"p.1\"\nfigure = \"1\"\n\
-             says = \"s\"\nvalue = \"v\"\nlow = 0\nhigh = 1\n{rest}"
+             says = \"s\"\nvalue = \"v\"\nlow = 0\nhigh = 1\n\
+             measure = {{ plan = \"q\", top = {{ fs = \"pmfs\" }} }}\n{rest}"
         );
         Paper::parse("p.toml", "p", &text).map_or_else(|error| error.to_string(), |_| String::new())
     }
@@ -361,7 +362,7 @@ mod tests {
         {
             let error = told(&format!("needs = [\"pmfs\", \"{name}\"]"));
             assert!(
-                error.starts_with("p.toml:12:18: ") && error.contains(&format!("did you mean \"{near}\"?")),
+                error.starts_with("p.toml:13:18: ") && error.contains(&format!("did you mean \"{near}\"?")),
                 "{error}"
             );
         }
@@ -373,12 +374,12 @@ mod tests {
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines.len(), 3, "{error}");
         for (at, near) in
-            [("p.toml:14:1: ", "fitted"), ("p.toml:12:10: ", "slides"), ("p.toml:13:10: ", "pmfs")]
+            [("p.toml:15:1: ", "fitted"), ("p.toml:13:10: ", "slides"), ("p.toml:14:10: ", "pmfs")]
         {
             assert!(lines.iter().any(|line| line.starts_with(at) && line.contains(near)), "{at}: {error}");
         }
         assert!(told("origin = \"construction\"\n").contains("needs \"constant\""));
-        assert!(told("constant = \"c\"\n").starts_with("p.toml:12:12: "));
+        assert!(told("constant = \"c\"\n").starts_with("p.toml:13:12: "));
     }
 
     /// A text of the list as the tree has it, which knows nothing of the places that the list names in parentheses.
@@ -409,16 +410,7 @@ mod tests {
                 assert!(Plan::load(plan, false).is_ok(), "figure {figure}: plan {plan}");
             }
             for claim in &paper.claims {
-                let figure = &claim.claim.figure;
-                let Some(measure) = &claim.measure else {
-                    assert!(
-                        paper.subject.is_some() || paper.figures.iter().any(|(has, _)| has == figure),
-                        "{}",
-                        claim.claim.id
-                    );
-                    continue;
-                };
-                let plan = Some(&measure.plan);
+                let plan = Some(&claim.measure.plan);
                 assert!(paper.figures.iter().any(|(_, has)| has.as_ref() == plan), "{}", claim.claim.id);
             }
         }

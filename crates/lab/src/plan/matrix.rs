@@ -59,7 +59,12 @@ pub enum Subject {
     /// The cell's medium as an SSD by itself, which takes a stream of requests (`requests/NAME`) at its queues.
     Ssd(Stream),
     /// A simulated processor that runs a program (`archsim/NAME`) under a logging scheme.
-    Processor(Box<Config>),
+    Processor {
+        /// The processor, scheme and program.
+        config: Box<Config>,
+        /// The transaction that is recorded span by span, instead of measuring many.
+        timeline: Option<u64>,
+    },
     /// Crashes of a simulated processor (`archsim/crash`), perhaps with a bug that is seeded in the scheme.
     Crashes(Box<Config>, Option<Mutant>),
 }
@@ -102,7 +107,9 @@ impl CellSpec {
             Subject::Host(path) => format!("host {}", path.display()),
             Subject::Device => DEVICE.to_owned(),
             Subject::Ssd(stream) => format!("{SSD} {stream:?}"),
-            Subject::Processor(config) => config.essence().unwrap_or_default(),
+            Subject::Processor { config, timeline } => {
+                format!("{} {timeline:?}", config.essence().unwrap_or_default())
+            }
             Subject::Crashes(config, mutant) => format!("{} {mutant:?}", config.text()),
         };
         let workload = self.workload.settings();

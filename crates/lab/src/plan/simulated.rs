@@ -1,7 +1,8 @@
 //! The cells of simulators: a processor under a logging scheme, crashes of it, a bare SSD.
 //!
 //! An axis `scheme` makes the cells of a plan those of a processor: `machine` then names one of `presets/archsim` or its file,
-//! `[processor]` and axes that set `processor.KEY` change it, `threads` are its hardware threads, and `stop` counts transactions.
+//! `[processor]`, axes that set `processor.KEY`, and variables of values and workloads change it, `threads` are its hardware threads,
+//! and `stop` counts transactions. The variable `timeline` is the number of a transaction that is recorded span by span instead.
 //! The workloads are `archsim/NAME`. With `archsim/crash` the processor is crashed, `stop` times at least. There an axis `mutant` may
 //! stand in the place of `scheme`: each value is a seeded bug, which knows its scheme, and is crashed until one crash shows it.
 //!
@@ -103,7 +104,11 @@ impl Plan {
         };
         let mutant = draft.mutant.as_deref().map(Mutant::by_name).transpose().map_err(told)?;
         let mut config = Config { workload: name.to_owned(), seed: 0, ops, ..Config::default() };
-        config.machine = self.processor(draft).map_err(told)?;
+        let mut vars = draft.vars.clone();
+        let timeline = vars.remove("timeline").map(|number| number.parse::<u64>()).transpose();
+        let timeline =
+            timeline.map_err(|_| workload.at.problem("\"timeline\" must be the number of a transaction"))?;
+        config.machine = self.processor(draft, &vars).map_err(told)?;
         let scheme = draft.scheme.clone().or_else(|| Some(mutant?.scheme().to_owned()));
         config.scheme = scheme.unwrap_or_default();
         let threads = draft.threads.as_deref().map_or(Ok(1), str::parse);
@@ -124,7 +129,7 @@ impl Plan {
         } else {
             axes.entry("threads".to_owned()).or_insert_with(|| config.threads.to_string());
             config.check().map_err(told)?;
-            Subject::Processor(Box::new(config.clone()))
+            Subject::Processor { config: Box::new(config.clone()), timeline }
         };
         let work =
             NoCalls { name: workload.name.clone(), bytes: config.machine.footprint, tasks: config.threads };
@@ -132,10 +137,14 @@ impl Plan {
     }
 
     /// The processor of a cell, with all that the plan and its axes set.
-    fn processor(&self, draft: &Draft) -> Result<Machine, archsim::Error> {
+    fn processor(&self, draft: &Draft, vars: &BTreeMap<String, String>) -> Result<Machine, archsim::Error> {
         let mut machine = Machine::load(draft.machine.as_deref().unwrap_or(&self.machine))?;
         let of_axes = draft.processor.iter().map(|(key, value)| (key, value));
-        self.processor.iter().chain(of_axes).try_for_each(|(key, value)| machine.set(key, value))?;
+        self.processor
+            .iter()
+            .chain(of_axes)
+            .chain(vars)
+            .try_for_each(|(key, value)| machine.set(key, value))?;
         machine.check()?;
         Ok(machine)
     }

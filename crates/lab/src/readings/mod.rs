@@ -17,6 +17,7 @@
 //! id = "hinfs.7.fileserver.gain"       # or several
 //! high = 3.0
 //! measure = { fold = "max" }           # keys of the measure that change; with `plan`, the whole measure
+//! [[ablation]]                         # as a reading, of what no text leaves open
 //! [[pair]]
 //! choices = ["writers=one", "threads=two"]
 //! why = "both lower the demand"
@@ -82,6 +83,8 @@ pub struct Alternative {
     pub changes: Vec<Change>,
     /// Claims that it measures or judges otherwise.
     claims: Vec<ClaimChange>,
+    /// Whether it takes so long that a scaled-down run leaves it out.
+    long: bool,
     at: Place,
 }
 
@@ -112,6 +115,8 @@ pub struct Readings {
     pub list: Vec<Reading>,
     /// What is tried together.
     pub pairs: Vec<Pair>,
+    /// Mechanisms and sizes that are changed although no text suggests it: they explain a result, and class no claim.
+    pub ablations: Vec<Reading>,
 }
 
 /// The paper under some choices.
@@ -139,12 +144,7 @@ impl Variation {
 
     /// Whether no cell and no claim of its plans differs from those of `other`.
     fn is_like(&self, other: &Self) -> Result<bool, Error> {
-        let measured = |claim: &&PaperClaim| {
-            claim
-                .measure
-                .as_ref()
-                .is_none_or(|measure| self.plans.iter().any(|plan| plan.name == measure.plan))
-        };
+        let measured = |claim: &&PaperClaim| self.plans.iter().any(|plan| plan.name == claim.measure.plan);
         let claims = |of: &Self| of.paper.claims.iter().filter(measured).cloned().collect::<Vec<_>>();
         Ok(claims(self) == claims(other) && identities(&self.plans)? == identities(&other.plans)?)
     }
@@ -164,11 +164,13 @@ impl Readings {
         let list = all.take(list).unwrap_or_default();
         let pairs = Problems::each(items("pair")?.iter().map(|item| item.read(pair)));
         let pairs = all.take(pairs).unwrap_or_default();
+        let ablations = Problems::each(items("ablation")?.iter().map(|item| item.read(reading)));
+        let ablations = all.take(ablations).unwrap_or_default();
         all.finish()?;
         let twice = list.iter().enumerate().find(|(at, one)| list[..*at].iter().any(|o| o.name == one.name));
         match twice {
             Some((_, reading)) => Err(root.problem(format!("reading \"{}\" is given twice", reading.name))),
-            None => Ok(Self { list, pairs }),
+            None => Ok(Self { list, pairs, ablations }),
         }
     }
 
@@ -213,7 +215,8 @@ impl Paper {
         let usual = identities(plans)?;
         let mut all = vec![self.defaults(plans)];
         for reading in &self.readings.list {
-            for alternative in &reading.alternatives {
+            let quick = plans.iter().any(|plan| plan.quick);
+            for alternative in reading.alternatives.iter().filter(|one| !(quick && one.long)) {
                 let chosen = [(reading, alternative)];
                 all.extend(self.vary(&all[0], &usual, &chosen, &alternative.at)?);
             }
@@ -306,9 +309,7 @@ impl ClaimChange {
             return Err(self.at.problem(format!("there is no claim \"{id}\"; {}", nearest(id, known()))));
         }
         for claim in claims.iter_mut().filter(|claim| self.ids.contains(&claim.claim.id)) {
-            if let (Some(patch), Some(measure)) = (&self.measure, &mut claim.measure) {
-                patch.apply(measure);
-            }
+            self.measure.iter().for_each(|patch| patch.apply(&mut claim.measure));
             claim.claim.low = self.low.unwrap_or(claim.claim.low);
             claim.claim.high = self.high.unwrap_or(claim.claim.high);
         }
@@ -353,6 +354,7 @@ fn alternative(table: &Table<'_>) -> Result<Alternative, Problem> {
         choice: choice(table)?,
         changes: items("change")?.iter().map(|item| item.read(Change::read)).collect::<Result<_, _>>()?,
         claims: items("claim")?.iter().map(|item| item.read(claim_change)).collect::<Result<_, _>>()?,
+        long: table.get("long").map_or(Ok(false), |item| item.parse())?,
         at: Place::of(table),
     })
 }

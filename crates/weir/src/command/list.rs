@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use lab::claims::Paper;
+use lab::flash::stream::STREAMS;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
@@ -188,7 +189,16 @@ fn suites() -> Rows {
 }
 
 fn workloads() -> Rows {
-    suite::all().map(|(suite, entry)| Row::new(suite::full_name(suite, entry), entry.summary)).collect()
+    let calls = suite::all().map(|(suite, entry)| Row::new(suite::full_name(suite, entry), entry.summary));
+    let programs = archsim::workload::WORKLOADS.iter().map(|known| Row {
+        needs: Some("a simulated processor: scheme = [\"fwb\"] in a plan".to_owned()),
+        ..Row::new(format!("archsim/{}", known.name), known.summary)
+    });
+    let streams = STREAMS.iter().map(|(name, _, summary)| Row {
+        needs: Some("an SSD by itself: fs = [\"ssd\"] in a plan".to_owned()),
+        ..Row::new(format!("requests/{name}"), *summary)
+    });
+    calls.chain(programs).chain(streams).collect()
 }
 
 fn plans() -> Result<Rows, Failure> {
@@ -231,7 +241,7 @@ fn machines() -> Result<Rows, Failure> {
         if measured { "measured by `weir calibrate`" } else { "not yet measured: run `weir calibrate`" };
     rows.push(Row::new(THIS_HOST, format!("this host, {about}")));
     rows.extend(archsim::machine::list().into_iter().map(|(name, summary)| Row {
-        needs: Some("`weir sim logging`".to_owned()),
+        needs: Some("`weir sim logging`, or scheme = [\"fwb\"] in a plan".to_owned()),
         ..Row::new(name, format!("processor: {summary}"))
     }));
     Ok(rows)

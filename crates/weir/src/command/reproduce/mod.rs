@@ -10,9 +10,10 @@ use lab::plan::Scale;
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
 use report::Report;
+use report::table::Table;
+use results::statistics::mean_interval;
 use results::{ClaimOutcome, ClaimsFile};
 
-use super::sim::claims as simulated;
 use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns, several};
@@ -128,11 +129,7 @@ impl Reproduce {
         }
         let mut results = Vec::new();
         for Wanted { paper, plans } in wanted {
-            if paper.subject.is_some() {
-                results.push(simulated::readings(paper, &self.how, self.scale() != Scale::Full, output)?);
-                continue;
-            }
-            let all = self.plans(paper.plans(&[])?.iter(), output)?;
+            let all = self.plans(paper.plans_of_claims().iter(), output)?;
             let mut variations = readings::variations(paper, &all, self.pairs, &self.how)?;
             variations = lab::readings::kept_of(variations, plans, &self.designs)?;
             for variation in &mut variations {
@@ -186,11 +183,8 @@ impl Reproduce {
             let (judged, note) = self.classed(paper, paper.judge(&measured));
             note.inspect(|note| output.note(note));
             claims.extend(judged);
-            if paper.subject.is_some() {
-                let result = simulated::measure(paper, &self.how, self.scale() != Scale::Full, output)?;
-                claims.extend(result.claims.iter().cloned());
-                results.push(result);
-                continue;
+            if !output.is_json() && self.scale() == Scale::Full {
+                seeds(&paper.by_seed(&measured), output);
             }
         }
         let name = if self.targets.is_empty() {
@@ -237,6 +231,24 @@ impl Reproduce {
     }
 }
 
+/// The mean of what each seed came to, with its interval.
+fn seeds(claims: &[(&str, Vec<f64>)], output: &Output) {
+    let Some((_, first)) = claims.first() else { return };
+    let mut table = Table::new(format!("Mean and 95 % interval over {} seeds", first.len()));
+    table.words("claim");
+    for name in ["mean", "from", "to"] {
+        table.numbers(name);
+    }
+    for (id, values) in claims {
+        let Some((mean, half)) = mean_interval(values) else { continue };
+        let numbers = [mean, mean - half, mean + half].map(|value| format!("{value:.3}"));
+        table.rows.push([(*id).to_owned()].into_iter().chain(numbers).collect());
+    }
+    if !table.rows.is_empty() {
+        output.data(&table.to_text());
+    }
+}
+
 /// The claims as JSON, or the report for people.
 fn print(report: &Report, claims: &[ClaimOutcome], output: &Output) -> Result<(), Failure> {
     if output.is_json() {
@@ -255,11 +267,7 @@ fn list(wanted: &[Wanted], output: &Output) {
     }
     for Wanted { paper, .. } in wanted {
         let rows = paper.figures.iter().map(|(figure, plan)| {
-            let of = |claim: &&PaperClaim| match (&claim.measure, plan) {
-                (Some(measure), Some(plan)) => measure.plan == *plan,
-                (None, None) => claim.claim.figure == *figure,
-                _ => false,
-            };
+            let of = |claim: &&PaperClaim| plan.as_ref() == Some(&claim.measure.plan);
             let claims = several(paper.claims.iter().filter(of).count(), "claim");
             let by = plan.as_ref().map_or("no plan".to_owned(), |plan| format!("plan {plan}"));
             (format!("{}/{figure}", paper.name), format!("{by} ({claims})"))
