@@ -3,24 +3,29 @@
 //! | key | means |
 //! |---|---|
 //! | `plan` | whose cells |
-//! | `top`, `bottom` | a cell: axis to value. One axis may have a list; `pick` (`min`, `max`, `mean`) says which of them, by the metric or by that of `by`. `metric` there is another one |
+//! | `top`, `bottom` | a cell: axis to value (below) |
 //! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
 //! | `over` | axes that vary in both: values, `"*"` for all, or `{ peak = "CLAIM" }`: where that claim's number is largest |
 //! | `also` | more places, each axis to value, besides those of `over` |
-//! | `fold` | what becomes of the values over those axes: `min`, `max`, `mean`, `furthest` (from 1), `geometric`, `sum`, `ratio_of_sums` |
+//! | `fold` | what becomes of the values there: `min`, `max`, `mean`, `furthest` (from 1), `geometric`, `sum`, `ratio_of_sums` |
 //! | `ends` | places, each axis to values: the number is made at each of them by itself, `over` its axes too |
 //! | `across` | what becomes of the numbers of the ends: `mean` (the default), `middle` (the mean of the least and the largest) |
 //! | `neighbours` | an axis: value at the next by value at the previous, for all neighbours |
-//! | `metric` | `throughput` (the default), `time` (1 by throughput), `elapsed`, `latency` (mean time of an operation, without the load generator), `ops`, a counter, counters joined by `+`, or these for each operation: `per_op.COUNTER` |
+//! | `metric` | `throughput` (the default), or another (below) |
 //! | `per` | what each value is divided by: a number, or numbers by values of the axes in `over` |
 //! | `less` | what the number is diminished by |
-//! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat by itself, and their mean counts |
+//! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
-//! Without `bottom` the number is a ratio only by `neighbours`.
+//! Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis may have a list; `pick` (`min`, `max`,
+//! `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
-//! `order = { each = "workload", axis = "scheme", within = 0.02, pairs = [{ low = ["a"], high = ["b", "c"] }] }`: at a value of `each`,
-//! all of `low` are at most the largest of `high`, within that part of it, by the geometric mean over the other axes in `over`.
+//! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `latency` (mean time of an operation, without the load
+//! generator), `ops`, a counter, counters joined by `+`, or these for each operation: `per_op.COUNTER`.
+//!
+//! `order = { each = "workload", axis = "scheme", within = 0.02, pairs = [{ low = ["a"], high = ["b", "c"] }] }`: at a value of
+//! `each`, all of `low` are at most the largest of `high`, within that part of it, by the geometric mean over the other axes in
+//! `over`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

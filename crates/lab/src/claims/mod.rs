@@ -7,10 +7,10 @@
 //! measure = { plan = "hinfs-8", top = { fs = "hinfs" }, bottom = { fs = "pmfs" }, over = { threads = "*" }, fold = "min" }
 //! ```
 //!
-//! `origin` says where a claim comes from ([`Origin`]); without it the paper prints it. One of `origin = "construction"`, whose value
-//! is a constant of the code, says in `constant` why. `fitted = "how"` marks a claim for which a preset was changed after a check.
-//! Neither counts as reproduced. `needs` names what a claim is about beyond the paper's own subject: designs, schemes of logging,
-//! suites, media, counts; a name that none of these tables has is an error.
+//! `origin` says where a claim comes from ([`Origin`]); without it the paper prints it. One of `origin = "construction"`, whose
+//! value is a constant of the code, says in `constant` why. `fitted = "how"` marks a claim for which a preset was changed after a
+//! check. Neither counts as reproduced. `needs` names what a claim is about beyond the paper's own subject: designs, schemes of
+//! logging, suites, media, counts; a name that none of these tables has is an error.
 //!
 //! | module | holds |
 //! |---|---|

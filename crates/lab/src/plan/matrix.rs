@@ -203,8 +203,8 @@ impl Plan {
         wrong.collect()
     }
 
-    /// Leaves out the designs that are not called so, and options that none of the others has. At least one must stay, unless the plan
-    /// is about a device without a file system.
+    /// Leaves out the designs that are not called so, and options that none of the others has. At least one must stay, unless the
+    /// plan is about a device without a file system.
     pub fn keep_designs(&mut self, names: &[String]) -> Result<(), Error> {
         let is_design = |axis: &&mut Axis| axis.sets.contains(&Target::Design);
         let Some(axis) = self.axis.iter_mut().find(is_design) else { return Ok(()) };

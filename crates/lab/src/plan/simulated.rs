@@ -1,10 +1,11 @@
 //! The cells of simulators: a processor under a logging scheme, crashes of it, a bare SSD.
 //!
 //! An axis `scheme` makes the cells of a plan those of a processor: `machine` then names one of `presets/archsim` or its file,
-//! `[processor]`, axes that set `processor.KEY`, and variables of values and workloads change it, `threads` are its hardware threads,
-//! and `stop` counts transactions. The variable `timeline` is the number of a transaction that is recorded span by span instead.
-//! The workloads are `archsim/NAME`. With `archsim/crash` the processor is crashed, `stop` times at least. There an axis `mutant` may
-//! stand in the place of `scheme`: each value is a seeded bug, which knows its scheme, and is crashed until one crash shows it.
+//! `[processor]`, axes that set `processor.KEY`, and variables of values and workloads change it, `threads` are its hardware
+//! threads, and `stop` counts transactions. The variable `timeline` is the number of a transaction that is recorded span by span
+//! instead. The workloads are `archsim/NAME`. With `archsim/crash` the processor is crashed, `stop` times at least. There an axis
+//! `mutant` may stand in the place of `scheme`: each value is a seeded bug, which knows its scheme, and is crashed until one crash
+//! shows it.
 //!
 //! `fs = ["ssd"]` gives requests (`requests/NAME`, [`crate::flash::stream`]) to the queues of the SSD that `medium` names.
 

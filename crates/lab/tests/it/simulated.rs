@@ -121,7 +121,8 @@ fn what_no_simulator_can_run_is_told_with_its_place_and_the_nearest_name() {
         let error = plan(&PROCESSOR.replace(right, wrong)).unwrap_err();
         assert!(error.contains(words), "{wrong}: {error}");
     }
-    let with_calls = "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"60 ops\"\n[[axis]]\nfs = [\"pmfs\"]\n[[workload]]\nname = \"archsim/hash\"\n";
+    let with_calls = "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"60 ops\"\n[[axis]]\nfs = [\"pmfs\"]\n\
+                      [[workload]]\nname = \"archsim/hash\"\n";
     let error = plan(with_calls).unwrap_err();
     assert!(error.starts_with("p.toml:7:1: ") && error.contains("it needs a simulated processor"), "{error}");
     let error = plan(&with_calls.replace("\"pmfs\"", "\"ssd\"")).unwrap_err();
