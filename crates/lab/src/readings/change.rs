@@ -119,10 +119,13 @@ impl Change {
         if let Some(machine) = &self.machine {
             plan.machine.clone_from(machine);
         }
-        plan.processor.extend(self.processor.clone());
-        if self.designs.is_empty() {
+        if plan.is_of_processors() {
+            plan.processor.extend(self.processor.clone());
+        }
+        // An SSD or a processor by itself has no such options.
+        if self.designs.is_empty() && has_designs(plan) {
             plan.fs.extend(self.fs.clone());
-        } else {
+        } else if !self.designs.is_empty() {
             self.set_options(plan)?;
         }
         self.axes.iter().try_for_each(|axis| put_axis(plan, axis))?;
@@ -183,6 +186,12 @@ impl Change {
             }
         }
     }
+}
+
+/// Whether a plan compares designs.
+fn has_designs(plan: &Plan) -> bool {
+    let axes = plan.axis.iter().filter(|axis| axis.sets.contains(&Target::Design));
+    axes.flat_map(|axis| &axis.values).any(|value| fs::by_name(&value.value).is_some())
 }
 
 /// What results call a workload.

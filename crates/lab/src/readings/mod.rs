@@ -84,7 +84,7 @@ pub struct Alternative {
     /// Claims that it measures or judges otherwise.
     claims: Vec<ClaimChange>,
     /// Whether it takes so long that a scaled-down run leaves it out.
-    long: bool,
+    pub long: bool,
     at: Place,
 }
 
