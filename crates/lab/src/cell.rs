@@ -111,9 +111,8 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
 pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let (design, options) = match &spec.subject {
         Subject::Design { design, options } => (design, options),
-        Subject::Host(_) => return Ok(Bytes(0)),
+        Subject::Host(_) | Subject::Ssd(_) => return Ok(Bytes(0)),
         Subject::Device => return Ok(Bytes(spec.workload.data_bytes())),
-        Subject::Ssd(_) => return Ok(Bytes(0)),
         Subject::Processor { config, .. } | Subject::Crashes(config, _) => {
             return Ok(simulated::memory(config));
         }

@@ -91,7 +91,7 @@ impl Stream {
             return Ok(Self::Alignment { align: multiple("align", "4KiB", &settings.vars)? });
         }
         let block = multiple("block", "256KiB", &settings.vars)?;
-        if block > raw::TOTAL || raw::TOTAL % block != 0 || block > 256 * KIB && block % (256 * KIB) != 0 {
+        if block > raw::TOTAL || !raw::TOTAL.is_multiple_of(block) {
             return Err(Error::Setting(format!("block = {}: a part of 8 MiB", Bytes(block))));
         }
         let depth = settings.vars.get("depth").map_or("1", String::as_str);

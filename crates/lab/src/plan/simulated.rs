@@ -120,7 +120,7 @@ impl Plan {
         axes.entry("machine".to_owned()).or_insert_with(|| config.machine.name.clone());
         let subject = if workload.name == CRASH {
             config.ops = crash::OPERATIONS;
-            config.workload = "hash".to_owned();
+            "hash".clone_into(&mut config.workload);
             config.check().map_err(told)?;
             Subject::Crashes(Box::new(config.clone()), mutant)
         } else if mutant.is_some() {
