@@ -26,8 +26,8 @@
 //! | [`memory`] | controller, banks, energy |
 //! | [`engine`] | the order of events |
 //! | [`mod@run`] | a run and its record |
+//! | `essence` | what a run depends on |
 //! | [`timeline`] | what one transaction makes every part do |
-//! | [`reproduce`] | the published claims and the readings |
 //! | [`crash`] | recovery, the oracle, campaigns over schemes and mutants |
 
 #![forbid(unsafe_code)]
@@ -37,12 +37,12 @@ pub mod core;
 pub mod crash;
 pub mod engine;
 pub mod error;
+mod essence;
 pub mod fwb;
 pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod op;
-pub mod reproduce;
 pub mod run;
 pub mod scheme;
 pub mod timeline;

@@ -1,6 +1,8 @@
 //! A run: a workload under a scheme on a machine, measured between two acknowledgements.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use results::{OperationRecord, Sample};
 use serde_json::{Value, json};
@@ -291,6 +293,34 @@ pub fn run_prepared(config: &Config, prepared: &mut Option<Prepared>) -> Result<
         )));
     }
     Ok(after.since(&before, config, scheme))
+}
+
+/// Simulates configurations, `jobs` side by side; answers in their order. `done` is told of each.
+pub fn run_all(configs: &[Config], jobs: usize, done: &(dyn Fn() + Sync)) -> Vec<Result<Outcome, Error>> {
+    // Those that begin with the same structures one after the other, so that these are built once.
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, config) in configs.iter().enumerate() {
+        groups.entry(config.data()).or_default().push(at);
+    }
+    let groups: Vec<Vec<usize>> = groups.into_values().collect();
+    let next = AtomicUsize::new(0);
+    let outcomes: Mutex<Vec<Option<Result<Outcome, Error>>>> = Mutex::new(vec![None; configs.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut prepared = None;
+                    for at in group {
+                        let outcome = run_prepared(&configs[*at], &mut prepared);
+                        outcomes.lock().expect("no run panics")[*at] = Some(outcome);
+                        done();
+                    }
+                }
+            });
+        }
+    });
+    let outcomes = outcomes.into_inner().expect("no run panics");
+    outcomes.into_iter().map(|outcome| outcome.expect("every group was run")).collect()
 }
 
 /// All counters at one time.

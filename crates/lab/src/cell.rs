@@ -32,6 +32,7 @@ mod device;
 mod image;
 mod ledger;
 mod region_pool;
+mod simulated;
 mod timed;
 mod work;
 
@@ -92,6 +93,12 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
         Subject::Design { design, options } => on_design(spec, run, *design, options)?,
         Subject::Host(path) => on_host(spec, run, path.clone())?,
         Subject::Device => on_device(spec, run)?,
+        Subject::Ssd(stream) => simulated::on_ssd(spec, run, *stream)?,
+        Subject::Processor { config, timeline: None } => simulated::on_processor(spec, run, config)?,
+        Subject::Processor { config, timeline: Some(number) } => {
+            simulated::timeline(spec, run, config, *number)?
+        }
+        Subject::Crashes(config, mutant) => simulated::on_crashes(spec, run, config, *mutant)?,
     };
     sample.host = watch.map(Watch::end);
     sample.axes.clone_from(&spec.axes);
@@ -104,8 +111,11 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
 pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let (design, options) = match &spec.subject {
         Subject::Design { design, options } => (design, options),
-        Subject::Host(_) => return Ok(Bytes(0)),
+        Subject::Host(_) | Subject::Ssd(_) => return Ok(Bytes(0)),
         Subject::Device => return Ok(Bytes(spec.workload.data_bytes())),
+        Subject::Processor { config, .. } | Subject::Crashes(config, _) => {
+            return Ok(simulated::memory(config));
+        }
     };
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();

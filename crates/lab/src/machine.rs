@@ -22,7 +22,7 @@ use vfs::Linux;
 use crate::error::{Error, read_to_string};
 use crate::originals;
 use crate::presets::{self, MACHINES};
-use document::{Item, Problem, Table};
+use document::{Item, Problem, Problems, Table};
 use document::{nearest, nearest_or_toml};
 
 /// The keys of tables that may be left out.
@@ -82,26 +82,33 @@ impl MachinePreset {
     /// Parses a preset; `origin` names the file in messages.
     pub fn parse(origin: &str, text: &str) -> Result<Self, Problem> {
         document::read(origin, text, |root| {
-            let mut values = Vec::new();
-            let shape = root.need("shape", "sockets and cores")?.read(|table| shape(table, &mut values))?;
-            let memory =
-                root.need("memory", "speeds of copying")?.read(|table| memory(table, &mut values))?;
-            let work_ps = root.need("work", "costs of CPU work")?.read(|table| work(table, &mut values))?;
-            let caches = root.get("caches");
-            let caches = caches.map(|item| item.read(|table| caches_of(table, &mut values))).transpose()?;
-            let scheduling = root.get("scheduling");
+            let mut read = Values::default();
+            let shape = read.table(root.need("shape", "sockets and cores").map(Some), shape);
+            let memory = read.table(root.need("memory", "speeds of copying").map(Some), memory);
+            let work_ps = read.table(root.need("work", "costs of CPU work").map(Some), work);
+            let caches = read.table(Ok(root.get("caches")), |table, values| Some(caches_of(table, values)));
             let scheduling =
-                scheduling.map(|item| item.read(|table| scheduling_of(table, &mut values))).transpose()?;
-            let kernel = root.get("kernel");
-            let kernel = kernel.map(|item| item.read(|table| kernel_of(table, &mut values))).transpose()?;
-            let (kernel, path_ps, originals) = kernel.unwrap_or((None, [0; Work::MAX], Vec::new()));
-            let work_ps = std::array::from_fn(|index| work_ps[index] + path_ps[index]);
-            let mut fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
+                read.table(Ok(root.get("scheduling")), |table, values| Some(scheduling_of(table, values)));
+            let (kernel, path_ps, originals) = read.table(Ok(root.get("kernel")), kernel_of);
+            let fitted_on = root.need("fitted_on", "ids of claims, or []").and_then(|item| item.words());
+            let mut fitted_on = read.all.take(fitted_on).unwrap_or_default();
+            let name = read.all.take(root.need("name", "how it is called").and_then(|item| item.text()));
+            let summary =
+                read.all.take(root.need("summary", "one line for lists").and_then(|item| item.text()));
+            if shape.2.is_some() && root.get("scheduling").is_none() {
+                let message = "\"two_threads\" needs [scheduling]: it says which task has a hardware thread";
+                read.all.take(Err::<(), _>(root.problem(message)));
+            }
+            read.all.take(root.finish());
+            read.all.finish()?;
+            let cost = |prices: &[u64], index: usize| prices.get(index).copied().unwrap_or_default();
+            let work_ps: [u64; Work::MAX] =
+                std::array::from_fn(|index| cost(&work_ps, index) + cost(&path_ps, index));
             let parts =
                 originals::prices(&originals, work_ps[vfs::charges::PATH_COMPONENT.index()], &mut fitted_on)
                     .map_err(|why| root.problem(why))?;
             let machine = Machine {
-                name: root.need("name", "how it is called")?.text()?,
+                name: name.unwrap_or_default(),
                 sockets: shape.0,
                 cores_per_socket: shape.1,
                 two_threads_per_mille: shape.2,
@@ -115,13 +122,7 @@ impl MachinePreset {
                 linux: kernel.map(|linux: Linux| (linux.major, linux.minor)),
                 parts,
             };
-            if machine.two_threads_per_mille.is_some() && machine.scheduling.is_none() {
-                return Err(root.problem(
-                    "\"two_threads\" needs [scheduling]: it says which task has a hardware thread",
-                ));
-            }
-            let summary = root.need("summary", "one line for lists")?.text()?;
-            Ok(Self { machine, kernel, summary, fitted_on, values })
+            Ok(Self { machine, kernel, summary: summary.unwrap_or_default(), fitted_on, values: read.list })
         })
     }
 
@@ -316,14 +317,13 @@ pub fn this_host_path() -> Result<PathBuf, Error> {
 }
 
 /// Sockets, cores of each, and what two hardware threads of a core do together, in thousandths of what one does.
-fn shape(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u16, u16, Option<u32>), Problem> {
-    let (sockets, cores) = (count(table, "sockets", values)?, count(table, "cores_per_socket", values)?);
-    let threads = table.get("two_threads").map(|_| per_mille(table, "two_threads", values)).transpose()?;
-    Ok((sockets, cores, threads))
+fn shape(table: &Table<'_>, values: &mut Values) -> (u16, u16, Option<u32>) {
+    let (sockets, cores) = (count(table, "sockets", values), count(table, "cores_per_socket", values));
+    (sockets, cores, table.get("two_threads").map(|_| per_mille(table, "two_threads", values)))
 }
 
 /// A ratio between 1 and 2.
-fn per_mille(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u32, Problem> {
+fn per_mille(table: &Table<'_>, key: &'static str, values: &mut Values) -> u32 {
     value(table, key, values, |entry| {
         let item = entry.need("times", "what both do together by what one does alone")?;
         let ratio = positive(&item)?;
@@ -337,106 +337,127 @@ fn per_mille(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> R
 /// The speed of a core; that of memory, and whether each socket has its own; the cache of a socket.
 type Memory = (u64, (u64, bool), Bytes);
 
-fn memory(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Memory, Problem> {
-    let copy = ps_per_byte(table, "copy", values)?;
+fn memory(table: &Table<'_>, values: &mut Values) -> Memory {
+    let copy = ps_per_byte(table, "copy", values);
     let dram = match table.get("dram_per_socket") {
-        Some(_) => (ps_per_byte(table, "dram_per_socket", values)?, true),
-        None => (ps_per_byte(table, "dram", values)?, false),
+        Some(_) => (ps_per_byte(table, "dram_per_socket", values), true),
+        None => (ps_per_byte(table, "dram", values), false),
     };
-    Ok((copy, dram, mebibytes(table, "cache", values)?))
+    (copy, dram, mebibytes(table, "cache", values))
 }
 
-fn caches_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Caches, Problem> {
-    Ok(Caches {
-        private: mebibytes(table, "private", values)?,
-        private_copy_ps_per_byte: ps_per_byte(table, "private_copy", values)?,
-        socket_copy_ps_per_byte: ps_per_byte(table, "socket_copy", values)?,
-        socket_hit_ps: picoseconds(table, "socket_hit", values)?,
-        flush_evicts: match table.get(FLUSH) {
-            Some(_) => flush_evicts(table, values)?,
-            None => false,
-        },
-    })
+fn caches_of(table: &Table<'_>, values: &mut Values) -> Caches {
+    Caches {
+        private: mebibytes(table, "private", values),
+        private_copy_ps_per_byte: ps_per_byte(table, "private_copy", values),
+        socket_copy_ps_per_byte: ps_per_byte(table, "socket_copy", values),
+        socket_hit_ps: picoseconds(table, "socket_hit", values),
+        flush_evicts: table.get(FLUSH).is_some() && flush_evicts(table, values),
+    }
 }
 
-fn flush_evicts(table: &Table<'_>, values: &mut Vec<Value>) -> Result<bool, Problem> {
+fn flush_evicts(table: &Table<'_>, values: &mut Values) -> bool {
     value(table, FLUSH, values, |entry| {
         let keeps = entry.need("keeps", "yes or no")?.one_of(&[("yes", true), ("no", false)])?;
         Ok((!keeps, if keeps { "yes" } else { "no" }.to_owned()))
     })
 }
 
-fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::MAX], Problem> {
-    let mut work_ps = [0; Work::MAX];
+fn work(table: &Table<'_>, values: &mut Values) -> Vec<u64> {
+    let mut work_ps = vec![0; Work::MAX];
     for work in works() {
-        work_ps[work.index()] = picoseconds(table, work.key(), values)?;
+        work_ps[work.index()] = picoseconds(table, work.key(), values);
     }
-    Ok(work_ps)
+    work_ps
 }
 
-fn scheduling_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Scheduling, Problem> {
-    Ok(Scheduling {
-        latency: milliseconds(table, "latency", values)?,
-        granularity: milliseconds(table, "granularity", values)?,
-        wakeup_granularity: milliseconds(table, "wakeup_granularity", values)?,
-    })
+fn scheduling_of(table: &Table<'_>, values: &mut Values) -> Scheduling {
+    Scheduling {
+        latency: milliseconds(table, "latency", values),
+        granularity: milliseconds(table, "granularity", values),
+        wakeup_granularity: milliseconds(table, "wakeup_granularity", values),
+    }
 }
 
 /// The version; the prices of what it does above every file system; the designs whose originals have prices.
-type Kernel = (Option<Linux>, [u64; Work::MAX], Vec<String>);
+type Kernel = (Option<Linux>, Vec<u64>, Vec<String>);
 
-fn kernel_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Kernel, Problem> {
+fn kernel_of(table: &Table<'_>, values: &mut Values) -> Kernel {
     let linux = value(table, "linux", values, |entry| {
         let item = entry.need("version", "a version, as \"3.11\"")?;
         let text = item.text()?;
         let linux = text.parse().map_err(|error: &str| item.problem(error))?;
-        Ok((linux, text))
-    })?;
+        Ok((Some(linux), text))
+    });
     let mut originals = Vec::new();
     if table.get(ORIGINALS).is_some() {
         originals = value(table, ORIGINALS, values, |entry| {
             let designs = entry.need("designs", "names of files in presets/originals")?.words()?;
             Ok((designs.clone(), designs.join(", ")))
-        })?;
+        });
     }
-    let mut path_ps = [0; Work::MAX];
-    if let Some(path) = table.get("path") {
-        path.read(|table| {
-            for work in vfs::charges::PATH {
-                path_ps[work.index()] = picoseconds(table, work.key(), values)?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok((Some(linux), path_ps, originals))
+    let path_ps = values.table(Ok(table.get("path")), |table, values| {
+        let mut path_ps = vec![0; Work::MAX];
+        for work in vfs::charges::PATH {
+            path_ps[work.index()] = picoseconds(table, work.key(), values);
+        }
+        path_ps
+    });
+    (linux, path_ps, originals)
 }
 
-fn milliseconds(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<Nanos, Problem> {
+fn milliseconds(table: &Table<'_>, key: &'static str, values: &mut Values) -> Nanos {
     value(table, key, values, |entry| {
         let number = positive(&entry.need("ms", "a time in milliseconds")?)?;
         Ok((Nanos((number * 1e6).round() as u64), format!("{number} ms")))
     })
 }
 
-/// Reads one value with `read`, and notes it with its source.
-fn value<T>(
-    table: &Table<'_>,
-    key: &'static str,
-    values: &mut Vec<Value>,
-    read: impl FnOnce(&Table<'_>) -> Result<(T, String), Problem>,
-) -> Result<T, Problem> {
-    table.need(key, "every value of the format must be there")?.read(|entry| {
-        let source = entry.need("source", "where the number comes from")?.text()?;
-        let (parsed, text) = read(entry)?;
-        if source.trim().is_empty() {
-            return Err(entry.problem(format!("\"{key}\" has an empty source: say where it comes from")));
-        }
-        values.push(Value { key, value: text, source });
-        Ok(parsed)
-    })
+/// The values that were read, and what is wrong with the others.
+#[derive(Default)]
+struct Values {
+    list: Vec<Value>,
+    all: Problems,
 }
 
-fn count(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u16, Problem> {
+impl Values {
+    /// What a table is read as; the default if it is not there, or wrong.
+    fn table<T: Default>(
+        &mut self,
+        item: Result<Option<Item<'_>>, Problem>,
+        read: impl FnOnce(&Table<'_>, &mut Self) -> T,
+    ) -> T {
+        let Some(Some(item)) = self.all.take(item) else { return T::default() };
+        let Some(table) = self.all.take(item.table()) else { return T::default() };
+        let value = read(&table, self);
+        self.all.take(table.finish());
+        value
+    }
+}
+
+/// Reads one value with `read`, and notes it with its source; the default if it is wrong.
+fn value<T: Default>(
+    table: &Table<'_>,
+    key: &'static str,
+    values: &mut Values,
+    read: impl FnOnce(&Table<'_>) -> Result<(T, String), Problem>,
+) -> T {
+    let entry = table.need(key, "every value of the format must be there").and_then(|item| {
+        item.read(|entry| {
+            let source = entry.need("source", "where the number comes from")?.text()?;
+            let (parsed, text) = read(entry)?;
+            if source.trim().is_empty() {
+                return Err(entry.problem(format!("\"{key}\" has an empty source: say where it comes from")));
+            }
+            Ok((parsed, Value { key, value: text, source }))
+        })
+    });
+    let Some((parsed, value)) = values.all.take(entry) else { return T::default() };
+    values.list.push(value);
+    parsed
+}
+
+fn count(table: &Table<'_>, key: &'static str, values: &mut Values) -> u16 {
     value(table, key, values, |entry| {
         let item = entry.need("count", "a number, at least 1")?;
         let number = u16::try_from(item.number()?).ok().filter(|number| *number > 0);
@@ -445,7 +466,7 @@ fn count(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Resul
     })
 }
 
-fn picoseconds(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u64, Problem> {
+fn picoseconds(table: &Table<'_>, key: &'static str, values: &mut Values) -> u64 {
     value(table, key, values, |entry| {
         let (item, factor, unit) = match entry.get("ps") {
             Some(item) => (item, 1.0, "ps"),
@@ -456,14 +477,14 @@ fn picoseconds(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) ->
     })
 }
 
-fn ps_per_byte(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u64, Problem> {
+fn ps_per_byte(table: &Table<'_>, key: &'static str, values: &mut Values) -> u64 {
     value(table, key, values, |entry| {
         let rate = positive(&entry.need("gb_per_s", "10^9 bytes copied a second")?)?;
         Ok(((1_000.0 / rate).round() as u64, format!("{rate} GB/s")))
     })
 }
 
-fn mebibytes(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<Bytes, Problem> {
+fn mebibytes(table: &Table<'_>, key: &'static str, values: &mut Values) -> Bytes {
     value(table, key, values, |entry| {
         let number = positive(&entry.need("mib", "its size in MiB")?)?;
         Ok((Bytes((number * sim::MIB as f64) as u64), format!("{number} MiB")))

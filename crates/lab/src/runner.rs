@@ -445,6 +445,10 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
 /// calls in this process meet no kernel.
 fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>), Error> {
     match plan.clock {
+        // The processor of each cell is in the cell.
+        Clock::Virtual if plan.is_of_processors() => {
+            Ok((Machine { name: plan.machine.clone(), ..Machine::unit() }, None))
+        }
         Clock::Virtual => MachinePreset::load(&plan.machine).map(|preset| (preset.machine, preset.kernel)),
         Clock::Real => {
             let (name, cores) = ("host".to_owned(), environment::cores() as u16);
@@ -455,6 +459,10 @@ fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>), Error> {
 
 /// The same for all cells of a repeat, so that designs meet the same files and the same random numbers.
 fn seed(plan: &Plan, repeat: u32) -> Seed {
+    // A simulator makes a stream of its own of each seed.
+    if plan.is_of_processors() {
+        return Seed(plan.seed + u64::from(repeat));
+    }
     Seed(plan.seed).derive("repeat", u64::from(repeat))
 }
 

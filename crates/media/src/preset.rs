@@ -91,11 +91,15 @@ fn at(item: &Item<'_>) -> impl Fn(MediumError) -> Problem {
 }
 
 fn head(origin: &str, root: &Table<'_>) -> Result<Head, Problem> {
-    let fitted_on = root.get("fitted_on").map(|item| item.words()).transpose()?;
+    let mut all = Problems::default();
+    let fitted_on = all.take(root.get("fitted_on").map(|item| item.words()).transpose()).flatten();
+    let summary = all.take(root.need("summary", "what it is, in one line").and_then(|item| item.text()));
+    let date = all.take(root.need("date", "when the values were current").and_then(|item| item.text()));
+    all.finish()?;
     Ok(Head {
         name: file_stem(origin).unwrap_or_else(|| origin.to_owned()),
-        summary: root.need("summary", "what it is, in one line")?.text()?,
-        date: root.need("date", "when the values were current")?.text()?,
+        summary: summary.unwrap_or_default(),
+        date: date.unwrap_or_default(),
         fitted_on: fitted_on.unwrap_or_default(),
     })
 }

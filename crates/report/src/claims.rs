@@ -3,6 +3,7 @@
 use crate::table::Table;
 use crate::units::number;
 use results::ClaimOutcome;
+use results::claim::Origin;
 use std::iter;
 
 /// The outcome of a claim, in words that need no colour.
@@ -27,7 +28,7 @@ impl Standing {
             None => Self::NotMeasured,
             Some(_) if claim.fitted => Self::Fitted,
             Some(_) if !claim.holds => Self::Missed,
-            Some(_) if claim.by_construction => Self::ByConstruction,
+            Some(_) if claim.origin == Origin::Construction => Self::ByConstruction,
             Some(_) => Self::Holds,
         }
     }
@@ -98,6 +99,7 @@ pub fn table(claims: &[ClaimOutcome]) -> Table {
     let mut table = Table::new("Published and measured claims");
     table.words("claim");
     table.words("figure");
+    table.words("origin");
     table.numbers("published");
     table.words("band");
     table.numbers("measured");
@@ -111,6 +113,7 @@ fn row(claim: &ClaimOutcome) -> Vec<String> {
     vec![
         claim.id.clone(),
         claim.figure.clone(),
+        claim.origin.word().to_owned(),
         published(claim),
         band(claim),
         measured(claim),
@@ -161,8 +164,8 @@ mod tests {
     fn claim(low: f64, high: f64, fitted: bool) -> Claim {
         let text = String::from;
         let (id, paper, figure, says) = (text("p.1"), text("P"), text("1"), text("X gains"));
-        let by_construction = false;
-        Claim { id, paper, figure, says, published: Some(1.5), low, high, fitted, by_construction }
+        let origin = Origin::Paper;
+        Claim { id, paper, figure, says, published: Some(1.5), low, high, fitted, origin }
     }
 
     fn outcomes() -> Vec<ClaimOutcome> {
@@ -172,7 +175,7 @@ mod tests {
             claim(0.0, 0.7, false).measured(0.9, 1, Clock::Virtual),
             claim(1.0, 2.0, true).measured(1.4, 1, Clock::Virtual),
             claim(1.0, 2.0, false).not_measured("needs ext4", 1, Clock::Virtual),
-            Claim { by_construction: true, ..claim(1.0, 2.0, false) }.measured(1.4, 1, Clock::Virtual),
+            Claim { origin: Origin::Construction, ..claim(1.0, 2.0, false) }.measured(1.4, 1, Clock::Virtual),
         ]
     }
 

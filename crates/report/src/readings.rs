@@ -187,15 +187,15 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
 mod tests {
     use super::*;
     use results::Clock;
-    use results::claim::Claim;
+    use results::claim::{Claim, Origin};
 
     /// Two claims under the default and two readings.
     fn claims() -> Vec<ClaimOutcome> {
         let outcome = |id: &str, held: [bool; 3]| {
             let text = String::from;
             let (id, paper, figure, says) = (text(id), text("P"), text("1"), text("X gains"));
-            let (published, low, high, fitted, by_construction) = (None, 1.0, 2.0, false, false);
-            let claim = Claim { id, paper, figure, says, published, low, high, fitted, by_construction };
+            let (published, low, high, fitted, origin) = (None, 1.0, 2.0, false, Origin::Paper);
+            let claim = Claim { id, paper, figure, says, published, low, high, fitted, origin };
             let names = [("default", "default"), ("tasks", "one"), ("size", "small")];
             let reading = |((name, choice), holds): ((&str, &str), bool)| ReadingOutcome {
                 name: name.into(),

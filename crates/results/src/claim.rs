@@ -5,7 +5,7 @@
 //! `null`, and so is the value of a claim that was not measured, which then says why in `reason`.
 
 use crate::record::Clock;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The schema name of [`ClaimsFile`].
 pub const CLAIMS_SCHEMA: &str = "weir.claims/1";
@@ -33,9 +33,9 @@ pub struct ClaimOutcome {
     pub holds: bool,
     /// Whether a constant was fitted on this claim. It then does not count as reproduced.
     pub fitted: bool,
-    /// Whether its value is a constant of the code, so that it cannot miss. It then does not count as reproduced either.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_construction: bool,
+    /// Where it comes from.
+    #[serde(default, alias = "by_construction", deserialize_with = "origin")]
+    pub origin: Origin,
     /// Seed of the measurement.
     pub seed: u64,
     /// Clock of the measurement.
@@ -49,6 +49,60 @@ pub struct ClaimOutcome {
     /// What was measured under each reading, the default first; empty outside of a run of readings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readings: Vec<ReadingOutcome>,
+}
+
+/// Where a claim comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The paper prints it.
+    #[default]
+    Paper,
+    /// Slides about the paper print it.
+    Slides,
+    /// Public notes of the paper say it.
+    Notes,
+    /// It is computed from what was published: from scripts, parameters or a model of a device.
+    Derived,
+    /// It follows from the design, and nobody printed it.
+    Argued,
+    /// Weir says it: a prediction or a control.
+    Ours,
+    /// Its value is a constant of the code: it cannot miss, and does not count as reproduced.
+    Construction,
+}
+
+impl Origin {
+    /// Every origin by the word that files have for it.
+    pub const WORDS: [(&str, Self); 7] = [
+        ("paper", Self::Paper),
+        ("slides", Self::Slides),
+        ("notes", Self::Notes),
+        ("derived", Self::Derived),
+        ("argued", Self::Argued),
+        ("ours", Self::Ours),
+        ("construction", Self::Construction),
+    ];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].0
+    }
+}
+
+/// An origin, or what older results have in its place: whether the claim holds by construction.
+fn origin<'de, D: Deserializer<'de>>(from: D) -> Result<Origin, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Found {
+        Older(bool),
+        Word(Origin),
+    }
+    Ok(match Found::deserialize(from)? {
+        Found::Older(true) => Origin::Construction,
+        Found::Older(false) => Origin::Paper,
+        Found::Word(origin) => origin,
+    })
 }
 
 /// How far a claim depends on the choices that its paper leaves open (readings).
@@ -133,8 +187,8 @@ pub struct Claim {
     pub high: f64,
     /// Whether a constant was fitted on it.
     pub fitted: bool,
-    /// Whether its value is a constant of the code.
-    pub by_construction: bool,
+    /// Where it comes from.
+    pub origin: Origin,
 }
 
 impl Claim {
@@ -164,7 +218,7 @@ impl Claim {
             value: None,
             holds: false,
             fitted: self.fitted,
-            by_construction: self.by_construction,
+            origin: self.origin,
             seed,
             clock,
             reason: None,
@@ -208,7 +262,7 @@ mod tests {
             low,
             high,
             fitted: false,
-            by_construction: false,
+            origin: Origin::Paper,
         }
     }
 
@@ -254,11 +308,29 @@ mod tests {
     }
 
     #[test]
+    fn an_origin_is_its_word_and_older_results_say_construction_alone() {
+        for (word, origin) in Origin::WORDS {
+            assert_eq!((origin.word(), serde_json::to_value(origin).unwrap()), (word, word.into()));
+        }
+        let mut json = serde_json::to_value(claim(1.0, 3.0).measured(2.0, 7, Clock::Virtual)).unwrap();
+        let mut read = |key: &str, value: serde_json::Value| {
+            json.as_object_mut()
+                .unwrap()
+                .retain(|key, _| !["origin", "by_construction"].contains(&key.as_str()));
+            json[key] = value;
+            serde_json::from_value::<ClaimOutcome>(json.clone()).unwrap().origin
+        };
+        assert_eq!(read("origin", "notes".into()), Origin::Notes);
+        assert_eq!(read("by_construction", true.into()), Origin::Construction);
+        assert_eq!(read("seed", 7.into()), Origin::Paper);
+    }
+
+    #[test]
     fn keys_stand_in_the_published_order() {
         let outcome = claim(1.0, 3.0).not_measured("no run", 7, Clock::Virtual);
         let json = serde_json::to_value(&outcome).unwrap();
         let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        let order = "id paper figure says published low high value holds fitted seed clock reason";
+        let order = "id paper figure says published low high value holds fitted origin seed clock reason";
         assert_eq!(keys.join(" "), order);
     }
 }

@@ -155,6 +155,15 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// The mean, and half of Student's 95 % interval around it; `None` for fewer than two values.
+pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let (mean, freedom) =
+        (mean(values)?, u32::try_from(values.len()).ok()?.checked_sub(1).filter(|left| *left > 0)?);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = (squares / f64::from(freedom) / values.len() as f64).sqrt();
+    Some((mean, student::quantile(1.0 - CONFIDENCE, freedom) * error))
+}
+
 /// The geometric mean of positive values; `None` for no data or a value that is not positive.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     if !values.iter().all(|&value| value > 0.0) {
@@ -409,6 +418,14 @@ mod tests {
 
     fn close(got: Option<f64>, want: f64) {
         assert!((got.unwrap() - want).abs() < 1e-9, "{got:?} for {want}");
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_is_students() {
+        // Standard deviation 1.5811, by the root of five 0.7071, times 2.776.
+        let (mean, half) = mean_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!((mean - 3.0).abs() < 1e-12 && (half - 1.963).abs() < 1e-3, "{mean} {half}");
+        assert_eq!(mean_interval(&[2.0]), None);
     }
 
     #[test]

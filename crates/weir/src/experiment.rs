@@ -306,7 +306,12 @@ fn free_of_nothing(result: &ResultFile) -> Result<(), Failure> {
 
 /// Figures are checked before anything runs, as everything else in a plan: what they say, and the axes that they name.
 pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
-    let axes = || plan.axis.iter().map(|axis| axis.name.as_str()).chain(["workload", "medium"]);
+    let implied: &[&str] = if plan.is_of_processors() {
+        &["workload", "scheme", "machine", "threads"]
+    } else {
+        &["workload", "medium"]
+    };
+    let axes = || plan.axis.iter().map(|axis| axis.name.as_str()).chain(implied.iter().copied());
     let wrong = figures(plan).flat_map(|(figure, spec)| {
         let spec = match spec {
             Ok(spec) => spec,

@@ -19,7 +19,8 @@ use crate::store;
 pub(crate) fn of(plan: &Plan) -> Vec<InputRecord> {
     let workloads = plan.workload.iter().map(|workload| (InputKind::Workload, workload.name.clone()));
     let machine = (plan.clock == sim::Clock::Virtual).then(|| (InputKind::Machine, base(&plan.machine)));
-    let media = media_of(plan).into_iter().map(|name| (InputKind::Medium, name));
+    let media = if plan.is_of_processors() { Vec::new() } else { media_of(plan) };
+    let media = media.into_iter().map(|name| (InputKind::Medium, name));
     let mut inputs: Vec<InputRecord> = Vec::new();
     for (kind, name) in workloads.chain(machine).chain(media) {
         if inputs.iter().any(|known| (known.kind, &known.name) == (kind, &name)) {
@@ -62,7 +63,11 @@ fn media_of(plan: &Plan) -> Vec<String> {
 /// The text of that name here; none where there is none.
 fn text(kind: InputKind, name: &str) -> Option<String> {
     match kind {
-        InputKind::Machine => MachinePreset::load(name).ok().map(|preset| preset.to_toml()),
+        InputKind::Machine => match MachinePreset::load(name) {
+            Ok(preset) => Some(preset.to_toml()),
+            // The file of a processor.
+            Err(_) => archsim::Machine::load(name).ok().and_then(|_| std::fs::read_to_string(name).ok()),
+        },
         InputKind::Medium if SsdModel::is_file(name) => std::fs::read_to_string(name).ok(),
         InputKind::Medium => Medium::parse(name).ok().map(|medium| medium.to_toml()),
         InputKind::Workload => match suite::find(name) {

@@ -20,7 +20,7 @@ pub mod recovery;
 use crate::engine::{Engine, Persist};
 use crate::error::Error;
 use crate::log::Format;
-use crate::machine::Ps;
+use crate::machine::{Machine, Ps};
 use crate::run::{Config, ProgramFeed};
 use crate::scheme::software::{Effects, Layout};
 use mutant::Mutant;
@@ -311,6 +311,19 @@ pub const PROGRAMS: &[(&str, u64)] = &[
     ("sps-batch", 4),
 ];
 
+/// Operations of a program that is crashed.
+pub const OPERATIONS: u64 = 200;
+
+/// A configuration for crashing `scheme`.
+///
+/// # Errors
+/// Never, as long as the preset stands.
+pub fn crash_config(scheme: &str, seed: u64) -> Result<Config, Error> {
+    let machine = Machine::load("tiny")?;
+    let (scheme, workload) = (scheme.to_owned(), "hash".to_owned());
+    Ok(Config { machine, scheme, workload, threads: 1, seed, ops: OPERATIONS, trace: None })
+}
+
 /// Runs programs of a scheme, with one seed after the other, until `points` crashes were explored.
 ///
 /// # Errors
@@ -354,7 +367,6 @@ pub fn campaign_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::crash_config;
 
     /// Nothing else happens while the write is under way, so no event falls between its begin and its end.
     #[test]

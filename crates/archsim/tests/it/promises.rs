@@ -1,9 +1,8 @@
 //! What a run promises: it repeats, its parts sum up, structures stay right, and no crash breaks a scheme that says so.
 
 use archsim::crash::mutant::Mutant;
-use archsim::crash::{Recording, campaign};
+use archsim::crash::{Recording, campaign, crash_config};
 use archsim::engine::{Engine, Flaws};
-use archsim::reproduce::crash_config;
 use archsim::run::{ProgramFeed, run_prepared};
 use archsim::scheme::SCHEMES;
 use archsim::workload::WORKLOADS;

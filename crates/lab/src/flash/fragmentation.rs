@@ -141,7 +141,7 @@ pub fn calls(
 }
 
 /// The device after `raw::fill`, before which its open flash page held `phase` pages, and the beginning of a bucket long after.
-fn filled(model: &SsdModel, phase: u64) -> Result<(Ssd, Nanos), Error> {
+pub(super) fn filled(model: &SsdModel, phase: u64) -> Result<(Ssd, Nanos), Error> {
     let mut ssd = Ssd::new(&model.config()?, Data::Drop)?;
     let mut now = Nanos::ZERO;
     let end = ssd.size(0)?.0;
@@ -155,11 +155,20 @@ fn filled(model: &SsdModel, phase: u64) -> Result<(Ssd, Nanos), Error> {
     Ok((ssd, start))
 }
 
+/// Draws of places in figure 7.
+const INTERFACE_DRAWS: u64 = 10;
+/// Reads of figure 8.
+pub(super) const ALIGNED_READS: u64 = 40_000;
+
 /// Figure 7: how long 8 MiB take in blocks of this size, mean of ten draws, on a device that was filled.
-fn interface(filled: &(Ssd, Nanos), block: u64, depth: usize, host: HostCost) -> Result<Nanos, Error> {
-    const DRAWS: u64 = 10;
+pub(super) fn interface(
+    filled: &(Ssd, Nanos),
+    block: u64,
+    depth: usize,
+    host: HostCost,
+) -> Result<Nanos, Error> {
     let mut total = Nanos::ZERO;
-    for draw in 0..DRAWS {
+    for draw in 0..INTERFACE_DRAWS {
         let mut ssd = filled.0.clone();
         let reads = raw::interface(block, draw);
         total += if depth == 1 {
@@ -168,7 +177,7 @@ fn interface(filled: &(Ssd, Nanos), block: u64, depth: usize, host: HostCost) ->
             closed(&mut ssd, reads.into_iter().flatten(), depth, host, filled.1)?
         };
     }
-    Ok(total / DRAWS)
+    Ok(total / INTERFACE_DRAWS)
 }
 
 /// Requests with `depth` outstanding, each followed by the next; returns how long all take.
@@ -194,13 +203,16 @@ fn closed(
     Ok(last.since(start))
 }
 
-/// Figure 8: MB a second of 4-KiB reads at multiples of `align` bytes, 32 outstanding.
-fn alignment(filled: &(Ssd, Nanos), align: u64, host: HostCost) -> Result<f64, Error> {
-    const READS: u64 = 40_000;
+/// Figure 8: how long 4-KiB reads at multiples of `align` bytes take, 32 outstanding.
+pub(super) fn alignment(filled: &(Ssd, Nanos), align: u64, host: HostCost) -> Result<Nanos, Error> {
     let mut ssd = filled.0.clone();
     let depth = raw::OUTSTANDING as usize;
-    let took = closed(&mut ssd, raw::alignment(align, READS, SEED), depth, host, filled.1)?;
-    Ok((READS * 4 * KIB) as f64 / 1e6 / took.as_secs_f64())
+    closed(&mut ssd, raw::alignment(align, ALIGNED_READS, SEED), depth, host, filled.1)
+}
+
+/// The same in MB a second.
+fn aligned_rate(filled: &(Ssd, Nanos), align: u64, host: HostCost) -> Result<f64, Error> {
+    Ok((ALIGNED_READS * 4 * KIB) as f64 / 1e6 / alignment(filled, align, host)?.as_secs_f64())
 }
 
 /// One experiment: its rows, each with a label, the value with the host's cost, and that of the device alone.
@@ -260,7 +272,7 @@ fn alignment_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Error>
     let filled = filled(model, 0)?;
     let steps = (1..=8).map(|k| k * 4).chain((2..=32).map(|k| k * 32));
     let rows = steps.map(|kib| {
-        let at = |host| alignment(&filled, kib * KIB, host);
+        let at = |host| aligned_rate(&filled, kib * KIB, host);
         Ok((format!("{kib} KiB"), at(host)?, at(HostCost::NONE)?))
     });
     Ok(Experiment { name: "alignment", unit: "MB/s", rows: rows.collect::<Result<_, Error>>()? })
@@ -382,7 +394,8 @@ pub fn answers_of_device(model: &SsdModel, phase: u64, host: HostCost) -> Result
     answers.push(complete("frag.interface.qd1", one.0, one.1));
     let many = (ratio(32 * KIB, large, 32, host)?, ratio(32 * KIB, large, 32, HostCost::NONE)?);
     answers.push(complete("frag.interface.qd32", many.0, many.1));
-    let dip = |host| Ok::<_, Error>(alignment(&filled, large, host)? / alignment(&filled, small, host)?);
+    let dip =
+        |host| Ok::<_, Error>(aligned_rate(&filled, large, host)? / aligned_rate(&filled, small, host)?);
     answers.push(complete("frag.alignment.stripe", dip(host)?, dip(HostCost::NONE)?));
     Ok(answers)
 }

@@ -5,12 +5,14 @@
 //! | [`replay`] | a trace on a device: latencies, dies, write amplification over time |
 //! | [`fragmentation`] | layouts and raw reads on a device, and the claims that they answer |
 //! | [`mod@file`] | what the extents of a file cost on a device |
+//! | [`stream`] | requests as workloads of plans |
 //! | [`host`] | what the host does around a request, priced by a machine |
 
 pub mod file;
 pub mod fragmentation;
 pub mod host;
 pub mod replay;
+pub mod stream;
 
 use media::flash::{self, Command, FlashError, Ssd};
 use workload::block::{Hint, Op, Request};

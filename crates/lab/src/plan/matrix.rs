@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use archsim::Config;
+use archsim::crash::mutant::Mutant;
 use design::{Design, Options};
 use media::Medium;
 use media::block::BlockModel;
@@ -14,6 +16,7 @@ use workload::suite::Settings;
 use super::free::NOTHING;
 use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp, Workload};
 use crate::error::{Error, rounded_up};
+use crate::flash::stream::Stream;
 use crate::machine::MachinePreset;
 use crate::named;
 use document::nearest;
@@ -41,8 +44,7 @@ pub struct CellSpec {
     pub region: Option<Bytes>,
 }
 
-/// What is measured: that to which the calls of a workload go. Requests to an SSD and the programs of the processor simulator
-/// are no such calls: `weir sim` runs them.
+/// What is measured: that to which the calls of a workload go, or a simulator with what it runs.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A design in this process, on the cell's medium.
@@ -56,22 +58,39 @@ pub enum Subject {
     Host(PathBuf),
     /// The cell's medium as a block device, without a file system.
     Device,
+    /// The cell's medium as an SSD by itself, which takes a stream of requests (`requests/NAME`) at its queues.
+    Ssd(Stream),
+    /// A simulated processor that runs a program (`archsim/NAME`) under a logging scheme.
+    Processor {
+        /// The processor, scheme and program.
+        config: Box<Config>,
+        /// The transaction that is recorded span by span, instead of measuring many.
+        timeline: Option<u64>,
+    },
+    /// Crashes of a simulated processor (`archsim/crash`), perhaps with a bug that is seeded in the scheme.
+    Crashes(Box<Config>, Option<Mutant>),
 }
 
 /// The name of [`Subject::Device`] on the axis of designs.
 pub const DEVICE: &str = "device";
+/// The name of [`Subject::Ssd`] there.
+pub const SSD: &str = "ssd";
 
 /// What a cell is while its axes are put in, one after the other.
 #[derive(Clone, Default)]
-struct Draft {
-    labels: BTreeMap<String, String>,
-    design: Option<AxisValue>,
+pub(super) struct Draft {
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) design: Option<AxisValue>,
     medium: Option<String>,
     medium_keys: Vec<(String, String)>,
     options: BTreeMap<String, String>,
-    threads: Option<String>,
+    pub(super) threads: Option<String>,
     free: Option<String>,
-    vars: BTreeMap<String, String>,
+    pub(super) vars: BTreeMap<String, String>,
+    pub(super) scheme: Option<String>,
+    pub(super) mutant: Option<String>,
+    pub(super) machine: Option<String>,
+    pub(super) processor: Vec<(String, String)>,
 }
 
 /// The medium of a plan that does not say one.
@@ -89,6 +108,11 @@ impl CellSpec {
             Subject::Design { design, options } => format!("{design:?} {options:?}"),
             Subject::Host(path) => format!("host {}", path.display()),
             Subject::Device => DEVICE.to_owned(),
+            Subject::Ssd(stream) => format!("{SSD} {stream:?}"),
+            Subject::Processor { config, timeline } => {
+                format!("{} {timeline:?}", config.essence().unwrap_or_default())
+            }
+            Subject::Crashes(config, mutant) => format!("{} {mutant:?}", config.text()),
         };
         let workload = self.workload.settings();
         let Self { medium, warm_up, stop, region, free, .. } = self;
@@ -132,7 +156,8 @@ impl Plan {
             true => Err(says("there is no [[workload]]; `weir list workloads` prints all names")),
             false => Ok(()),
         };
-        let designs = self.axis.iter().find(|axis| axis.sets.contains(&Target::Design));
+        let subjects = [Target::Design, Target::Scheme, Target::Mutant];
+        let designs = self.axis.iter().find(|axis| subjects.iter().any(|target| axis.sets.contains(target)));
         let missing = || says("there is no [[axis]] with fs = [...]; `weir list fs` prints all names");
         match (works, designs.ok_or_else(missing)) {
             (Ok(()), Ok(designs)) => Ok(designs),
@@ -146,7 +171,10 @@ impl Plan {
     /// What concerns the plan as a whole.
     fn check_whole(&self, designs: &Axis) -> Result<(), Error> {
         // The real clock charges no cost of it; a name that is none is wrong all the same.
-        let machine = MachinePreset::load(&self.machine).err();
+        let machine = match self.is_of_processors() {
+            true => None,
+            false => MachinePreset::load(&self.machine).err(),
+        };
         let called = |workload: &Workload| workload.label.clone().unwrap_or_else(|| workload.name.clone());
         let is_twice = |(at, workload): &(usize, &Workload)| {
             self.workload[..*at].iter().any(|other| called(other) == called(workload))
@@ -177,12 +205,18 @@ impl Plan {
         wrong.collect()
     }
 
-    /// Leaves out the designs that are not called so, and options that none of the others has. At least one must stay.
+    /// Leaves out the designs that are not called so, and options that none of the others has. At least one must stay, unless the
+    /// plan is about a device without a file system.
     pub fn keep_designs(&mut self, names: &[String]) -> Result<(), Error> {
         let is_design = |axis: &&mut Axis| axis.sets.contains(&Target::Design);
         let Some(axis) = self.axis.iter_mut().find(is_design) else { return Ok(()) };
-        let all: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
+        let before = axis.values.clone();
+        let all: Vec<String> = before.iter().map(|value| value.label.clone()).collect();
         axis.values.retain(|value| names.contains(&value.label));
+        if all.iter().all(|name| [DEVICE, SSD].contains(&name.as_str())) {
+            axis.values = before;
+            return Ok(());
+        }
         if axis.values.is_empty() {
             let (names, advice) = (names.join(", "), all.join(", "));
             return Err(Error::Setting(format!("plan {} compares {advice}, and none of {names}", self.name)));
@@ -229,6 +263,9 @@ impl Plan {
     }
 
     fn cell(&self, workload: &Workload, draft: &Draft) -> Result<CellSpec, Error> {
+        if let Some(cell) = self.simulated(workload, draft) {
+            return cell;
+        }
         let mut axes = draft.labels.clone();
         let called = workload.label.as_ref().unwrap_or(&workload.name);
         axes.insert("workload".to_owned(), called.clone());
@@ -366,7 +403,7 @@ pub fn design(name: &str) -> Result<&'static dyn Design, Error> {
     fs::by_name(name).ok_or_else(|| Error::Unknown {
         what: "file system",
         name: name.to_owned(),
-        advice: nearest(name, fs::FILE_SYSTEMS.iter().copied().map(Design::name)),
+        advice: nearest(name, fs::FILE_SYSTEMS.iter().copied().map(Design::name).chain([DEVICE, SSD])),
     })
 }
 
@@ -419,6 +456,10 @@ impl Draft {
             Target::MediumKey(key) => self.medium_keys.push((key.clone(), value.value.clone())),
             Target::Free => self.free = Some(value.value.clone()).filter(|name| name != NOTHING),
             Target::Threads => self.threads = Some(value.value.clone()),
+            Target::Scheme => self.scheme = Some(value.value.clone()),
+            Target::Mutant => self.mutant = Some(value.value.clone()),
+            Target::Machine => self.machine = Some(value.value.clone()),
+            Target::Processor(key) => self.processor.push((key.clone(), value.value.clone())),
             Target::Variable(name) => self.set_variable(name, value),
             Target::Option(name) => self.set_option(name, axis, value)?,
         }
@@ -455,10 +496,10 @@ impl Draft {
 }
 
 /// What stands beside a block device: memory without a model, where a journal may be.
-const BESIDE: &str = "dram";
+pub(super) const BESIDE: &str = "dram";
 
 /// The medium with the parameters that axes have set; a block device has memory beside it.
-fn medium(draft: &Draft) -> Result<(Medium, Option<BlockModel>), Error> {
+pub(super) fn medium(draft: &Draft) -> Result<(Medium, Option<BlockModel>), Error> {
     let name = draft.medium.clone().unwrap_or_else(|| DEFAULT_MEDIUM.to_owned());
     let keys = draft.medium_keys.iter().map(|(key, value)| format!(",{key}={value}"));
     let text = name + &keys.collect::<String>();

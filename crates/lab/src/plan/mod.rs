@@ -5,15 +5,16 @@
 //! name = "quick"
 //! stop = "2s"                # or "1M ops"
 //! [[axis]]                   # one key names the axis, its list holds the values
-//! fs = ["pmfs", { name = "hinfs", buffer = "64MiB" }]
+//! fs = ["pmfs", { name = "hinfs", buffer = "64MiB" }]   # or scheme, or mutant: see [`matrix::Subject`]
 //! [[axis]]
 //! iosize = ["64", "4KiB"]    # or { value = "1MiB", label = "large", vars = { nfiles = 10 } }
-//! sets = ["var.iosize"]      # what an axis of your own changes: var.NAME, fs.OPTION, medium.KEY
+//! sets = ["var.iosize"]      # what an axis of your own changes: var.NAME, fs.OPTION, medium.KEY, processor.KEY, machine
 //! [[workload]]               # one of a suite, or a file of yours
 //! name = "fxmark/DWOL"
 //! vars = { file = "4KiB" }
 //! switches = { }             # where the suite's original is repeated, and where it is mended
 //! [fs]                       # options for every design that has them
+//! [processor]                # keys of the simulated processor, where an axis is "scheme" or "mutant"
 //! [quick]                    # what `--quick` changes
 //! [[figure]]                 # drawn by the report
 //! [expect]                   # hypotheses, judged with their intervals
@@ -23,6 +24,7 @@
 //! |---|---|
 //! | `read` | from TOML |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
+//! | `simulated` | the cells of simulators |
 //! | [`free`] | the locks and cache lines that cells make free |
 //! | [`expect`] | hypotheses |
 //! | [`scale`] | how large |
@@ -32,6 +34,7 @@ pub mod free;
 pub mod matrix;
 pub(crate) mod read;
 pub mod scale;
+mod simulated;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -86,6 +89,9 @@ pub struct Plan {
     pub workload: Vec<Workload>,
     /// Options for every design that has them.
     pub fs: BTreeMap<String, String>,
+    /// Keys of the simulated processor, where an axis says a scheme or a mutant; `machine` then names a processor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processor: BTreeMap<String, String>,
     /// Figures, as the report reads them.
     pub figure: Vec<FigureText>,
     /// What the author expects.
@@ -189,6 +195,14 @@ pub enum Target {
     Variable(String),
     /// An option of the design.
     Option(String),
+    /// The logging scheme of a simulated processor.
+    Scheme,
+    /// A bug that is seeded in a logging scheme, which it names.
+    Mutant,
+    /// A key of the simulated processor.
+    Processor(String),
+    /// The simulated processor.
+    Machine,
 }
 
 /// What is done.
@@ -312,6 +326,7 @@ impl Plan {
             axis: Vec::new(),
             workload: Vec::new(),
             fs: BTreeMap::new(),
+            processor: BTreeMap::new(),
             figure: Vec::new(),
             expect: Vec::new(),
         }
@@ -377,6 +392,8 @@ impl Axis {
             "medium" => Target::Medium,
             "threads" => Target::Threads,
             "free" => Target::Free,
+            "scheme" => Target::Scheme,
+            "mutant" => Target::Mutant,
             _ => return None,
         };
         let values = values.into_iter().collect();
@@ -531,12 +548,17 @@ impl FromStr for Target {
             None if text == "medium" => Self::Medium,
             None if text == "threads" => Self::Threads,
             None if text == "free" => Self::Free,
+            None if text == "scheme" => Self::Scheme,
+            None if text == "mutant" => Self::Mutant,
+            None if text == "machine" => Self::Machine,
             Some(("var", name)) => Self::Variable(name.to_owned()),
             Some(("fs", name)) => Self::Option(name.to_owned()),
             Some(("medium", name)) => Self::MediumKey(name.to_owned()),
+            Some(("processor", name)) => Self::Processor(name.to_owned()),
             _ => {
                 return Err(format!(
-                    "\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, fs, medium, threads, free"
+                    "\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, processor.KEY, fs, medium, threads, free, \
+                     scheme, mutant, machine"
                 ));
             }
         })
@@ -553,6 +575,10 @@ impl fmt::Display for Target {
             Self::Variable(name) => write!(f, "var.{name}"),
             Self::Option(name) => write!(f, "fs.{name}"),
             Self::MediumKey(name) => write!(f, "medium.{name}"),
+            Self::Scheme => f.write_str("scheme"),
+            Self::Mutant => f.write_str("mutant"),
+            Self::Machine => f.write_str("machine"),
+            Self::Processor(name) => write!(f, "processor.{name}"),
         }
     }
 }
@@ -618,7 +644,9 @@ mod tests {
 
     #[test]
     fn a_target_is_written_as_it_is_read() {
-        for text in ["fs", "medium", "threads", "free", "var.iosize", "fs.buffer", "medium.latency"] {
+        let own = ["var.iosize", "fs.buffer", "medium.latency", "processor.log_size"];
+        for text in ["fs", "medium", "threads", "free", "scheme", "mutant", "machine"].into_iter().chain(own)
+        {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         assert!("iosize".parse::<Target>().is_err());

@@ -26,6 +26,8 @@ pub(super) fn partly(origin: &str, text: &str, quick: bool) -> (Option<Plan>, Re
         plan.workload = each(root, "workload", &mut all, |table| workload(table, quick));
         let options = root.get("fs").map_or(Ok(BTreeMap::new()), |item| item.read(words));
         plan.fs = all.take(options).unwrap_or_default();
+        let processor = root.get("processor").map_or(Ok(BTreeMap::new()), |item| item.read(words));
+        plan.processor = all.take(processor).unwrap_or_default();
         plan.figure = all.take(figures(root)).unwrap_or_default();
         let expect = root.get("expect").map_or(Ok(Vec::new()), |item| item.read(hypotheses));
         plan.expect = all.take(expect).unwrap_or_default();
@@ -139,7 +141,9 @@ pub(crate) fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
     if known.is_some() && sets.is_some() {
         all.take(Err::<(), _>(item.problem(format!("\"{name}\" already says what it sets"))));
     } else if known.is_none() && sets.is_none() {
-        let message = format!("axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\" or \"medium.KEY\"]");
+        let message = format!(
+            "axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\", \"medium.KEY\" or \"processor.KEY\"]"
+        );
         all.take(Err::<(), _>(item.problem(message)));
     }
     all.finish()?;
@@ -225,6 +229,8 @@ fn quicken(table: &Table<'_>, (plan, has_all_axes): (&mut Plan, bool), quick: bo
     quickened.region = region.or(quickened.region);
     let options = table.get("fs").map(|item| item.read(words)).transpose();
     quickened.fs.extend(all.take(options).flatten().unwrap_or_default());
+    let processor = table.get("processor").map(|item| item.read(words)).transpose();
+    quickened.processor.extend(all.take(processor).flatten().unwrap_or_default());
     if let Some(item) = table.get("axis") {
         all.take(item.read(|axes| quicken_axes(axes, (&mut quickened, has_all_axes))));
     }

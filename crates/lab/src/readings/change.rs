@@ -6,12 +6,11 @@
 //! | `machine` | another machine, which may have values of its own: `hinfs-server,generator=6us` |
 //! | `medium` | parameters of every medium of the plan |
 //! | `fs` | options for every design that has them, or for those in `design` |
+//! | `processor` | keys of simulated processors |
 //! | `axis` | axes as a plan has them, in the place of those of the same name |
 //! | `vars`, `switches`, `stop`, `region` | of workloads |
 //! | `name` | another workload in the place of `workload`, which results go on calling by its name |
 //! | `quick` | `vars`, `stop` and `region` that win in a scaled-down plan |
-//!
-//! The plan `device` stands for the claims that a device answers without a plan: `machine` and `medium` change for these.
 //!
 //! In a scaled-down plan, which has fewer values, a new axis keeps of its values those that the plan has left, if there are any.
 
@@ -19,15 +18,12 @@ use std::collections::BTreeMap;
 
 use sim::Bytes;
 
-use crate::claims::{Device, Paper};
+use crate::claims::Paper;
 use crate::error::Error;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::plan::{Axis, AxisValue, Place, Plan, Stop, Target, Workload, read};
 use document::nearest;
 use document::{Item, Problem, Table};
-
-/// The plan of claims that a device answers.
-const DEVICES: &str = "device";
 
 /// A change of some plans.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +34,7 @@ pub struct Change {
     machine: Option<String>,
     medium: BTreeMap<String, String>,
     fs: BTreeMap<String, String>,
+    processor: BTreeMap<String, String>,
     axes: Vec<Axis>,
     switches: BTreeMap<String, bool>,
     name: Option<String>,
@@ -82,6 +79,7 @@ impl Change {
             machine: table.get("machine").map(|item| item.text()).transpose()?,
             medium: pairs("medium")?,
             fs: pairs("fs")?,
+            processor: pairs("processor")?,
             axes: axes.iter().map(|item| item.read(read::axis)).collect::<Result<_, _>>()?,
             switches: table.get("switches").map_or(Ok(BTreeMap::new()), |item| item.read(read::switches))?,
             name: table.get("name").map(|item| item.text()).transpose()?,
@@ -89,12 +87,6 @@ impl Change {
             quick: table.get("quick").map_or(Ok(Running::default()), |item| item.read(Running::read))?,
             at: Place::of(table),
         })
-    }
-
-    /// Whether it is about the devices that answer claims without a plan.
-    pub(super) fn concerns_devices(&self) -> bool {
-        let named = self.plans.iter().any(|plan| plan == DEVICES);
-        (named || self.plans.is_empty()) && (self.machine.is_some() || !self.medium.is_empty())
     }
 
     /// Whether it is about this plan.
@@ -105,8 +97,7 @@ impl Change {
     /// The plans that it names must be the paper's, and one of those that it concerns must have the workloads that it names.
     pub(super) fn check(&self, paper: &Paper, plans: &[Plan]) -> Result<(), Error> {
         let known: Vec<&str> = paper.figures.iter().filter_map(|(_, plan)| plan.as_deref()).collect();
-        let is_known = |name: &str| name == DEVICES || known.contains(&name);
-        if let Some(name) = self.plans.iter().find(|name| !is_known(name)) {
+        if let Some(name) = self.plans.iter().find(|name| !known.contains(&name.as_str())) {
             let advice = nearest(name, known);
             return Err(self.at.problem(format!("the paper has no plan \"{name}\"; {advice}")));
         }
@@ -123,22 +114,18 @@ impl Change {
         }
     }
 
-    /// Makes the change in a device that answers a claim.
-    pub(super) fn apply_to_device(&self, device: &mut Device) {
-        if let Some(machine) = &self.machine {
-            device.machine.clone_from(machine);
-        }
-        device.ssd += &self.medium_keys();
-    }
-
     /// Makes the change.
     pub(super) fn apply(&self, plan: &mut Plan) -> Result<(), Error> {
         if let Some(machine) = &self.machine {
             plan.machine.clone_from(machine);
         }
-        if self.designs.is_empty() {
+        if plan.is_of_processors() {
+            plan.processor.extend(self.processor.clone());
+        }
+        // An SSD or a processor by itself has no such options.
+        if self.designs.is_empty() && has_designs(plan) {
             plan.fs.extend(self.fs.clone());
-        } else {
+        } else if !self.designs.is_empty() {
             self.set_options(plan)?;
         }
         self.axes.iter().try_for_each(|axis| put_axis(plan, axis))?;
@@ -199,6 +186,12 @@ impl Change {
             }
         }
     }
+}
+
+/// Whether a plan compares designs.
+fn has_designs(plan: &Plan) -> bool {
+    let axes = plan.axis.iter().filter(|axis| axis.sets.contains(&Target::Design));
+    axes.flat_map(|axis| &axis.values).any(|value| fs::by_name(&value.value).is_some())
 }
 
 /// What results call a workload.

@@ -14,8 +14,10 @@
 //! [[reading.alternative.change]]       # what it changes in the plans, see [`change`]
 //! fs = { writeback_tasks = 1 }
 //! [[reading.alternative.claim]]        # or how a claim is measured or judged
-//! id = "hinfs.7.fileserver.gain"
+//! id = "hinfs.7.fileserver.gain"       # or several
 //! high = 3.0
+//! measure = { fold = "max" }           # keys of the measure that change; with `plan`, the whole measure
+//! [[ablation]]                         # as a reading, of what no text leaves open
 //! [[pair]]
 //! choices = ["writers=one", "threads=two"]
 //! why = "both lower the demand"
@@ -38,12 +40,12 @@ pub mod run;
 
 use std::collections::BTreeMap;
 
-use crate::claims::{Paper, PaperClaim, measure::Measure};
+use crate::claims::{Paper, PaperClaim, measure::Patch};
 use crate::error::Error;
 use crate::plan::{CellSpec, Place, Plan, Scale};
 use change::Change;
 use document::nearest;
-use document::{Item, Problem, Table};
+use document::{Item, Problem, Problems, Table};
 
 /// How the variation is called that chooses every default.
 pub const DEFAULT: &str = "default";
@@ -81,14 +83,16 @@ pub struct Alternative {
     pub changes: Vec<Change>,
     /// Claims that it measures or judges otherwise.
     claims: Vec<ClaimChange>,
+    /// Whether it takes so long that a scaled-down run leaves it out.
+    pub long: bool,
     at: Place,
 }
 
 /// A claim measured otherwise, or with another band.
 #[derive(Clone, Debug, PartialEq)]
 struct ClaimChange {
-    id: String,
-    measure: Option<Measure>,
+    ids: Vec<String>,
+    measure: Option<Patch>,
     low: Option<f64>,
     high: Option<f64>,
     at: Place,
@@ -111,6 +115,8 @@ pub struct Readings {
     pub list: Vec<Reading>,
     /// What is tried together.
     pub pairs: Vec<Pair>,
+    /// Mechanisms and sizes that are changed although no text suggests it: they explain a result, and class no claim.
+    pub ablations: Vec<Reading>,
 }
 
 /// The paper under some choices.
@@ -138,12 +144,7 @@ impl Variation {
 
     /// Whether no cell and no claim of its plans differs from those of `other`.
     fn is_like(&self, other: &Self) -> Result<bool, Error> {
-        let measured = |claim: &&PaperClaim| {
-            claim
-                .measure
-                .as_ref()
-                .is_none_or(|measure| self.plans.iter().any(|plan| plan.name == measure.plan))
-        };
+        let measured = |claim: &&PaperClaim| self.plans.iter().any(|plan| plan.name == claim.measure.plan);
         let claims = |of: &Self| of.paper.claims.iter().filter(measured).cloned().collect::<Vec<_>>();
         Ok(claims(self) == claims(other) && identities(&self.plans)? == identities(&other.plans)?)
     }
@@ -158,12 +159,18 @@ impl Readings {
     /// The readings of a paper's file.
     pub(crate) fn read(root: &Table<'_>) -> Result<Self, Problem> {
         let items = |key| root.get(key).map_or(Ok(Vec::new()), |item: Item<'_>| item.items());
-        let list = items("reading")?.iter().map(|item| item.read(reading)).collect::<Result<Vec<_>, _>>()?;
-        let pairs = items("pair")?.iter().map(|item| item.read(pair)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = Problems::default();
+        let list = Problems::each(items("reading")?.iter().map(|item| item.read(reading)));
+        let list = all.take(list).unwrap_or_default();
+        let pairs = Problems::each(items("pair")?.iter().map(|item| item.read(pair)));
+        let pairs = all.take(pairs).unwrap_or_default();
+        let ablations = Problems::each(items("ablation")?.iter().map(|item| item.read(reading)));
+        let ablations = all.take(ablations).unwrap_or_default();
+        all.finish()?;
         let twice = list.iter().enumerate().find(|(at, one)| list[..*at].iter().any(|o| o.name == one.name));
         match twice {
             Some((_, reading)) => Err(root.problem(format!("reading \"{}\" is given twice", reading.name))),
-            None => Ok(Self { list, pairs }),
+            None => Ok(Self { list, pairs, ablations }),
         }
     }
 
@@ -208,7 +215,8 @@ impl Paper {
         let usual = identities(plans)?;
         let mut all = vec![self.defaults(plans)];
         for reading in &self.readings.list {
-            for alternative in &reading.alternatives {
+            let quick = plans.iter().any(|plan| plan.quick);
+            for alternative in reading.alternatives.iter().filter(|one| !(quick && one.long)) {
                 let chosen = [(reading, alternative)];
                 all.extend(self.vary(&all[0], &usual, &chosen, &alternative.at)?);
             }
@@ -276,7 +284,8 @@ impl Alternative {
     /// Whether it says something of one of these plans.
     fn concerns(&self, plans: &[Plan]) -> bool {
         let of_claim = |change: &ClaimChange| {
-            change.measure.as_ref().is_none_or(|measure| plans.iter().any(|plan| plan.name == measure.plan))
+            let plan = change.measure.as_ref().and_then(Patch::plan);
+            plan.is_none_or(|name| plans.iter().any(|plan| plan.name == name))
         };
         self.changes.iter().any(|change| plans.iter().any(|plan| change.concerns(plan)))
             || self.claims.iter().any(of_claim)
@@ -288,8 +297,6 @@ impl Alternative {
             for plan in varied.plans.iter_mut().filter(|plan| change.concerns(plan)) {
                 change.apply(plan)?;
             }
-            let devices = varied.paper.claims.iter_mut().filter_map(|claim| claim.device.as_mut());
-            devices.filter(|_| change.concerns_devices()).for_each(|device| change.apply_to_device(device));
         }
         self.claims.iter().try_for_each(|change| change.apply(&mut varied.paper.claims))
     }
@@ -297,14 +304,15 @@ impl Alternative {
 
 impl ClaimChange {
     fn apply(&self, claims: &mut [PaperClaim]) -> Result<(), Error> {
-        let known: Vec<String> = claims.iter().map(|claim| claim.claim.id.clone()).collect();
-        let Some(claim) = claims.iter_mut().find(|claim| claim.claim.id == self.id) else {
-            let advice = nearest(&self.id, known.iter().map(String::as_str));
-            return Err(self.at.problem(format!("there is no claim \"{}\"; {advice}", self.id)));
-        };
-        claim.measure = self.measure.clone().or_else(|| claim.measure.take());
-        claim.claim.low = self.low.unwrap_or(claim.claim.low);
-        claim.claim.high = self.high.unwrap_or(claim.claim.high);
+        let known = || claims.iter().map(|claim| claim.claim.id.as_str());
+        if let Some(id) = self.ids.iter().find(|id| known().all(|known| known != id.as_str())) {
+            return Err(self.at.problem(format!("there is no claim \"{id}\"; {}", nearest(id, known()))));
+        }
+        for claim in claims.iter_mut().filter(|claim| self.ids.contains(&claim.claim.id)) {
+            self.measure.iter().for_each(|patch| patch.apply(&mut claim.measure));
+            claim.claim.low = self.low.unwrap_or(claim.claim.low);
+            claim.claim.high = self.high.unwrap_or(claim.claim.high);
+        }
         Ok(())
     }
 }
@@ -336,7 +344,7 @@ fn reading(table: &Table<'_>) -> Result<Reading, Problem> {
         question: table.need("question", "what the paper leaves open")?.text()?,
         default,
         fitted_on,
-        alternatives: alternatives.iter().map(|item| item.read(alternative)).collect::<Result<_, _>>()?,
+        alternatives: Problems::each(alternatives.iter().map(|item| item.read(alternative)))?,
     })
 }
 
@@ -346,14 +354,15 @@ fn alternative(table: &Table<'_>) -> Result<Alternative, Problem> {
         choice: choice(table)?,
         changes: items("change")?.iter().map(|item| item.read(Change::read)).collect::<Result<_, _>>()?,
         claims: items("claim")?.iter().map(|item| item.read(claim_change)).collect::<Result<_, _>>()?,
+        long: table.get("long").map_or(Ok(false), |item| item.parse())?,
         at: Place::of(table),
     })
 }
 
 fn claim_change(table: &Table<'_>) -> Result<ClaimChange, Problem> {
     Ok(ClaimChange {
-        id: table.need("id", "the claim")?.text()?,
-        measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
+        ids: table.need("id", "the claim")?.words()?,
+        measure: table.get("measure").map(|item| item.read(Patch::read)).transpose()?,
         low: table.get("low").map(|item| item.float()).transpose()?,
         high: table.get("high").map(|item| item.float()).transpose()?,
         at: Place::of(table),

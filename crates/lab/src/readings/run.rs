@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use results::{ClaimOutcome, ReadingOutcome};
 
 use super::Variation;
-use crate::claims::{DeviceAnswers, Measured};
+use crate::claims::Measured;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::runner::Runner;
@@ -33,29 +33,18 @@ pub struct Size {
     pub known: usize,
 }
 
-/// Runs every cell of the variations, and measures the devices that answer claims of `figures` (all if none is named). None when
-/// it was interrupted: the cells so far are kept where `runner` keeps them.
-pub fn run(
-    variations: &[Variation],
-    figures: &[String],
-    runner: &mut Runner<'_>,
-) -> Result<Option<Outcome>, Error> {
-    // First, since they take seconds, and what is wrong with one should be told before the cells have run.
-    let mut answers = DeviceAnswers::new();
-    let devices = |variation: &Variation| variation.paper.judge_devices(figures, &mut answers);
-    let of_devices = variations.iter().map(devices).collect::<Result<Vec<_>, _>>()?;
+/// Runs every cell of the variations. None when it was interrupted: the cells so far are kept where `runner` keeps them.
+pub fn run(variations: &[Variation], runner: &mut Runner<'_>) -> Result<Option<Outcome>, Error> {
     let all: Vec<Plan> = variations.iter().flat_map(|variation| variation.plans.clone()).collect();
     let size = runner.measure_all(&all)?;
     if runner.interrupted() {
         return Ok(None);
     }
     let mut judged = Vec::new();
-    for (variation, of_devices) in variations.iter().zip(of_devices) {
+    for variation in variations {
         let results = runner.run_all(&variation.plans)?;
         let measured: Measured = results.into_iter().map(|result| (result.name.clone(), result)).collect();
-        let mut claims = variation.paper.judge(&measured);
-        claims.extend(of_devices);
-        judged.push(claims);
+        judged.push(variation.paper.judge(&measured));
     }
     Ok(Some(Outcome { claims: class(variations, &judged), size }))
 }

@@ -286,7 +286,7 @@ fn plans(tasks: &[Result<Task, LeftOut>]) -> Result<(Vec<Plan>, Papers), Error> 
                     papers.insert(paper.clone(), Paper::load(paper)?);
                 }
                 let claims = papers[paper].claims.iter().filter(|known| known.claim.id == *claim);
-                of_papers.extend(claims.filter_map(|known| Some(known.measure.as_ref()?.plan.clone())));
+                of_papers.extend(claims.map(|known| known.measure.plan.clone()));
             }
             _ => {}
         }

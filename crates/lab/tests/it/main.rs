@@ -9,4 +9,5 @@ mod readings;
 mod replay;
 mod runs;
 mod shapes;
+mod simulated;
 mod validation;

@@ -101,6 +101,8 @@ struct PageClaim {
     id: String,
     figure: String,
     paper: String,
+    /// Empty for what the paper prints.
+    origin: &'static str,
     says: String,
     published: String,
     band: String,
@@ -368,6 +370,9 @@ fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
         id: claim.id.clone(),
         figure: claim.figure.clone(),
         paper: claim.paper.clone(),
+        origin: Some(claim.origin.word())
+            .filter(|_| claim.origin != results::claim::Origin::Paper)
+            .unwrap_or_default(),
         says: claim.says.replace(" %", "\u{a0}%"),
         published: claims::published(claim),
         band: claims::band(claim),

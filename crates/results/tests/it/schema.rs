@@ -140,7 +140,7 @@ fn claims() -> Vec<results::ClaimOutcome> {
         low: 1.7,
         high: f64::INFINITY,
         fitted: false,
-        by_construction: true,
+        origin: results::claim::Origin::Construction,
     };
     let reading =
         |value, holds| ReadingOutcome { name: "default".into(), choice: "default".into(), value, holds };

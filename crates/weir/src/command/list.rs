@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use lab::claims::Paper;
+use lab::flash::stream::STREAMS;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
@@ -9,7 +10,7 @@ use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
-use results::claim::Claim;
+use results::claim::{Claim, Origin};
 use sim::Count;
 use workload::{SUITES, suite};
 
@@ -188,7 +189,16 @@ fn suites() -> Rows {
 }
 
 fn workloads() -> Rows {
-    suite::all().map(|(suite, entry)| Row::new(suite::full_name(suite, entry), entry.summary)).collect()
+    let calls = suite::all().map(|(suite, entry)| Row::new(suite::full_name(suite, entry), entry.summary));
+    let programs = archsim::workload::WORKLOADS.iter().map(|known| Row {
+        needs: Some("a simulated processor: scheme = [\"fwb\"] in a plan".to_owned()),
+        ..Row::new(format!("archsim/{}", known.name), known.summary)
+    });
+    let streams = STREAMS.iter().map(|(name, _, summary)| Row {
+        needs: Some("an SSD by itself: fs = [\"ssd\"] in a plan".to_owned()),
+        ..Row::new(format!("requests/{name}"), *summary)
+    });
+    calls.chain(programs).chain(streams).collect()
 }
 
 fn plans() -> Result<Rows, Failure> {
@@ -205,7 +215,7 @@ fn papers() -> Result<Rows, Failure> {
         let marked =
             |mark: fn(&Claim) -> bool| paper.claims.iter().filter(|claim| mark(&claim.claim)).count();
         let marks = [
-            (marked(|claim| claim.by_construction), "by construction"),
+            (marked(|claim| claim.origin == Origin::Construction), "by construction"),
             (marked(|claim| claim.fitted), "fitted"),
         ];
         let marks = marks
@@ -231,7 +241,7 @@ fn machines() -> Result<Rows, Failure> {
         if measured { "measured by `weir calibrate`" } else { "not yet measured: run `weir calibrate`" };
     rows.push(Row::new(THIS_HOST, format!("this host, {about}")));
     rows.extend(archsim::machine::list().into_iter().map(|(name, summary)| Row {
-        needs: Some("`weir sim logging`".to_owned()),
+        needs: Some("`weir sim logging`, or scheme = [\"fwb\"] in a plan".to_owned()),
         ..Row::new(name, format!("processor: {summary}"))
     }));
     Ok(rows)

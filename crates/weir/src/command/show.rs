@@ -8,6 +8,7 @@ use archsim::machine::KEYS;
 use clap::Args;
 use design::{Design, OptionKind};
 use lab::claims::Paper;
+use lab::flash::stream::STREAMS;
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
 use lab::presets::{MACHINES, PAPERS, PLANS, Preset};
@@ -300,7 +301,27 @@ fn switches(suite: &dyn Suite) -> Table {
 }
 
 fn workload(name: &str) -> Option<Result<Shown, Failure>> {
-    suite::find(name).map(|(suite, entry)| workload_text(suite, entry))
+    match suite::find(name) {
+        Some((suite, entry)) => Some(workload_text(suite, entry)),
+        None => of_simulator(name).map(Ok),
+    }
+}
+
+/// A program of the processor simulator, or a stream of requests to an SSD.
+fn of_simulator(name: &str) -> Option<Shown> {
+    let program = archsim::workload::WORKLOADS.iter().find(|known| format!("archsim/{}", known.name) == name);
+    let stream = STREAMS.iter().find(|(known, ..)| format!("requests/{known}") == name);
+    let (summary, variables): (&str, &[&str]) = match (program, stream) {
+        (Some(program), _) => (program.summary, &["timeline"]),
+        (_, Some((_, variables, summary))) => (summary, variables),
+        (None, None) => return None,
+    };
+    let needs = if program.is_some() { "scheme = [\"fwb\"]" } else { "fs = [\"ssd\"]" };
+    let text = format!(
+        "{name} (workload): {summary}\n  in a plan with [[axis]] {needs}\n  variables: {}\n",
+        variables.join(", ")
+    );
+    Some(Shown::of(text).with("summary", summary).with("variables", variables.to_vec()))
 }
 
 fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<Shown, Failure> {
@@ -359,6 +380,11 @@ fn plan_text(name: &str, plan: &Plan, text: &str) -> Result<Shown, Failure> {
     }
     let options = plan.fs.iter().map(|(key, value)| row(format!("option {key}"), value.clone(), "[fs]"));
     table.rows.extend(options);
+    let keys = plan
+        .processor
+        .iter()
+        .map(|(key, value)| row(format!("processor {key}"), value.clone(), "[processor]"));
+    table.rows.extend(keys);
     let expected = plan.expect.iter().map(|one| row("expected".to_owned(), one.to_string(), "[expect]"));
     table.rows.extend(expected);
     let cells = plan.cells()?.len();
@@ -374,7 +400,7 @@ fn paper(name: &str) -> Option<Result<Shown, Failure>> {
 
 fn paper_text(paper: &Paper) -> Shown {
     let mut table = Table::new(format!("{} (paper): {}", paper.name, paper.paper));
-    for column in ["claim", "published", "band", "says"] {
+    for column in ["claim", "origin", "published", "band", "says"] {
         table.words(column);
     }
     for claim in &paper.claims {
@@ -385,10 +411,11 @@ fn paper_text(paper: &Paper) -> Shown {
             let _ = write!(says, " (needs {})", claim.needs.join(", "));
         }
         if !claim.uncounted.is_empty() {
-            let mark = if claim.claim.fitted { "fitted" } else { "by construction" };
+            let mark = if claim.claim.fitted { "fitted" } else { "a constant" };
             let _ = write!(says, " ({mark}: {})", claim.uncounted);
         }
-        table.rows.push(vec![claim.claim.id.clone(), published, band, says]);
+        let origin = claim.claim.origin.word().to_owned();
+        table.rows.push(vec![claim.claim.id.clone(), origin, published, band, says]);
     }
     Shown::of_table(&table, "claims").with("paper", paper.paper.clone())
 }

@@ -191,7 +191,7 @@ fn layouts_of_figure_12_take_the_devices_time() {
 }
 
 #[test]
-fn claims_of_a_device_alone_are_measured_without_a_plan() {
+fn claims_of_a_device_alone_are_measured_without_a_file_system() {
     let home = tempfile::tempdir().unwrap();
     let figures = ["fragmentation/7", "fragmentation/8"];
     let output = weir(home.path()).arg("reproduce").args(figures).arg("--json").output().unwrap();

@@ -23,6 +23,7 @@ mod nbd;
 mod outside_journal;
 mod pools;
 mod posix;
+mod presets;
 mod published;
 mod replay;
 mod shared;

@@ -1,7 +1,7 @@
 //! Invented data for tests and for the sample page. It says so in its name, its notes and its claims:
 //! nothing here was measured.
 
-use results::claim::Claim;
+use results::claim::{Claim, Origin};
 use results::{
     ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, PlacementRecord, ReadingOutcome,
     ResultFile, Sample, StepRecord,
@@ -155,7 +155,7 @@ fn claim(id: &str, published: Option<f64>, low: f64, high: f64) -> Claim {
         low,
         high,
         fitted: id.ends_with("fitted"),
-        by_construction: id.ends_with("constant"),
+        origin: if id.ends_with("constant") { Origin::Construction } else { Origin::Paper },
     }
 }
 

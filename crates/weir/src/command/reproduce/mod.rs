@@ -5,14 +5,15 @@ mod readings;
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use lab::claims::{DeviceAnswers, Measured, Paper, PaperClaim};
+use lab::claims::{Measured, Paper, PaperClaim};
 use lab::plan::Scale;
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
 use report::Report;
-use results::{ClaimOutcome, ClaimsFile, ResultFile};
+use report::table::Table;
+use results::statistics::mean_interval;
+use results::{ClaimOutcome, ClaimsFile};
 
-use super::sim::claims as simulated;
 use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns, several};
@@ -76,7 +77,6 @@ enum Size {
 struct Wanted {
     paper: Paper,
     plans: Vec<String>,
-    figures: Vec<String>,
 }
 
 impl Reproduce {
@@ -128,18 +128,14 @@ impl Reproduce {
             return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
         }
         let mut results = Vec::new();
-        for Wanted { paper, plans, figures } in wanted {
-            if paper.subject.is_some() {
-                results.push(simulated::readings(paper, &self.how, self.scale() != Scale::Full, output)?);
-                continue;
-            }
-            let all = self.plans(paper.plans(&[])?.iter(), output)?;
+        for Wanted { paper, plans } in wanted {
+            let all = self.plans(paper.plans_of_claims().iter(), output)?;
             let mut variations = readings::variations(paper, &all, self.pairs, &self.how)?;
             variations = lab::readings::kept_of(variations, plans, &self.designs)?;
             for variation in &mut variations {
                 variation.shrink(self.scale());
             }
-            results.push(readings::measure(paper, figures, &variations, self.scale(), &self.how, output)?);
+            results.push(readings::measure(paper, &variations, self.scale(), &self.how, output)?);
         }
         let name = format!("{}-readings", self.targets.join("+").replace('/', "-"));
         let claims: Vec<ClaimOutcome> = results.iter().flat_map(|result| result.claims.clone()).collect();
@@ -179,7 +175,7 @@ impl Reproduce {
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
-        for Wanted { paper, figures, .. } in &wanted {
+        for Wanted { paper, .. } in &wanted {
             for result in &mut results {
                 let own = Measured::from([(result.name.clone(), result.clone())]);
                 result.claims.extend(self.classed(paper, paper.judge(&own)).0);
@@ -187,22 +183,8 @@ impl Reproduce {
             let (judged, note) = self.classed(paper, paper.judge(&measured));
             note.inspect(|note| output.note(note));
             claims.extend(judged);
-            if paper.subject.is_some() {
-                let result = simulated::measure(paper, &self.how, self.scale() != Scale::Full, output)?;
-                claims.extend(result.claims.iter().cloned());
-                results.push(result);
-                continue;
-            }
-            let alone = paper.judge_devices(figures, &mut DeviceAnswers::new())?;
-            if !alone.is_empty() {
-                let name = format!("{}-device", paper.name);
-                let mut result =
-                    ResultFile::new(name, serde_json::Value::Null, alone[0].seed, alone[0].clock);
-                result.claims.clone_from(&alone);
-                result.command = experiment::command();
-                result.environment = lab::environment::capture();
-                results.push(result);
-                claims.extend(alone);
+            if !output.is_json() && self.scale() == Scale::Full {
+                seeds(&paper.by_seed(&measured), output);
             }
         }
         let name = if self.targets.is_empty() {
@@ -235,7 +217,7 @@ impl Reproduce {
         let load = |(paper, figures): (&str, Vec<String>)| {
             let paper = Paper::load(paper)?;
             let plans = paper.plans(&figures)?;
-            Ok(Wanted { paper, plans, figures })
+            Ok(Wanted { paper, plans })
         };
         figures.into_iter().map(load).collect()
     }
@@ -246,6 +228,24 @@ impl Reproduce {
             return Err(Failure::new(Exit::Check, format!("{missed} measured claims do not hold")));
         }
         Ok(())
+    }
+}
+
+/// The mean of what each seed came to, with its interval.
+fn seeds(claims: &[(&str, Vec<f64>)], output: &Output) {
+    let Some((_, first)) = claims.first() else { return };
+    let mut table = Table::new(format!("Mean and 95 % interval over {} seeds", first.len()));
+    table.words("claim");
+    for name in ["mean", "from", "to"] {
+        table.numbers(name);
+    }
+    for (id, values) in claims {
+        let Some((mean, half)) = mean_interval(values) else { continue };
+        let numbers = [mean, mean - half, mean + half].map(|value| format!("{value:.3}"));
+        table.rows.push([(*id).to_owned()].into_iter().chain(numbers).collect());
+    }
+    if !table.rows.is_empty() {
+        output.data(&table.to_text());
     }
 }
 
@@ -267,11 +267,7 @@ fn list(wanted: &[Wanted], output: &Output) {
     }
     for Wanted { paper, .. } in wanted {
         let rows = paper.figures.iter().map(|(figure, plan)| {
-            let of = |claim: &&PaperClaim| match (&claim.measure, plan) {
-                (Some(measure), Some(plan)) => measure.plan == *plan,
-                (None, None) => claim.claim.figure == *figure,
-                _ => false,
-            };
+            let of = |claim: &&PaperClaim| plan.as_ref() == Some(&claim.measure.plan);
             let claims = several(paper.claims.iter().filter(of).count(), "claim");
             let by = plan.as_ref().map_or("no plan".to_owned(), |plan| format!("plan {plan}"));
             (format!("{}/{figure}", paper.name), format!("{by} ({claims})"))

@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 
-use archsim::reproduce::readings as simulated;
 use lab::claims::Paper;
 use lab::plan::Scale;
 use lab::readings::kept::Kept;
@@ -23,7 +22,6 @@ use crate::store;
 /// Runs a paper under its readings: variations that are scaled down, the default first.
 pub(super) fn measure(
     paper: &Paper,
-    figures: &[String],
     variations: &[Variation],
     scale: Scale,
     how: &How,
@@ -35,7 +33,7 @@ pub(super) fn measure(
     let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
-    let outcome = run::run(variations, figures, &mut runner)?;
+    let outcome = run::run(variations, &mut runner)?;
     if let Some(error) = runner.kept().and_then(Kept::failure) {
         output.note(&format!("not every cell is kept: {error}"));
     }
@@ -150,47 +148,13 @@ pub(super) fn list<'p>(papers: impl Iterator<Item = &'p Paper>, output: &Output)
         return papers.for_each(|paper| list_of(paper, output));
     }
     let papers = papers.map(|paper| {
-        let readings: Vec<_> = match paper.subject {
-            Some(_) => simulated::READINGS.iter().map(simulated_document).collect(),
-            None => paper.readings.list.iter().map(reading_document).collect(),
-        };
+        let readings: Vec<_> = paper.readings.list.iter().map(reading_document).collect();
         json!({ "name": paper.name, "paper": paper.paper, "readings": readings })
     });
     output.document(&json!({ "schema": "weir.readings/1", "papers": papers.collect::<Vec<_>>() }));
 }
 
-/// A reading of a simulator. Its alternatives change parts of the machine or of the arithmetic.
-fn simulated_document(reading: &simulated::Reading) -> Value {
-    let alternatives: Vec<_> =
-        reading.others.iter().map(|other| json!({ "name": other.name, "why": changes(other) })).collect();
-    json!({
-        "name": reading.name,
-        "question": "",
-        "default": { "name": reading.default, "why": reading.why },
-        "alternatives": alternatives,
-        "fitted_on": [],
-    })
-}
-
-/// What an alternative sets: `log_buffer=30`, or the name of another machine.
-fn changes(other: &simulated::Alternative) -> String {
-    let sets = other.sets.iter().map(|(key, value)| format!("{key}={value}"));
-    other.machine.map(|name| format!("machine {name}")).into_iter().chain(sets).collect::<Vec<_>>().join(", ")
-}
-
-fn list_simulated(paper: &Paper, output: &Output) {
-    for reading in simulated::READINGS {
-        let default = (format!("{} (default)", reading.default), reading.why.to_owned());
-        let others = reading.others.iter().map(|other| (other.name.to_owned(), changes(other)));
-        let rows: Vec<_> = [default].into_iter().chain(others).collect();
-        output.data(&format!("{}/{}\n{}", paper.name, reading.name, columns(&rows)));
-    }
-}
-
 fn list_of(paper: &Paper, output: &Output) {
-    if paper.subject.is_some() {
-        return list_simulated(paper, output);
-    }
     for Reading { name, question, default, alternatives, fitted_on } in &paper.readings.list {
         let row = |choice: &Choice, mark: &str| (format!("{}{mark}", choice.name), choice.why.clone());
         let others = alternatives.iter().map(|one| row(&one.choice, ""));

@@ -1,6 +1,5 @@
 //! `weir sim`: the hardware simulators by themselves.
 
-pub(crate) mod claims;
 mod flash;
 mod logging;
 pub(crate) mod medium;

@@ -1,8 +1,7 @@
 //! `weir sim logging --crash`: the matrix of schemes and mutants.
 
 use archsim::crash::mutant::Mutant;
-use archsim::crash::{PROGRAMS, Verdict, campaign_of};
-use archsim::reproduce::crash_config;
+use archsim::crash::{PROGRAMS, Verdict, campaign_of, crash_config};
 use archsim::{Config, scheme};
 use report::table::Table;
 use serde_json::json;

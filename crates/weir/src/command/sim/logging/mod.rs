@@ -2,11 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `ablate` | claims with one mechanism changed |
 //! | `crash` | the matrix of schemes and mutants |
 //! | `timeline` | one transaction, span by span |
 //! | `sweep` | one setting varied |
 //! | `files` | what file systems ask of memory, with their own protocol and with hardware logging |
 
+mod ablate;
 mod crash;
 mod files;
 mod sweep;
@@ -107,7 +109,7 @@ impl Logging {
             return Ok(());
         }
         if self.ablate {
-            return super::claims::ablations(self.seed, output);
+            return ablate::run(self.seed, output);
         }
         self.outputs.iter().try_for_each(|path| store::check_report(path))?;
         if let Some(points) = self.crash {

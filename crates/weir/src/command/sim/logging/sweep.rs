@@ -24,7 +24,7 @@ impl Logging {
         }
         let plain: Vec<Config> = configs.iter().map(|(_, config)| config.clone()).collect();
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let outcomes = archsim::reproduce::run_all(&plain, jobs, &|| ());
+        let outcomes = archsim::run::run_all(&plain, jobs, &|| ());
         let mut table =
             Table::new(format!("{key} varied on machine {}, seed {}", self.machine_name(), self.seed));
         for name in ["workload", "scheme", key] {
