@@ -72,7 +72,7 @@ fn machines(plan: &Plan) -> Vec<Neighbour> {
     let base = plan.machine.split(',').next().unwrap_or_default().to_owned();
     let others = SERVERS.iter().filter(|name| **name != base);
     let mut all: Vec<Neighbour> = others
-        .map(|name| beside(plan, &format!("machine {name}"), |plan| plan.machine = (*name).to_owned()))
+        .map(|name| beside(plan, &format!("machine {name}"), |plan| (*name).clone_into(&mut plan.machine)))
         .collect();
     if MACHINES.iter().any(|preset| preset.name == base) {
         let what = "no prices of the kernel's path";
@@ -93,7 +93,7 @@ fn media(plan: &Plan) -> Vec<Neighbour> {
     let others = class.iter().filter(|name| **name != medium);
     let with = |name: &str| {
         beside(plan, &format!("medium {name}"), |plan| {
-            let Some(value) = Axis::known("medium", [AxisValue::plain(name)].into_iter()) else { return };
+            let Some(value) = Axis::known("medium", [AxisValue::plain(name)]) else { return };
             match axis {
                 Some(at) => plan.axis[at] = value,
                 None => plan.axis.push(value),

@@ -281,6 +281,7 @@ pub struct Gate {
 
 impl ComparedResults {
     /// The same, of results that [`Measure::prepare`] has prepared.
+    #[must_use]
     pub fn by(mut self, measure: Measure) -> Self {
         for result in &mut self.results {
             result.compared.measure = measure;
@@ -391,7 +392,7 @@ impl Compared {
         let (centre, change) = (ratio(comparison.ratio), comparison.change());
         let by = match self.measure {
             Measure::Throughput => String::new(),
-            measure => format!(" by {measure}"),
+            Measure::Latency(name, _) => format!(" by {name}"),
         };
         let what = self.measure.words();
         match comparison.verdict {

@@ -83,7 +83,7 @@ fn table(compared: &Compared) -> Table {
     let own = |axes: &Axes| name(&only(axes, &varied));
     let what = match compared.measure {
         Measure::Throughput => "Throughput".to_owned(),
-        measure => measure.to_string(),
+        Measure::Latency(name, _) => name.to_owned(),
     };
     let mut table = Table::new(format!("{what} of each cell{all}"));
     table.words("cell");

@@ -96,7 +96,9 @@ impl Compare {
     /// The results of a name, with what is compared.
     fn read(&self, name: &str) -> Result<Vec<ResultFile>, Failure> {
         let mut results = store::read(name)?;
-        results.iter_mut().for_each(|result| self.metric.prepare(result));
+        for result in &mut results {
+            self.metric.prepare(result);
+        }
         Ok(results)
     }
 
