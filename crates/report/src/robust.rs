@@ -132,7 +132,7 @@ mod tests {
         let other = result(&[("a", "1", 5.0), ("b", "1", 6.0), ("a", "8", 1.0), ("b", "8", 1.2)]);
         ours.neighbours = vec![judge(&ours, "seed 2", &same), judge(&ours, "medium m", &other)];
         assert_eq!(ours.neighbours[0].places, 2);
-        assert_eq!(ours.neighbours[1].differs, ["threads 1, varmail: b is at 1.20x a"]);
+        assert_eq!(ours.neighbours[1].differs, ["threads 1, filebench/varmail: b is at 1.20x a"]);
         assert_eq!(
             sentence(&ours),
             "The same design is ahead in 2 of 3 settings that were tried; not with medium m."

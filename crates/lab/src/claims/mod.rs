@@ -233,9 +233,11 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
 
 /// Where a claim comes from, whether something was fitted on it, and why it does not count if it does not.
 fn standing(table: &Table<'_>) -> Result<(Origin, bool, String), Problem> {
-    let origin = table.get("origin").map_or(Ok(Origin::Paper), |item| item.one_of(&Origin::WORDS))?;
-    let fitted = table.get("fitted").map(|item| item.text()).transpose()?;
-    let constant = match (origin, table.get("constant")) {
+    // All keys are asked for before one is refused, so that those that are misspelt are told, too.
+    let (origin, fitted, constant) = (table.get("origin"), table.get("fitted"), table.get("constant"));
+    let origin = origin.map_or(Ok(Origin::Paper), |item| item.one_of(&Origin::WORDS))?;
+    let fitted = fitted.map(|item| item.text()).transpose()?;
+    let constant = match (origin, constant) {
         (Origin::Construction, _) => Some(table.need("constant", "why its value cannot miss")?.text()?),
         (_, Some(item)) => {
             return Err(item.problem("only a claim of origin = \"construction\" is a constant"));
