@@ -4,9 +4,9 @@
 //! A neighbour is the plan in a quick form: one repeat of half its length, which costs as much as half a repeat. Axes that the plan
 //! varies by itself are left as they are.
 
-use sim::{Clock, Nanos};
+use sim::Clock;
 
-use crate::plan::{Axis, AxisValue, Plan, Stop};
+use crate::plan::{Axis, AxisValue, Plan};
 use crate::presets::MACHINES;
 
 /// A setting beside that of a plan.
@@ -31,9 +31,11 @@ const SERVERS: [&str; 3] = ["hinfs-server", "rcache-server", "fxmark-server"];
 
 /// The neighbours of `plan`, each of which can run. Under the real clock there are only seeds and a length: no model is in it.
 pub fn of(plan: &Plan) -> Vec<Neighbour> {
-    let mut all = vec![beside(plan, "a third as long", |plan| scale(plan, 3))];
+    let mut third = beside(plan, "a third as long", |_| ());
+    shorten(&mut third.plan, plan, 3);
+    let mut all = vec![third];
     for more in [101, 202] {
-        let seed = plan.seed + more;
+        let seed = plan.seed.wrapping_add(more);
         all.push(beside(plan, &format!("seed {seed}"), |plan| plan.seed = seed));
     }
     if plan.clock == Clock::Virtual {
@@ -49,22 +51,17 @@ fn beside(plan: &Plan, what: &str, change: impl FnOnce(&mut Plan)) -> Neighbour 
     let mut neighbour = plan.clone();
     neighbour.repeats = 1;
     (neighbour.figure, neighbour.expect) = (Vec::new(), Vec::new());
-    scale(&mut neighbour, 2);
+    shorten(&mut neighbour, plan, 2);
     change(&mut neighbour);
     neighbour.name = format!("{} with {what}", plan.name);
     Neighbour { what: what.to_owned(), plan: neighbour }
 }
 
-/// Makes the runs of a plan shorter: those that end by themselves are left.
-fn scale(plan: &mut Plan, by: u64) {
-    let shorter = |stop: Stop| match stop {
-        Stop::After(Nanos::MAX) => stop,
-        Stop::After(time) => Stop::After(Nanos((time.0 / by).max(1))),
-        Stop::Operations(count) => Stop::Operations((count / by).max(1)),
-    };
-    plan.stop = shorter(plan.stop);
-    for stop in plan.workload.iter_mut().filter_map(|workload| workload.stop.as_mut()) {
-        *stop = shorter(*stop);
+/// Makes the runs of `neighbour` one of `parts` parts of those of `plan`; runs that end by themselves are left.
+fn shorten(neighbour: &mut Plan, plan: &Plan, parts: u64) {
+    neighbour.stop = plan.stop.shorter(parts);
+    for (own, of_plan) in neighbour.workload.iter_mut().zip(&plan.workload) {
+        own.stop = of_plan.stop.map(|stop| stop.shorter(parts));
     }
 }
 
@@ -93,7 +90,7 @@ fn media(plan: &Plan) -> Vec<Neighbour> {
     let others = class.iter().filter(|name| **name != medium);
     let with = |name: &str| {
         beside(plan, &format!("medium {name}"), |plan| {
-            let Some(value) = Axis::known("medium", [AxisValue::plain(name)]) else { return };
+            let value = Axis::known("medium", [AxisValue::plain(name)]).expect("plans have an axis of media");
             match axis {
                 Some(at) => plan.axis[at] = value,
                 None => plan.axis.push(value),
@@ -135,7 +132,7 @@ mod tests {
         );
         assert!(all.iter().all(|one| one.plan.repeats == 1 && one.plan.cells().unwrap().len() == 2));
         let stops: Vec<String> = all.iter().map(|one| one.plan.stop.to_string()).collect();
-        assert_eq!(stops[..2], ["10ms", "30ms"]);
+        assert_eq!(stops[..2], ["20ms", "30ms"]);
     }
 
     #[test]

@@ -20,7 +20,13 @@ pub fn judge(results: &ResultFile, what: &str, neighbour: &ResultFile) -> Neighb
         }
         seen.push(one);
         let here: Vec<&Cell<'_>> = ours.iter().filter(|cell| cell::same_place(cell, one, design)).collect();
-        let there: Vec<&Cell<'_>> = theirs.iter().filter(|cell| stands_for(cell, one, design)).collect();
+        // A neighbour on another medium has no cell on this one: its own then stand for it.
+        let on_medium = theirs.iter().any(|cell| cell.axis("medium") == one.axis("medium"));
+        let stands_for = |cell: &&Cell<'_>| match on_medium {
+            true => cell::same_place(cell, one, design),
+            false => differ_in_medium(cell, one, design),
+        };
+        let there: Vec<&Cell<'_>> = theirs.iter().filter(stands_for).collect();
         let (Some((best, _)), Some((ahead, most))) = (highest(&here, design), highest(&there, design)) else {
             continue;
         };
@@ -37,8 +43,8 @@ pub fn judge(results: &ResultFile, what: &str, neighbour: &ResultFile) -> Neighb
     record
 }
 
-/// Whether a cell of a neighbour is of the same place: its medium may be another one.
-fn stands_for(cell: &Cell<'_>, one: &Cell<'_>, design: &str) -> bool {
+/// Whether the two differ in the design and the medium only.
+fn differ_in_medium(cell: &Cell<'_>, one: &Cell<'_>, design: &str) -> bool {
     let apart = |name: &str| name == design || name == "medium";
     one.axes.iter().all(|(name, value)| apart(name) || cell.axis(name) == Some(value))
 }
@@ -140,6 +146,26 @@ mod tests {
         assert_eq!(table(&ours).unwrap().rows.len(), 2);
         ours.neighbours.pop();
         assert!(sentence(&ours).starts_with("The order is the same in all 2 settings"));
+    }
+
+    #[test]
+    fn each_medium_of_a_plan_is_compared_with_itself() {
+        let on = |rates: [f64; 4]| {
+            let mut file = result(&[
+                ("a", "1", rates[0]),
+                ("b", "1", rates[1]),
+                ("a", "1", rates[2]),
+                ("b", "1", rates[3]),
+            ]);
+            for (at, sample) in file.samples.iter_mut().enumerate() {
+                let medium = if at < 2 { "dram" } else { "cxl.slow" };
+                sample.axes.insert("medium".to_owned(), medium.to_owned());
+            }
+            file
+        };
+        // On dram `a` is ahead and on the slow medium `b`, in both settings, whatever the levels are.
+        let record = judge(&on([90.0, 80.0, 5.0, 6.0]), "seed 2", &on([70.0, 60.0, 7.0, 8.0]));
+        assert_eq!((record.places, record.differs.len()), (2, 0), "{record:?}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Why {
         let text = if apart.abs() < SAME * other {
             format!("{takes}: the rates differ by what happens between calls")
         } else if apart < 0.0 {
-            format!("{takes}: the winner's calls are the slower ones, and what happens between calls decides")
+            format!("{takes}: those of the faster design take longer, and what happens between calls decides")
         } else {
             format!("{takes}; of the difference {}{}", self.causes(apart), self.against(apart))
         };
@@ -250,7 +250,7 @@ impl Why {
         Figure {
             id: "why".to_owned(),
             title: "Why: where the time of an operation goes".to_owned(),
-            caption: "All calls of a run by the operations that the workload counts, on the winner and the runner-up.".to_owned(),
+            caption: "All calls of a run by the operations that the workload counts, on the fastest design and the next one.".to_owned(),
             kind: Kind::Breakdown,
             x_label: "design".to_owned(),
             x_log: false,
@@ -342,7 +342,7 @@ mod tests {
             Why { place: String::new(), best, rival }.sentence()
         };
         assert!(why(999.0).ends_with("the rates differ by what happens between calls."), "{}", why(999.0));
-        assert!(why(1_200.0).contains("the winner's calls are the slower ones"));
+        assert!(why(1_200.0).contains("those of the faster design take longer"));
         assert!(why(500.0).starts_with(
             "The calls of an operation take 500 ns on a and 1.00 µs on b; of the difference 100 % is copying"
         ));

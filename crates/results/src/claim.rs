@@ -64,7 +64,7 @@ pub enum Origin {
     Notes,
     /// It is computed from what was published: from scripts, parameters or a model of a device.
     Derived,
-    /// It follows from the design, and nobody printed it.
+    /// It follows from the design; no publication prints it.
     Argued,
     /// Weir says it: a prediction or a control.
     Ours,

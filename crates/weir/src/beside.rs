@@ -41,7 +41,13 @@ impl Beside {
         for result in results.iter_mut().filter(|result| !result.partial) {
             let usual = page && result.clock == Clock::Virtual;
             let wanted = self.robust.map_or(usual, |choice| choice == YesNo::Yes);
-            if !wanted || result.axis_values("fs").len() < 2 {
+            if !wanted {
+                continue;
+            }
+            if result.axis_values("fs").len() < 2 {
+                if self.robust == Some(YesNo::Yes) {
+                    output.note("--robust: no designs are compared, so no settings beside these are tried");
+                }
                 continue;
             }
             let found = Plan::from_json(&result.plan).and_then(|plan| try_all(how, &plan, result, output));

@@ -510,6 +510,16 @@ impl Serialize for WarmUp {
 }
 
 impl Stop {
+    /// A part of it, one of `parts`, at least 1 ns or one operation; the same where it has no end of its own.
+    #[must_use]
+    pub fn shorter(self, parts: u64) -> Self {
+        match self {
+            Self::After(Nanos::MAX) => self,
+            Self::After(time) => Self::After(Nanos((time.0 / parts).max(1))),
+            Self::Operations(count) => Self::Operations((count / parts).max(1)),
+        }
+    }
+
     /// The same `times` as long, or with as many operations; none where it has no end of its own.
     pub fn longer(self, times: u64) -> Option<Self> {
         match self {

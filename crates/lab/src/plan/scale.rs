@@ -7,7 +7,7 @@
 use design::OptionKind;
 use sim::{Bytes, Nanos};
 
-use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp};
+use super::{Axis, AxisValue, Plan, Target, WarmUp};
 use crate::error::Error;
 use crate::named::file_counts;
 
@@ -51,13 +51,13 @@ impl Scale {
         if self != Self::Hundredth {
             return;
         }
-        plan.stop = stop(plan.stop);
+        plan.stop = plan.stop.shorter(10);
         if let WarmUp::For(time) = plan.warm_up {
             plan.warm_up = WarmUp::For(Nanos(time.0 / 10));
         }
         plan.region = plan.region.map(tenth);
         for workload in &mut plan.workload {
-            workload.stop = workload.stop.map(stop);
+            workload.stop = workload.stop.map(|stop| stop.shorter(10));
             workload.region = workload.region.map(tenth);
             for count in file_counts(&workload.name) {
                 workload.vars.entry((*count).to_owned()).and_modify(number);
@@ -89,13 +89,6 @@ fn tenth(bytes: Bytes) -> Bytes {
     Bytes(bytes.0 / 10)
 }
 
-fn stop(stop: Stop) -> Stop {
-    match stop {
-        Stop::After(time) => Stop::After(Nanos((time.0 / 10).max(1))),
-        Stop::Operations(count) => Stop::Operations((count / 10).max(1)),
-    }
-}
-
 /// A tenth of a size; what is no size stays.
 fn size(text: &mut String) {
     if let Ok(bytes) = text.parse::<Bytes>() {
@@ -112,6 +105,7 @@ fn number(text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Stop;
     use super::*;
 
     #[test]

@@ -431,6 +431,7 @@ fn steady(r: &mut Reader<'_>) -> Option<Steady> {
     let duration = r.time("steadystate_duration", SECOND).unwrap_or(Nanos::ZERO);
     let ramp = r.time("steadystate_ramp_time", SECOND).unwrap_or(Nanos::ZERO);
     let interval = r.time("steadystate_check_interval", Nanos::from_millis(1)).unwrap_or(SECOND);
+    let criterion = criterion?;
     if interval == Nanos::ZERO || (duration > Nanos::ZERO && duration < interval * 2) {
         r.wrong(
             "steadystate_duration",
@@ -439,7 +440,7 @@ fn steady(r: &mut Reader<'_>) -> Option<Steady> {
         return None;
     }
     let intervals = (duration.0 / interval.0) as usize;
-    criterion.filter(|_| intervals > 0).map(|criterion| Steady { criterion, intervals, interval, ramp })
+    (intervals > 0).then_some(Steady { criterion, intervals, interval, ramp })
 }
 
 fn thinking(r: &mut Reader<'_>) -> Option<Thinking> {
