@@ -250,7 +250,9 @@ impl Why {
         Figure {
             id: "why".to_owned(),
             title: "Why: where the time of an operation goes".to_owned(),
-            caption: "All calls of a run by the operations that the workload counts, on the fastest design and the next one.".to_owned(),
+            caption:
+                "All calls of a run by the operations that it counts, on the fastest design and the next."
+                    .to_owned(),
             kind: Kind::Breakdown,
             x_label: "design".to_owned(),
             x_log: false,
