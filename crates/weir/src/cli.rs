@@ -150,7 +150,11 @@ mod tests {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() { folders.push(path) } else { files.push(path) }
+                if path.is_dir() {
+                    folders.push(path)
+                } else if path.extension().is_some_and(|ending| ending == "md") {
+                    files.push(path)
+                }
             }
         }
         files.sort();
