@@ -13,6 +13,7 @@
 //! | `replay` | how much of a replay is the program, and where it runs best |
 //! | [`readings`] | claims under the readings of their paper |
 //! | [`export`] | figures as files for papers |
+//! | [`grains`] | tidy tables for data frames, one for each grain |
 //! | [`validation`] | tables of `weir validate` |
 //! | `spread` | latencies, rates over time and samples of every cell |
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
@@ -38,6 +39,7 @@ pub mod explain;
 pub mod export;
 pub mod figure;
 pub mod format;
+pub mod grains;
 pub mod jobs;
 #[cfg(feature = "pdf")]
 mod pdf;
