@@ -19,6 +19,7 @@
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `dies` | which page of a file lies on which die |
 //! | `scaling` | curves over the number of threads: what holds them back |
+//! | [`trust`] | how far to believe modelled times, and the sources of their constants |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
 //! Nothing here measures. Repeats are aggregated to medians with intervals, and histograms are merged; every
@@ -53,6 +54,7 @@ mod scaling;
 mod spread;
 pub mod summary;
 pub mod table;
+pub mod trust;
 pub mod units;
 pub mod validation;
 pub mod why;

@@ -103,6 +103,11 @@ pub fn samples(report: &Report) -> Grain {
     samples::samples(&Keys::new(&results))
 }
 
+/// The rows of `settings` that come from presets of `results`.
+pub(crate) fn of_presets(results: &ResultFile) -> Vec<Vec<Value>> {
+    results.inputs.iter().flat_map(settings::preset).collect()
+}
+
 /// The one wide table of earlier versions.
 pub fn wide(report: &Report) -> Grain {
     wide::wide(report)

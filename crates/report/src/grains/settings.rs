@@ -50,7 +50,7 @@ fn without_nulls(value: &serde_json::Value) -> serde_json::Value {
 }
 
 /// The parameters of a machine or a medium; scripts have none.
-fn preset(input: &InputRecord) -> Vec<Vec<Value>> {
+pub(super) fn preset(input: &InputRecord) -> Vec<Vec<Value>> {
     let kind = match input.kind {
         InputKind::Machine => "machine",
         InputKind::Medium => "medium",
