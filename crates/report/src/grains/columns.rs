@@ -72,6 +72,20 @@ const COLUMNS: &[(&str, Type, &str, &str)] = &[
         "greatest latency of this row; the p-th percentile is `high_ns` of the first row at which the running sum of `count` reaches \
          p % of its total",
     ),
+    (
+        "verdict",
+        Text,
+        "",
+        "wins: the best is faster than every other design; tie, few repeats, unsteady, chance, host busy, cut short: why no winner \
+         is named. All places of a plan are judged together (Holm)",
+    ),
+    ("best", Text, "", "design that measured highest"),
+    ("rival", Text, "", "the next best design"),
+    ("ratio", Number, "", "throughput of best by that of rival"),
+    ("ratio_low", Number, "", "lower end of the interval of ratio"),
+    ("ratio_high", Number, "", "upper end of the interval of ratio"),
+    ("interval", Text, "", "what the interval is: of confidence, of pairs, or a range of few repeats"),
+    ("says", Text, "", "the verdict in a sentence"),
     ("kind", Text, "", "plan, machine or medium"),
     ("owner", Text, "", "name of the plan, machine or medium"),
     ("parameter", Text, "", "the parameter, from the outermost table inwards"),

@@ -11,16 +11,18 @@
 //! | `workers`, `jobs` | a worker, a direction of one of fio's jobs, in a sample |
 //! | `series` | a stretch of the measured time of a sample |
 //! | `histograms` | latencies between two bounds, with their number |
+//! | `verdicts` | a point of a plan at which designs are compared: which is fastest, or why no winner is named |
 //! | `settings` | a parameter of the plan, the machine or a medium, with its source |
 //! | `columns` | a column of these tables, with type, unit and meaning |
 //!
-//! Every table but the last two begins with the sample's number, its plan, its axes and its repeat. An axis whose values are all
+//! Every table but the last three begins with the sample's number, its plan, its axes and its repeat. An axis whose values are all
 //! quantities is a number: bytes, nanoseconds, or as it was written. What does not exist is an empty cell.
 
 mod calls;
 mod columns;
 mod samples;
 mod settings;
+mod verdicts;
 mod wide;
 
 use std::collections::BTreeMap;
@@ -91,7 +93,11 @@ pub fn of(report: &Report) -> Vec<Grain> {
     let mut grains = vec![samples::samples(&keys)];
     grains.extend(calls::all(&keys));
     grains.extend([samples::counters(&keys), samples::workers(&keys), samples::jobs(&keys)]);
-    grains.extend([samples::series(&keys), settings::settings(&results)]);
+    grains.extend([
+        samples::series(&keys),
+        verdicts::verdicts(&keys, &results),
+        settings::settings(&results),
+    ]);
     let reference = columns::reference(&grains);
     grains.push(reference);
     grains
@@ -164,26 +170,35 @@ impl<'r> Keys<'r> {
     /// The columns of the keys, then `more`.
     fn columns(&self, more: Vec<Column>) -> Vec<Column> {
         let mut columns = columns::named(&["sample", "plan"]);
-        for (name, quantity) in &self.axes {
-            let of = if *quantity { Type::Number } else { Type::Text };
-            let unit = if *quantity { "bytes, ns, or as written" } else { "" };
-            let meaning = "value of the axis in this cell";
-            columns.push(Column { name: format!("axis.{name}"), of, unit, meaning });
-        }
+        columns.extend(self.axis_columns());
         columns.extend(columns::named(&["repeat", "seed"]));
         columns.extend(more);
         columns
+    }
+
+    fn axis_columns(&self) -> impl Iterator<Item = Column> {
+        self.axes.iter().map(|(name, quantity)| Column {
+            name: format!("axis.{name}"),
+            of: if *quantity { Type::Number } else { Type::Text },
+            unit: if *quantity { "bytes, ns, or as written" } else { "" },
+            meaning: "value of the axis in this cell",
+        })
+    }
+
+    /// The cells of the axes.
+    fn axis_values(&self, axes: &BTreeMap<String, String>) -> impl Iterator<Item = Value> {
+        self.axes.iter().map(|(name, quantity)| match axes.get(*name) {
+            None => Value::Empty,
+            Some(value) if *quantity => axis::quantity(value).map_or(Value::Empty, Value::Number),
+            Some(value) => Value::Text(value.clone()),
+        })
     }
 
     /// The keys of each sample, with it.
     fn rows(&self) -> impl Iterator<Item = (Vec<Value>, &'r ResultFile, &'r Sample)> {
         self.samples.iter().enumerate().map(|(number, (result, sample))| {
             let mut row = vec![Value::Count(number as u64), Value::Text(result.name.clone())];
-            row.extend(self.axes.iter().map(|(name, quantity)| match sample.axis(name) {
-                None => Value::Empty,
-                Some(value) if *quantity => axis::quantity(value).map_or(Value::Empty, Value::Number),
-                Some(value) => Value::Text(value.to_owned()),
-            }));
+            row.extend(self.axis_values(&sample.axes));
             row.extend([Value::Count(sample.repeat.into()), Value::Count(sample.seed)]);
             (row, *result, *sample)
         })

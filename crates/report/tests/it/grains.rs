@@ -208,3 +208,25 @@ fn the_wide_table_is_still_there() {
         place(&wide, head);
     }
 }
+
+/// A place has the verdict that the page has for it.
+#[test]
+fn verdicts_are_those_of_the_page() {
+    let file = sample::bars();
+    let sentences = report::answer::sentences(&file).join(" ");
+    let grains = of(file);
+    let verdicts = table(&grains, "verdicts");
+    assert!(!verdicts.rows.is_empty());
+    let winners: std::collections::BTreeSet<_> = verdicts
+        .rows
+        .iter()
+        .filter(|row| row[place(verdicts, "verdict")] == Value::Text("wins".into()))
+        .map(
+            |row| if let Value::Text(best) = &row[place(verdicts, "best")] { best.clone() } else { panic!() },
+        )
+        .collect();
+    assert!(!winners.is_empty());
+    for winner in winners {
+        assert!(sentences.contains(&format!("{winner} is fastest")), "{winner}: {sentences}");
+    }
+}
