@@ -9,8 +9,9 @@
 //!
 //! `origin` says where a claim comes from ([`Origin`]); without it the paper prints it. One of `origin = "construction"`, whose
 //! value is a constant of the code, says in `constant` why. `fitted = "how"` marks a claim for which a preset was changed after a
-//! check. Neither counts as reproduced. `needs` names what a claim is about beyond the paper's own subject: designs, schemes of
-//! logging, suites, media, counts; a name that none of these tables has is an error.
+//! check. Neither counts as reproduced. `provided = { says, measure, low, high }` is a second number without which the
+//! sentence is false although its first one lies in the band. `needs` names what a claim is about beyond the paper's own subject:
+//! designs, schemes of logging, suites, media, counts; a name that none of these tables has is an error.
 //!
 //! | module | holds |
 //! |---|---|
@@ -61,10 +62,51 @@ pub struct PaperClaim {
     pub needs: Vec<String>,
     /// How the number is computed from the cells of a plan.
     pub measure: Measure,
+    /// Without this the sentence is false, whatever the number.
+    pub provided: Option<Provided>,
     /// What is known of a miss.
     pub known: String,
     /// Why it does not count as reproduced whatever was measured: how a constant was fitted on it, or why it cannot miss.
     pub uncounted: String,
+}
+
+/// What else must be true, of the same plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provided {
+    /// The sentence.
+    pub says: String,
+    /// How its number is computed.
+    pub measure: Measure,
+    /// Least value.
+    pub low: f64,
+    /// Greatest value.
+    pub high: f64,
+}
+
+impl Provided {
+    fn read(table: &Table<'_>) -> Result<Self, Problem> {
+        let mut all = Problems::default();
+        let says = all.take(table.need("says", "what must be true, too").and_then(|item| item.text()));
+        let measure = table.need("measure", "the cells of a plan that its number is made of");
+        let measure = all.take(measure.and_then(|item| item.read(Measure::read)));
+        let mut end = |name, open| match table.get(name) {
+            None => open,
+            Some(item) => all.take(item.float()).unwrap_or_default(),
+        };
+        let (low, high) = (end("low", f64::NEG_INFINITY), end("high", f64::INFINITY));
+        all.take(table.finish());
+        all.finish()?;
+        Ok(Self { says: says.unwrap_or_default(), measure: measure.unwrap_or_default(), low, high })
+    }
+
+    /// Why it is false; none where it is true or was not measured.
+    fn contradiction(&self, others: &Measures<'_>, measured: &Measured) -> Option<String> {
+        let value = self.measure.value(measured.get(&self.measure.plan)?, others).ok()?;
+        let holds = (self.low..=self.high).contains(&value);
+        (!holds).then(|| {
+            format!("the number is in the band, and yet it is not so that {}: {value:.3}", self.says)
+        })
+    }
 }
 
 /// Results by the name of their plan.
@@ -162,7 +204,13 @@ impl PaperClaim {
         claim.fitted |= fitted(&claim.id, &results.machine, &media(&results.plan));
         match self.measure.value(results, others) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
-            Ok(value) => self.explained(claim.measured(value, seed, clock)),
+            Ok(value) => {
+                let mut outcome = self.explained(claim.measured(value, seed, clock));
+                outcome.by_seed = self.measure.by_repeat(results, others);
+                let provided = self.provided.as_ref().filter(|_| outcome.holds);
+                outcome.contradicted = provided.and_then(|also| also.contradiction(others, measured));
+                outcome
+            }
         }
     }
 
@@ -223,12 +271,14 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
     let needs = all.take(table.get("needs").map_or(Ok(Vec::new()), |item| needs(&item))).unwrap_or_default();
     let measure = table.need("measure", "the cells of a plan that its number is made of");
     let measure = all.take(measure.and_then(|item| item.read(Measure::read)));
+    let provided =
+        all.take(table.get("provided").map(|item| item.read(Provided::read)).transpose()).flatten();
     all.take(table.finish());
     all.finish()?;
     let (low, high, measure) =
         (low.unwrap_or_default(), high.unwrap_or_default(), measure.unwrap_or_default());
     let claim = Claim { id, paper: paper.to_owned(), figure, says, published, low, high, fitted, origin };
-    Ok(PaperClaim { claim, value, needs, measure, known, uncounted })
+    Ok(PaperClaim { claim, value, needs, measure, provided, known, uncounted })
 }
 
 /// Where a claim comes from, whether something was fitted on it, and why it does not count if it does not.

@@ -105,8 +105,8 @@ struct PageClaim {
     id: String,
     figure: String,
     paper: String,
-    /// Empty for what the paper prints.
-    origin: &'static str,
+    /// What it says, and who said it where that is not the paper.
+    kind: String,
     says: String,
     published: String,
     band: String,
@@ -382,16 +382,14 @@ fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
         id: claim.id.clone(),
         figure: claim.figure.clone(),
         paper: claim.paper.clone(),
-        origin: Some(claim.origin.word())
-            .filter(|_| claim.origin != results::claim::Origin::Paper)
-            .unwrap_or_default(),
+        kind: claims::kind(claim),
         says: claim.says.replace(" %", "\u{a0}%"),
         published: claims::published(claim),
         band: claims::band(claim),
         measured: claims::measured(claim),
         verdict: claims::verdict(claim),
         key: standing.key(),
-        reason: claim.reason.clone().unwrap_or_default(),
+        reason: claim.reason.iter().chain(&claim.contradicted).cloned().collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -47,8 +47,8 @@ const COLUMNS: &[(&str, Type, &str, &str)] = &[
         "split",
         Text,
         "",
-        "activity: the parts sum to the calls' time; lock: of lock_wait, by lock; line: of CPU work, waits for cache lines of other \
-         cores; part: named functions of the design, with those inside; work: price of each kind of CPU work. Sum within one split",
+        "activity: the parts sum to the calls' time; lock: of lock_wait, by lock; line: of CPU work, waits for cache lines of \
+         other cores; part: named functions of the design, with those inside; work: price of each kind of CPU work. Sum within one split",
     ),
     ("part", Text, "", "name of the part; other: what the named parts leave of their whole"),
     ("units", Count, "", "units of the kind of work, or how often the function ran; empty for other splits"),
@@ -69,8 +69,8 @@ const COLUMNS: &[(&str, Type, &str, &str)] = &[
         "high_ns",
         Count,
         "ns",
-        "greatest latency of this row; the p-th percentile is `high_ns` of the first row at which the running sum of `count` reaches \
-         p % of its total",
+        "greatest latency of this row; the p-th percentile is `high_ns` of the first row at which the running sum of `count` \
+         reaches p % of its total",
     ),
     (
         "verdict",

@@ -1,5 +1,5 @@
-//! The table that `.csv` and `.parquet` were until version 0.1: a row for each sample and each kind of operation in it, counters and
-//! ledgers as columns. `weir report --wide` writes it for one version more.
+//! The table that `.csv` and `.parquet` were until version 0.1: a row for each sample and each kind of operation in it, counters
+//! and ledgers as columns. `weir report --wide` writes it for one version more.
 //!
 //! The column `operation` is `all` in the row that carries the sample's own numbers and counters; filter on
 //! it. Rows of a kind (`write`) carry its ledger; rows of a workload's step are called `step:NAME`, those of a worker

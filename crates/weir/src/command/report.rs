@@ -12,7 +12,8 @@ use crate::{bundle, experiment, store};
 /// Show results as tables, JSON, CSV, Markdown or one HTML page.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples: weir report result.json -o report.html -o samples.csv · weir report latest --tables DIR · weir report latest --bundle result.tar.gz"
+    after_help = "Examples: weir report result.json -o report.html -o samples.csv · weir report latest --tables DIR · \
+                  weir report latest --bundle result.tar.gz"
 )]
 pub(crate) struct Report {
     /// Results: files, folders of runs, or names of runs in the data folder
@@ -32,7 +33,7 @@ pub(crate) struct Report {
     #[arg(long = "as", value_name = "FORMAT", default_value = "csv", requires = "tables",
         value_parser = ["csv", "parquet"])]
     tables_as: String,
-    /// With -o FILE.csv or FILE.parquet: the one wide table of versions before 0.2, in which rows of calls stand below those of samples
+    /// With -o FILE.csv or FILE.parquet: the one wide table of earlier versions, in which rows of calls stand below those of samples
     #[arg(long)]
     wide: bool,
     /// Write an archive with results, page, plan, scripts, machine and media; `weir run --like FILE` runs its plan again
