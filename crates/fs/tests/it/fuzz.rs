@@ -17,8 +17,7 @@ fn fuzz(design: &Arc<Configured>, seed: u64, mutants: u64) -> Tally {
 /// `WEIR_FUZZ_FS=words` only designs whose names contain the words.
 #[test]
 fn mutants_are_refused_or_used_and_nothing_panics() {
-    let mutants =
-        std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
+    let mutants = std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
     let wanted = std::env::var("WEIR_FUZZ_FS").unwrap_or_default();
     for design in harness::names().filter(|name| name.contains(&wanted)).map(small) {
         let tally = fuzz(&design, 7, mutants);

@@ -64,7 +64,7 @@ pub struct PaperClaim {
     pub measure: Measure,
     /// Without this the sentence is false, whatever the number.
     pub provided: Option<Provided>,
-    /// What is known of a miss.
+    /// What people have written of a miss, with the day.
     pub known: String,
     /// Why it does not count as reproduced whatever was measured: how a constant was fitted on it, or why it cannot miss.
     pub uncounted: String,
@@ -261,8 +261,7 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         text(table.need("value", "how it is computed, in words")),
     ];
     let [id, figure, says, value] = texts.map(Option::unwrap_or_default);
-    let mut known = String::new();
-    all.put(&mut known, table.get("known").map(|item| item.text()).transpose());
+    let known = all.take(known(table)).unwrap_or_default();
     let mut band = |item: Result<Item<'_>, Problem>| all.take(item.and_then(|item| item.float()));
     let low = band(table.need("low", "lower end of the band"));
     let high = band(table.need("high", "upper end of the band, or inf"));
@@ -279,6 +278,26 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         (low.unwrap_or_default(), high.unwrap_or_default(), measure.unwrap_or_default());
     let claim = Claim { id, paper: paper.to_owned(), figure, says, published, low, high, fitted, origin };
     Ok(PaperClaim { claim, value, needs, measure, provided, known, uncounted })
+}
+
+/// What people have written of a miss, with the day on which they did: it is of the model of that day.
+fn known(table: &Table<'_>) -> Result<String, Problem> {
+    let (known, day) = (table.get("known"), table.get("known_on"));
+    let Some(known) = known else {
+        return match day {
+            Some(item) => Err(item.problem("there is no \"known\" that was written then")),
+            None => Ok(String::new()),
+        };
+    };
+    let day = table.need("known_on", "the day on which \"known\" was written: 2026-11-25")?;
+    let text = day.text()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_day = parts.iter().map(|part| part.len()).eq([4, 2, 2])
+        && parts.iter().all(|part| part.parse::<u16>().is_ok());
+    if !is_day {
+        return Err(day.problem("must be a day as 2026-11-25"));
+    }
+    Ok(format!("written {text}: {}", known.text()?))
 }
 
 /// Where a claim comes from, whether something was fitted on it, and why it does not count if it does not.
@@ -494,5 +513,48 @@ mod tests {
     fn an_unknown_figure_is_told_which_there_are() {
         let error = Paper::load("hinfs").unwrap().plans(&["12".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("7, 8, 9, 10, 11"), "{error}");
+    }
+
+    /// The text of a miss is of the model of one day, which a reader is told.
+    #[test]
+    fn what_is_written_of_a_miss_has_its_day() {
+        let text = |more: &str| {
+            format!(
+                "paper = \"P\"\nspec = \"s\"\n[[figure]]\nid = \"1\"\n[[claim]]\nid = \"p.1\"\nfigure = \"1\"\n\
+             says = \"s\"\nvalue = \"v\"\nlow = 1\nhigh = 2\nmeasure = {{ plan = \"p\", top = {{ fs = \"pmfs\" }} }}\n{more}\n"
+            )
+        };
+        let read = |more: &str| Paper::parse("t.toml", "t", &text(more));
+        let known = |more: &str| read(more).map(|paper| paper.claims[0].known.clone());
+        assert_eq!(known("").unwrap(), "");
+        assert_eq!(known("known = \"slow\"\nknown_on = \"2026-11-25\"").unwrap(), "written 2026-11-25: slow");
+        assert!(known("known = \"slow\"").unwrap_err().to_string().contains("known_on"));
+        let wrong = known("known = \"slow\"\nknown_on = \"yesterday\"").unwrap_err().to_string();
+        assert!(wrong.contains("must be a day"), "{wrong}");
+    }
+
+    /// A second number that must be right, too.
+    #[test]
+    fn a_sentence_is_contradicted_by_the_number_that_it_is_provided_with() {
+        let measure =
+            |fs: &str| format!("{{ plan = \"p\", top = {{ fs = \"{fs}\" }}, bottom = {{ fs = \"base\" }} }}");
+        let text = format!(
+            "paper = \"P\"\nspec = \"s\"\n[[figure]]\nid = \"1\"\n[[claim]]\nid = \"p.1\"\nfigure = \"1\"\nsays = \"s\"\n\
+             value = \"v\"\nlow = 1\nhigh = 2\nmeasure = {}\nprovided = {{ says = \"it is faster\", low = 1.0, measure = {} }}\n",
+            measure("on"),
+            measure("off")
+        );
+        let paper = Paper::parse("t.toml", "t", &text).unwrap();
+        let judged = |off: f64| {
+            let mut result = ResultFile::new("p", serde_json::Value::Null, 1, results::Clock::Virtual);
+            for (fs, rate) in [("base", 100.0), ("on", 150.0), ("off", off)] {
+                let mut sample = results::Sample::new([("fs".to_owned(), fs.to_owned())].into(), 0, 1);
+                sample.throughput_ops_per_s = rate;
+                result.samples.push(sample);
+            }
+            paper.judge(&Measured::from([("p".to_owned(), result)])).remove(0)
+        };
+        assert_eq!((judged(120.0).holds, judged(120.0).contradicted), (true, None));
+        assert!(judged(80.0).contradicted.unwrap().contains("it is not so that it is faster: 0.800"));
     }
 }

@@ -30,14 +30,16 @@ fn width(compared: Option<Comparison>) -> f64 {
 #[test]
 fn paired_intervals_of_fileserver_are_three_times_as_tight() {
     let plan = Plan::parse("pairs.toml", PLAN, false).unwrap();
-    let result = Runner::new(Settings::default(), &Silent).run(&plan).unwrap_or_else(|error| panic!("{error}"));
+    let result =
+        Runner::new(Settings::default(), &Silent).run(&plan).unwrap_or_else(|error| panic!("{error}"));
     let mut rates: BTreeMap<&str, BTreeMap<u64, f64>> = BTreeMap::new();
     for sample in &result.samples {
         let of_design = rates.entry(sample.axis("fs").unwrap()).or_default();
         of_design.insert(sample.seed, sample.throughput_ops_per_s);
     }
     for (base, new) in [("pmfs", "nova"), ("pmfs", "ext4-dax"), ("nova", "ext4-dax")] {
-        let pairs: Vec<(f64, f64)> = rates[base].values().copied().zip(rates[new].values().copied()).collect();
+        let pairs: Vec<(f64, f64)> =
+            rates[base].values().copied().zip(rates[new].values().copied()).collect();
         let (of_base, of_new): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         let (paired, unpaired) =
             (width(compare_pairs(&pairs, 0.02)), width(compare(&of_base, &of_new, 0.02, 1)));

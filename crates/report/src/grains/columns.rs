@@ -48,7 +48,8 @@ const COLUMNS: &[(&str, Type, &str, &str)] = &[
         Text,
         "",
         "activity: the parts sum to the calls' time; lock: of lock_wait, by lock; line: of CPU work, waits for cache lines of \
-         other cores; part: named functions of the design, with those inside; work: price of each kind of CPU work. Sum within one split",
+         other cores; part: named functions of the design, with those inside; work: price of each kind of CPU work. Sum within \
+         one split",
     ),
     ("part", Text, "", "name of the part; other: what the named parts leave of their whole"),
     ("units", Count, "", "units of the kind of work, or how often the function ran; empty for other splits"),

@@ -33,7 +33,7 @@ pub(crate) struct Report {
     #[arg(long = "as", value_name = "FORMAT", default_value = "csv", requires = "tables",
         value_parser = ["csv", "parquet"])]
     tables_as: String,
-    /// With -o FILE.csv or FILE.parquet: the one wide table of earlier versions, in which rows of calls stand below those of samples
+    /// With -o FILE.csv or FILE.parquet: the wide table of earlier versions, in which rows of calls stand below those of samples
     #[arg(long)]
     wide: bool,
     /// Write an archive with results, page, plan, scripts, machine and media; `weir run --like FILE` runs its plan again
