@@ -26,8 +26,8 @@ const CLASSES: [&[&str]; 4] = [
     &["fast24", "nvme-a", "nvme-b"],
 ];
 
-/// The machines of published studies, one each.
-const SERVERS: [&str; 3] = ["hinfs-server", "rcache-server", "fxmark-server"];
+/// A server of today, and the machines of published studies, one each.
+const SERVERS: [&str; 4] = ["spr-server", "hinfs-server", "rcache-server", "fxmark-server"];
 
 /// The neighbours of `plan`, each of which can run. Under the real clock there are only seeds and a length: no model is in it.
 pub fn of(plan: &Plan) -> Vec<Neighbour> {
@@ -122,6 +122,7 @@ mod tests {
                 "a third as long",
                 "seed 102",
                 "seed 203",
+                "machine hinfs-server",
                 "machine rcache-server",
                 "machine fxmark-server",
                 "no prices of the kernel's path",

@@ -136,6 +136,9 @@ pub enum Stop {
     Operations(u64),
 }
 
+/// The machine of a plan that names none: a server of today. Plans of papers name theirs.
+pub const DEFAULT_MACHINE: &str = "spr-server";
+
 /// The order of cells under the real clock. Under the virtual clock order changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -330,7 +333,7 @@ impl Plan {
             warm_up: WarmUp::None,
             stop: Stop::After(Nanos::from_secs(10)),
             clock: Clock::Virtual,
-            machine: "hinfs-server".to_owned(),
+            machine: DEFAULT_MACHINE.to_owned(),
             order: Order::Interleaved,
             quick: false,
             note: None,

@@ -11,7 +11,8 @@ use workload::suite;
 fn plan(head: &str, axes: &str, names: &[&str], vars: &str) -> Plan {
     let workload = |name: &&str| format!("[[workload]]\nname = \"fxmark/{name}\"\nvars = {{ {vars} }}\n");
     let workloads: String = names.iter().map(workload).collect();
-    let text = format!("[plan]\nname = \"t\"\nwhy = \"w\"\n{head}\n{axes}\n{workloads}");
+    let machine = if head.contains("machine") { "" } else { "machine = \"hinfs-server\"" };
+    let text = format!("[plan]\nname = \"t\"\nwhy = \"w\"\n{machine}\n{head}\n{axes}\n{workloads}");
     Plan::parse("t.toml", &text, false).unwrap_or_else(|error| panic!("{error}"))
 }
 

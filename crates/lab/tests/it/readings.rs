@@ -17,6 +17,7 @@ const PLAN: &str = r#"
 name = "small"
 why = "does it class?"
 stop = "10ms"
+machine = "hinfs-server"
 [[axis]]
 fs = ["pmfs", "hinfs"]
 [[axis]]
@@ -59,6 +60,7 @@ value = "pmfs"
 low = 1e12
 high = inf
 known = "nothing is as fast"
+known_on = "2026-11-25"
 measure = { plan = "small", top = { fs = "pmfs" }, over = { threads = 1 } }
 [[reading]]
 name = "generator"
@@ -127,7 +129,7 @@ fn claims_are_robust_sensitive_or_missed_and_shared_cells_run_once() {
     assert_eq!(class(&outcome.claims, "sensitive"), (Some(Class::Sensitive), slow));
     assert_eq!(class(&outcome.claims, "missed"), (Some(Class::Missed), vec![]));
     let missed = outcome.claims.iter().find(|claim| claim.id == "missed").unwrap();
-    assert_eq!(missed.reason.as_deref(), Some("nothing is as fast"));
+    assert_eq!(missed.reason.as_deref(), Some("written 2026-11-25: nothing is as fast"));
 }
 
 /// Ends the run after two cells.

@@ -13,6 +13,7 @@ name = "small"
 why = "does it run?"
 stop = "20ms"
 seed = 7
+machine = "hinfs-server"
 [[axis]]
 fs = ["pmfs", "hinfs"]
 [[axis]]

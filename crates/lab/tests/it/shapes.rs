@@ -13,6 +13,7 @@ const PLAN: &str = r#"
 name = "shapes"
 why = "do the curves have their shapes?"
 stop = "400ms"
+machine = "hinfs-server"
 [[axis]]
 fs = ["pmfs", "hinfs"]
 [[axis]]

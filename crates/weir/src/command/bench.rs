@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
     /// The machine, or its file, that sets the costs of CPU work under the virtual clock (`weir list machines`)
-    /// [default: hinfs-server, or one that has as many cores as --threads asks for]
+    /// [default: spr-server, or one that has as many cores as --threads asks for]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     machine: Option<String>,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]
@@ -78,7 +78,7 @@ pub(crate) struct Bench {
 }
 
 /// The machine where none is given.
-const MACHINE: &str = "hinfs-server";
+const MACHINE: &str = lab::plan::DEFAULT_MACHINE;
 
 /// The name of plans made from flags, and of their results.
 const NAME: &str = "bench";

@@ -66,7 +66,7 @@ fn two_clocks_are_compared_only_on_a_machine_that_was_measured_on_this_host() {
     assert!(output.status.success(), "{}", told(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!text.contains("virtual/real"), "{text}");
-    let says = "the two clocks are not compared: --machine hinfs-server was not measured on this host";
+    let says = "the two clocks are not compared: --machine spr-server was not measured on this host";
     assert!(told(&output).contains(says), "{}", told(&output));
     // As `weir calibrate` writes it, with the values of another machine: what it measures depends on how busy the host is.
     let capture = document(&weir(home.path()).args(["doctor", "--json"]).output().unwrap());
