@@ -80,7 +80,16 @@ pub fn sentence(results: &ResultFile) -> String {
     let all = tried.len() + 1;
     let others: Vec<&str> =
         tried.iter().filter(|one| !one.differs.is_empty()).map(|one| one.what.as_str()).collect();
+    let points: u32 = tried.iter().map(|one| one.places).sum();
+    let several = tried.iter().any(|one| one.places > 1);
+    let apart: usize = tried.iter().map(|one| one.differs.len()).sum();
     match &others[..] {
+        _ if several && apart > 0 => format!(
+            "In {} settings beside these the same design is ahead at {} of {points} points; another is ahead somewhere with {}.",
+            tried.len(),
+            points as usize - apart,
+            others.join(", ")
+        ),
         [] => format!(
             "The order is the same in all {all} settings that were tried: seeds, lengths, machines, media."
         ),
@@ -141,7 +150,7 @@ mod tests {
         assert_eq!(ours.neighbours[1].differs, ["threads 1, filebench/varmail: b is at 1.20x a"]);
         assert_eq!(
             sentence(&ours),
-            "The same design is ahead in 2 of 3 settings that were tried; not with medium m."
+            "In 2 settings beside these the same design is ahead at 3 of 4 points; another is ahead somewhere with medium m."
         );
         assert_eq!(table(&ours).unwrap().rows.len(), 2);
         ours.neighbours.pop();

@@ -20,6 +20,7 @@ mod bundle;
 mod checked;
 mod cli;
 mod command;
+mod completing;
 mod contents;
 mod experiment;
 mod failure;
@@ -52,6 +53,7 @@ const LOST: &str = "error: an image in use has lost part of its file: it was cut
                     the rest is as after a crash\n";
 
 fn main() -> ExitCode {
+    completing::answer();
     media::nvmm::lost::say_when_lost(LOST, Exit::Run as i32);
     let arguments = command::mount::by_type::arguments(std::env::args_os());
     let json = arguments.iter().any(|argument| argument == "--json");

@@ -67,6 +67,15 @@ pub(crate) fn new_folder_in(runs: &Path, name: &str) -> Result<PathBuf, Failure>
     unreachable!("numbers do not end")
 }
 
+/// The names of kept runs and of the newest one.
+pub(crate) fn names() -> Vec<String> {
+    let folders = runs().ok().and_then(|runs| std::fs::read_dir(runs).ok()).into_iter().flatten().flatten();
+    let mut names: Vec<String> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names.push(LATEST.to_owned());
+    names
+}
+
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     environment::seconds_since_1970()

@@ -1,13 +1,16 @@
 //! `weir completion`: completions for a shell.
 
-use clap::{Args, CommandFactory};
-use clap_complete::Shell;
+use clap::{Args, ValueEnum};
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
-use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::completing::VARIABLE;
+use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 /// Print the completion script of a shell.
+///
+/// The script asks the command itself, so that names of designs, media, machines, workloads, plans, papers and runs are completed,
+/// too.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir completion bash > ~/.local/share/bash-completion/completions/weir")]
 pub(crate) struct Completion {
@@ -16,11 +19,32 @@ pub(crate) struct Completion {
     shell: Shell,
 }
 
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+impl Shell {
+    fn of(self) -> &'static dyn EnvCompleter {
+        match self {
+            Self::Bash => &Bash,
+            Self::Elvish => &Elvish,
+            Self::Fish => &Fish,
+            Self::Powershell => &Powershell,
+            Self::Zsh => &Zsh,
+        }
+    }
+}
+
 impl Completion {
-    #[allow(clippy::unnecessary_wraps)] // every command has this signature
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "weir", &mut text);
+        let written = self.shell.of().write_registration(VARIABLE, "weir", "weir", "weir", &mut text);
+        written.map_err(|error| Failure::new(Exit::Internal, format!("cannot write the script: {error}")))?;
         output.data(&String::from_utf8_lossy(&text));
         Ok(())
     }

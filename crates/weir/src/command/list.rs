@@ -27,7 +27,7 @@ pub(crate) struct List {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Fs,
     Media,
     Suites,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
 
 /// One thing in a list.
 #[derive(Default)]
-pub(super) struct Row {
+pub(crate) struct Row {
     name: String,
     summary: String,
     /// What it is made on or for, where that differs.
@@ -59,12 +59,14 @@ impl Row {
         Self { name: name.into(), summary: summary.into(), ..Self::default() }
     }
 
+    /// Its name and what it is.
+    pub(crate) fn named(self) -> (String, String) {
+        (self.name, self.summary)
+    }
+
     fn line(&self) -> (String, String) {
-        let needs = self.needs.as_ref().map(|needs| format!("; needs {needs}"));
-        let promises = self.promises.as_ref().map(|promises| format!("; {promises}"));
         let unit = self.unit.as_ref().map(|unit| format!("{unit}: "));
-        let parts = [unit, Some(self.summary.clone()), needs, promises];
-        (self.name.clone(), parts.into_iter().flatten().collect())
+        (self.name.clone(), unit.into_iter().chain([self.summary.clone()]).collect())
     }
 
     fn document(&self) -> serde_json::Value {
@@ -85,11 +87,28 @@ impl List {
         let alone = lists.len() == 1;
         let text = lists.iter().map(|(kind, rows)| {
             let title = if alone { String::new() } else { format!("{}\n", kind.title()) };
-            title + &columns(&rows.iter().map(Row::line).collect::<Vec<_>>())
+            title + &short(&columns(&rows.iter().map(Row::line).collect::<Vec<_>>()))
         });
         output.data(&text.collect::<Vec<_>>().join("\n"));
+        output.note("`weir show NAME` has the whole of each: what it needs, what it promises, its options");
         Ok(())
     }
+}
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// Lines that fit a terminal: what is longer ends with an ellipsis after a whole word.
+fn short(text: &str) -> String {
+    let fit = |line: &str| {
+        if line.chars().count() <= WIDTH {
+            return line.to_owned() + "\n";
+        }
+        let cut: String = line.chars().take(WIDTH - 2).collect();
+        let end = cut.rfind(' ').unwrap_or(cut.len());
+        format!("{} …\n", cut[..end].trim_end_matches([',', ';', ':']))
+    };
+    text.lines().map(fit).collect()
 }
 
 impl Kind {
@@ -111,7 +130,7 @@ impl Kind {
         self.to_possible_value().expect("no kind is skipped").get_name().to_owned()
     }
 
-    pub(super) fn rows(self) -> Result<Rows, Failure> {
+    pub(crate) fn rows(self) -> Result<Rows, Failure> {
         Ok(match self {
             Self::Fs => designs(),
             Self::Media => media(),

@@ -30,11 +30,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
     /// Format of --tables
-    #[arg(long = "as", value_name = "FORMAT", default_value = "csv", requires = "tables",
+    #[arg(long = "as", value_name = "FORMAT", default_value = "csv", requires = "tables", hide_short_help = true,
         value_parser = ["csv", "parquet"])]
     tables_as: String,
     /// With -o FILE.csv or FILE.parquet: the wide table of earlier versions, in which rows of calls stand below those of samples
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     wide: bool,
     /// Write an archive with results, page, plan, scripts, machine and media; `weir run --like FILE` runs its plan again
     #[arg(long, value_name = "FILE")]

@@ -180,11 +180,24 @@ fn every_reader_takes_several_results_from_a_file_and_from_a_folder() {
     }
 }
 
+/// What is cut is in `weir show` and in the JSON.
+#[test]
+fn lists_fit_eighty_columns() {
+    let text = String::from_utf8(run(&["list"]).stdout).unwrap();
+    assert!(text.lines().count() > 50);
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(wide, [""; 0]);
+}
+
 #[test]
 fn completions_exist_for_five_shells() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = run(&["completion", shell]);
-        assert!(output.status.success() && output.stdout.len() > 1000, "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && script.contains("COMPLETE") && script.contains("weir"),
+            "{shell}: {script}"
+        );
     }
 }
 

@@ -15,8 +15,8 @@ const KINDS: [Kind; 5] = [
     Kind {
         preset: "plans/quick.toml",
         typos: &[
-            ("machine = \"hinfs-server\"", "machin = \"hinfs-server\"", "did you mean \"machine\"?"),
-            ("stop = \"500ms\"", "stop = \"500mz\"", "neither a time such as 60s"),
+            ("machine = \"spr-server\"", "machin = \"spr-server\"", "did you mean \"machine\"?"),
+            ("stop = \"100ms\"", "stop = \"100mz\"", "neither a time such as 60s"),
             ("threads = [4]", "thread = [4]", "axis \"thread\" needs sets"),
         ],
         commands: &[&["plan", "check"], &["run"], &["show", "plan"]],
@@ -101,7 +101,7 @@ fn a_processor_of_ones_own_is_shown_listed_and_simulated_alone_and_in_a_plan() {
     for name in ["hinfs-server", "hpca18", "mcsima"] {
         assert!(machines.contains(name), "{machines}");
     }
-    assert!(machines.contains("`weir sim logging`"), "{machines}");
+    assert!(run(&["list", "machines", "--json"]).contains("`weir sim logging`"));
     assert!(
         run(&["sim", "logging", "--machine", "mine.toml", "--ops", "50", "--scheme", "fwb"])
             .contains("machine mine")

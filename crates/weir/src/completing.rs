@@ -1,0 +1,94 @@
+//! Completion of names: designs, media, machines, workloads, plans, papers and results, in every shell.
+//!
+//! The scripts of `weir completion` ask this command for the words that may come next, with `COMPLETE` in its environment.
+
+use std::ffi::OsStr;
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+
+use crate::cli::Cli;
+use crate::command::list::Kind;
+use crate::store;
+
+/// The variable that a shell sets when it asks.
+pub(crate) const VARIABLE: &str = "COMPLETE";
+
+/// Answers a shell that asks for completions, and ends this process then.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+}
+
+/// The command line with completers of names.
+fn command() -> Command {
+    with_names(Cli::command())
+}
+
+fn with_names(command: Command) -> Command {
+    let of = command.get_name().to_owned();
+    command.mut_args(|arg| named(&of, arg)).mut_subcommands(with_names)
+}
+
+/// The argument of `command` with what completes it; names of files where it takes those, too.
+fn named(command: &str, arg: Arg) -> Arg {
+    let kind = match (command, arg.get_id().as_str()) {
+        (_, "fs" | "designs") => Kind::Fs,
+        (_, "medium") => Kind::Media,
+        (_, "machine") => Kind::Machines,
+        (_, "workloads" | "workload") => Kind::Workloads,
+        (_, "targets") => Kind::Papers,
+        ("run", "name") => Kind::Plans,
+        (_, "results" | "like" | "base" | "new") => return arg.add(ArgValueCompleter::new(results)),
+        _ => return arg,
+    };
+    let complete = move |typed: &OsStr| {
+        candidates(typed, kind.rows().unwrap_or_default().into_iter().map(|row| row.named()))
+    };
+    arg.add(ArgValueCompleter::new(complete))
+}
+
+/// What begins with what was typed after the last comma.
+fn candidates(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let (before, last) =
+        typed.rsplit_once(',').map_or(("", typed), |(_, last)| (&typed[..typed.len() - last.len()], last));
+    let begins = names.filter(|(name, _)| name.starts_with(last));
+    begins
+        .map(|(name, about)| CompletionCandidate::new(format!("{before}{name}")).help(Some(about.into())))
+        .collect()
+}
+
+/// The names of kept runs.
+fn results(typed: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(typed, store::names().into_iter().map(|name| (name, "a run".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(words: &[&str]) -> Vec<String> {
+        let words: Vec<_> = words.iter().map(Into::into).collect();
+        let last = words.len() - 1;
+        let found = clap_complete::engine::complete(&mut command(), words, last, None).unwrap();
+        found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_completed_wherever_they_are_taken() {
+        for (words, wanted) in [
+            (&["weir", "bench", "--fs", "hin"][..], "hinfs"),
+            (&["weir", "bench", "--fs", "pmfs,no"], "pmfs,nova"),
+            (&["weir", "bench", "--medium", "cxl.a"], "cxl.asic"),
+            (&["weir", "bench", "--machine", "spr"], "spr-server"),
+            (&["weir", "bench", "filebench/var"], "filebench/varmail"),
+            (&["weir", "run", "hinfs-7"], "hinfs-7"),
+            (&["weir", "reproduce", "rcac"], "rcache"),
+            (&["weir", "check", "crash", "--fs", "re"], "redo"),
+        ] {
+            let found = complete(words);
+            assert!(found.iter().any(|name| name == wanted), "{words:?}: {found:?}");
+        }
+    }
+}
