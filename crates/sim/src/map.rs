@@ -7,7 +7,7 @@
 //! A charge may let other tasks run, so a map is kept under a lock of [`crate::sync`], or where no other task comes.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut, RangeBounds};
 
@@ -81,6 +81,17 @@ impl<K: Ord, V> TreeMap<K, V> {
         self.0.insert(key, value)
     }
 
+    /// The value of `key`, which is the default one if there was none.
+    #[inline]
+    pub fn get_or_default(&mut self, key: K) -> &mut V
+    where
+        V: Default,
+    {
+        visit(height(self.0.len()));
+        let _own = ran::aside();
+        self.0.entry(key).or_default()
+    }
+
     /// Takes `key` out, and answers its value.
     #[inline]
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
@@ -121,6 +132,83 @@ impl<K: Ord, V> DerefMut for TreeMap<K, V> {
     }
 }
 
+impl<'a, K: Ord, V> IntoIterator for &'a TreeMap<K, V> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = btree_map::Iter<'a, K, V>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'a, K: Ord, V> IntoIterator for &'a mut TreeMap<K, V> {
+    type Item = (&'a K, &'a mut V);
+    type IntoIter = btree_map::IterMut<'a, K, V>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter_mut()
+    }
+}
+
+impl<K: Ord, V> FromIterator<(K, V)> for TreeMap<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(all: I) -> Self {
+        let mut map = Self::new();
+        all.into_iter().for_each(|(key, value)| drop(map.insert(key, value)));
+        map
+    }
+}
+
+/// An ordered set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeSet<K: Ord>(BTreeSet<K>);
+
+impl<K: Ord> TreeSet<K> {
+    /// An empty set, which has no memory.
+    pub const fn new() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// Adds `key`; false when it was there.
+    #[inline]
+    pub fn insert(&mut self, key: K) -> bool {
+        visit(height(self.0.len()));
+        let _own = ran::aside();
+        self.0.insert(key)
+    }
+
+    /// Takes `key` out; false when it was not there.
+    #[inline]
+    pub fn remove(&mut self, key: &K) -> bool {
+        visit(height(self.0.len()));
+        self.0.remove(key)
+    }
+}
+
+impl<K: Ord> Default for TreeSet<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Ord> Deref for TreeSet<K> {
+    type Target = BTreeSet<K>;
+    fn deref(&self) -> &BTreeSet<K> {
+        &self.0
+    }
+}
+
+impl<K: Ord> DerefMut for TreeSet<K> {
+    fn deref_mut(&mut self) -> &mut BTreeSet<K> {
+        &mut self.0
+    }
+}
+
+impl<'a, K: Ord> IntoIterator for &'a TreeSet<K> {
+    type Item = &'a K;
+    type IntoIter = btree_set::Iter<'a, K>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
 /// A hash map with a fixed seed, whose keys are hashed as so many bytes as they have.
 #[derive(Clone, Debug)]
 pub struct HashMap<K, V>(FxHashMap<K, V>);
@@ -139,6 +227,24 @@ impl<K: Eq + Hash, V> HashMap<K, V> {
     pub fn get(&self, key: &K) -> Option<&V> {
         Self::visit();
         self.0.get(key)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        Self::visit();
+        self.0.get_mut(key)
+    }
+
+    /// The value of `key`, which is the default one if there was none.
+    #[inline]
+    pub fn get_or_default(&mut self, key: K) -> &mut V
+    where
+        V: Default,
+    {
+        Self::visit();
+        let _own = ran::aside();
+        self.0.entry(key).or_default()
     }
 
     /// Gives `key` a value, and answers the one that it had.

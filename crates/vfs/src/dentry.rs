@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHasher;
-use sim::{Condvar, LockClass};
+use sim::{Condvar, LockClass, Work, ran};
 
 use crate::attr::Ino;
 use crate::vnode::Vnode;
@@ -204,9 +204,17 @@ impl Dentries {
         name: &[u8],
     ) -> Ticket {
         let evicted = if shard.live >= self.shard_limit { shard.evict() } else { Binding::Unknown };
+        // The growth of a shard is in the price of a node.
+        let own = ran::aside();
         let slot = shard.insert(hash, parent, name);
+        drop(own);
         drop(shard);
         drop(evicted);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        if name.len() > INLINE_BYTES {
+            ran::allocate(1);
+        }
         Ticket { shard: shard_of(hash), slot }
     }
 
@@ -368,7 +376,9 @@ impl Shard {
             self.dentries[at as usize].next = next;
         }
         self.live -= 1;
+        let own = ran::aside();
         self.free.push(slot);
+        drop(own);
         let dentry = &mut self.dentries[slot as usize];
         dentry.live = false;
         std::mem::replace(&mut dentry.binding, Binding::Unknown)

@@ -113,7 +113,9 @@ impl Volume {
                 return 0;
             }
         }
-        state.delayed.blocks.extend(index..index + got);
+        (index..index + got).for_each(|index| {
+            state.delayed.blocks.insert(index);
+        });
         got
     }
 

@@ -156,13 +156,13 @@ impl<'a> Tree<'a> {
         }
         let entries = bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries);
         if own > 0 {
-            let children: Vec<_> = entries.map(child_at).collect();
+            let children = sim::ran::collected(entries.map(child_at));
             if children.is_empty() || !children.is_sorted_by(|a, b| a.0 < b.0) {
                 return Err(self.damaged("the entries of an extent node are out of order"));
             }
             return Ok(Node::Index(own, children));
         }
-        let extents: Vec<_> = entries.map(Extent::read).collect();
+        let extents = sim::ran::collected(entries.map(Extent::read));
         let ordered = extents.iter().all(|extent| extent.len > 0)
             && extents.is_sorted_by(|a, b| a.end() <= u64::from(b.index));
         if ordered {
@@ -268,6 +268,7 @@ impl<'a> Tree<'a> {
                 if overlaps {
                     return Err(self.damaged("an extent would overlap another"));
                 }
+                sim::ran::allocate(u64::from(extents.len() == extents.capacity()));
                 extents.insert(place, new);
                 if self.joins {
                     join_around(&mut extents, place);
@@ -388,7 +389,7 @@ impl<'a> Tree<'a> {
                     }
                     // The borders were made borders of extents, but for what lies before `from` of a truncated file.
                     let keep = from.saturating_sub(u64::from(extent.index)) as u32;
-                    out.gone.push((extent.start + u64::from(keep), extent.len - keep));
+                    sim::ran::push(&mut out.gone, (extent.start + u64::from(keep), extent.len - keep));
                     if keep > 0 {
                         extents[place].len = keep;
                     } else {

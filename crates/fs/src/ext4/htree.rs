@@ -95,7 +95,7 @@ fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> 
             let at = at + number * ENTRY_BYTES;
             (if number == 0 { 0 } else { le32(bytes, at) }, le32(bytes, at + 4) & 0x0fff_ffff)
         };
-        let entries: Vec<_> = (0..count).map(entry).collect();
+        let entries = sim::ran::collected((0..count).map(entry));
         if entries.iter().any(|(_, block)| *block == 0 || u64::from(*block) >= volume.dir_blocks(state)) {
             return Err("an index node leads out of the directory");
         }
@@ -140,6 +140,7 @@ pub(crate) fn version(volume: &Volume, inode: &Inode, state: &InodeState) -> Res
 /// The way to the leaf for a hash, from the root down.
 fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<Vec<Node>> {
     let (_, levels) = info(volume, inode, state)?;
+    sim::ran::allocate(1);
     let mut path = Vec::with_capacity(2);
     let mut index = 0;
     for _ in 0..=levels {
@@ -150,7 +151,7 @@ fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Resu
         node.taken = node.entries[1..].partition_point(|(hash, _)| *hash <= major);
         index = u64::from(node.entries[node.taken].1);
         sim::work(sim::Work::STEP, u64::from(node.entries.len().ilog2()) + 1);
-        path.push(node);
+        sim::ran::push(&mut path, node);
     }
     Ok(path)
 }
@@ -171,11 +172,12 @@ pub(crate) type Leaves = (Vec<(u64, u32)>, Option<u32>);
 /// index leads; and the first hash behind them.
 pub(crate) fn leaves_of(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<Leaves> {
     if !state.raw.has(flag::INDEX) {
-        return Ok((vec![(0, major)], None));
+        return Ok((sim::ran::collected([(0, major)]), None));
     }
     let mut path = probe(volume, inode, state, major)?;
     let Some(node) = path.last_mut() else { return Ok((Vec::new(), None)) };
-    let leaves = node.entries[node.taken..].iter().map(|(hash, block)| (u64::from(*block), *hash)).collect();
+    let leaves = node.entries[node.taken..].iter().map(|(hash, block)| (u64::from(*block), *hash));
+    let leaves = sim::ran::collected(leaves);
     node.taken = node.entries.len() - 1;
     // Names of one hash may go on in the next leaf: a reader of this one then takes both, one after the other.
     Ok((leaves, next_hash(&path).filter(|next| *next > major)))

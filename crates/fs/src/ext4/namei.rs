@@ -368,7 +368,7 @@ impl Volume {
 
     /// A directory and its ancestors up to the root. Renames are locked out, and the caller holds no inode.
     fn ancestry(&self, ino: u64) -> Result<Vec<u64>> {
-        let mut chain = vec![ino];
+        let mut chain = sim::ran::collected([ino]);
         let mut at = ino;
         while at != super::layout::ROOT_INO {
             let dir = self.inode(at)?;
@@ -377,7 +377,7 @@ impl Volume {
             if chain.len() as u64 > self.geo.inodes() {
                 return Err(self.corrupt(format!("directory {ino} is its own ancestor")));
             }
-            chain.push(at);
+            sim::ran::push(&mut chain, at);
         }
         Ok(chain)
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use sim::{Nanos, Recency};
+use sim::{Nanos, Recency, ran};
 
 const NONE: u32 = u32::MAX;
 
@@ -67,7 +67,7 @@ impl Lrw {
     /// A new entry that the first touch puts on the list.
     pub(crate) fn reserve(&mut self, owner: Owner, now: Nanos) -> EntryId {
         let id = self.unused.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::unused());
+            ran::push(&mut self.entries, Entry::unused());
             self.entries.len() as u32 - 1
         });
         let entry = self.visit(id);
@@ -92,7 +92,7 @@ impl Lrw {
     /// Removes an entry for good.
     pub(crate) fn remove(&mut self, id: EntryId) {
         self.unlink(id);
-        self.unused.push(id);
+        ran::push(&mut self.unused, id);
     }
 
     /// The least recently written entry.

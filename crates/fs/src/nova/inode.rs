@@ -151,7 +151,7 @@ impl Changing<'_> {
         self.inode.accessed.store(0, Relaxed);
         self.inode.parent.store(loaded.names.parent, Relaxed);
         let attr = self.inode.attr(&loaded);
-        *self.state = InodeState { loaded: Some(Box::new(loaded)), ..InodeState::default() };
+        *self.state = InodeState { loaded: Some(sim::ran::boxed(loaded)), ..InodeState::default() };
         attr
     }
 }
@@ -195,10 +195,16 @@ impl Inode {
     /// Lets those who do not lock see these attributes from now on.
     fn show(&self, attr: Option<&Attr>) {
         let mut seen = self.seen.lock();
+        let mut blocks = 0;
         match (&mut *seen, attr.and_then(UnlockedAttr::of)) {
             (Some(old), Some(new)) => **old = new,
-            (seen, new) => *seen = new.map(Box::new),
+            (seen, new) => {
+                blocks = u64::from(new.is_some());
+                *seen = new.map(Box::new);
+            }
         }
+        drop(seen);
+        sim::ran::allocate(blocks);
     }
 
     /// Attributes for programs.

@@ -58,7 +58,8 @@ impl Calls<'_> {
         self.call("lookup", |fs| fs.lookup(dir, &file));
         self.call("truncate", |fs| fs.setattr(ino, &SetAttr { size: Some(100), ..SetAttr::default() }));
         self.call("chmod", |fs| fs.setattr(ino, &SetAttr { perm: Some(0o600), ..SetAttr::default() }));
-        self.call("setxattr", |fs| fs.setxattr(ino, b"user.name", &name("value"), XattrMode::Set));
+        let value = name("value");
+        self.call("setxattr", |fs| fs.setxattr(ino, b"user.name", &value, XattrMode::Set));
         self.call("getxattr", |fs| fs.getxattr(ino, b"user.name"));
         self.call("listxattr", |fs| fs.listxattr(ino));
         self.call("link", |fs| fs.link(ino, dir, &link));
@@ -66,7 +67,8 @@ impl Calls<'_> {
             fs.release(ino);
             Ok(())
         });
-        self.call("symlink", |fs| fs.symlink(dir, &name("symlink"), &file, &NEW));
+        let symlink = name("symlink");
+        self.call("symlink", |fs| fs.symlink(dir, &symlink, &file, &NEW));
         self.call("rename", |fs| fs.rename((dir, &file), (fs.root(), &other), RenameFlags::empty().into()));
         self.names(dir, &name("directory"));
         self.call("unlink", |fs| fs.unlink(dir, &link));
