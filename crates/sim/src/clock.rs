@@ -67,7 +67,7 @@ pub fn cpu_time() -> Option<Nanos> {
 pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
         if cfg!(debug_assertions) && work == Work::STEP {
-            ran::note_charged(work, n);
+            let _counted = ran::note_charged(work, n);
         }
         let named = work.activity();
         let activity = if named == Activity::SOFTWARE { cx.software(named) } else { named };

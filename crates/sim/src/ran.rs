@@ -17,8 +17,8 @@
 //!
 //! A charge is a line of code that can be forgotten. So debug builds also count what a task *does*, apart from what it is charged:
 //! allocations by [`CountingAllocator`], which a test program installs; bytes under checksums, visited nodes and handles by [`did`],
-//! which the code that does the work calls. [`Tally`] has both, and [`Tally::forgotten`] names the kinds that were done and not
-//! charged. The counts are a task's own, so what other tasks do while this one is suspended is not in them.
+//! which the code that does the work calls. [`Tally`] has both, and [`Tally::forgotten`] names the kinds of which more was done
+//! than charged. The counts are a task's own, so what other tasks do while this one is suspended is not in them.
 //!
 //! Charges may let other tasks run, as any [`crate::work`] may: no borrow or foreign guard is held over one.
 
@@ -101,11 +101,14 @@ pub fn zeroed(len: usize) -> Vec<u8> {
     vec![0; len]
 }
 
-/// A list of all items; charged as if their number were known at once, and nothing when there are none.
+/// A list of all items, which grows where their number is not known before.
 #[inline]
 pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let list: Vec<T> = items.into_iter().collect();
-    allocate(u64::from(list.capacity() > 0));
+    let items = items.into_iter();
+    let known = items.size_hint().0;
+    allocate(u64::from(known > 0));
+    let mut list = Vec::with_capacity(known);
+    items.for_each(|item| push(&mut list, item));
     list
 }
 
@@ -129,20 +132,29 @@ const fn lines(bytes: u64) -> u64 {
 
 #[inline]
 fn charge(kind: Work, n: u64) {
-    if cfg!(debug_assertions) {
-        if OMITTED.get() == Some(place(kind)) {
-            return;
-        }
-        note_charged(kind, n);
+    if n > 0 && !(cfg!(debug_assertions) && !note_charged(kind, n)) {
+        clock::priced(kind, n);
     }
-    clock::priced(kind, n);
 }
 
-/// Debug builds: a charge of one of these kinds, or of [`Work::STEP`], goes into the tally.
-#[inline]
-pub(crate) fn note_charged(kind: Work, n: u64) {
-    if cfg!(debug_assertions) && OMITTED.get() != Some(place(kind)) {
-        with_counts(|counts| &counts.charged[place(kind)], n);
+/// In debug builds: a charge of one of these kinds, or of [`Work::STEP`], goes into the tally. False if it is left out.
+pub(crate) fn note_charged(kind: Work, n: u64) -> bool {
+    if OMITTED.get().is_some_and(|(omitted, _)| omitted == place(kind)) && is_omitted() {
+        return false;
+    }
+    with_counts(|counts| &counts.charged[place(kind)], n);
+    true
+}
+
+/// Whether this charge, of the kind that has some left out, is.
+#[cold]
+fn is_omitted() -> bool {
+    match OMITTED.get() {
+        Some((kind, Some(before))) => {
+            OMITTED.set(before.checked_sub(1).map(|before| (kind, Some(before))));
+            before == 0
+        }
+        omitted => omitted.is_some(),
     }
 }
 
@@ -178,13 +190,15 @@ pub struct Tally {
     charged: [u64; KINDS],
 }
 
-/// A kind of work that was done and not charged.
+/// A kind of work of which more was done than was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// The kind.
     pub kind: Work,
-    /// How much of it was done.
+    /// Units that were done.
     pub done: u64,
+    /// Units that were charged.
+    pub charged: u64,
 }
 
 impl Tally {
@@ -214,10 +228,14 @@ impl Tally {
         self.charged[place(kind)]
     }
 
-    /// The kinds that were done and not charged at all.
+    /// The kinds of which more was done than was charged.
     pub fn forgotten(&self) -> impl Iterator<Item = Forgotten> + '_ {
-        let kinds = Work::RAN.iter().filter(|kind| self.done(**kind) > 0 && self.charged(**kind) == 0);
-        kinds.map(|kind| Forgotten { kind: *kind, done: self.done(*kind) })
+        let all = Work::RAN.iter().map(|kind| Forgotten {
+            kind: *kind,
+            done: self.done(*kind),
+            charged: self.charged(*kind),
+        });
+        all.filter(|one| one.done > one.charged)
     }
 }
 
@@ -250,14 +268,14 @@ impl Drop for Aside {
 }
 
 thread_local! {
-    /// The place of the kind whose charges are left out on this host thread.
-    static OMITTED: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The place of the kind of which charges are left out on this host thread: all, or the one before which so many come.
+    static OMITTED: Cell<Option<(usize, Option<u64>)>> = const { Cell::new(None) };
 }
 
-/// Leaves out all charges of `kind` while `body` runs, in debug builds: for a test that the check finds them missing. It holds for
-/// the host thread, so in a virtual run for all tasks.
-pub fn omitting<T>(kind: Work, body: impl FnOnce() -> T) -> T {
-    let before = OMITTED.replace(Some(place(kind)));
+/// Leaves out charges of `kind` while `body` runs, in debug builds: all of them, or the one before which `after` others come. It is
+/// for a test that the check finds them missing. It holds for the host thread, so in a virtual run for all tasks.
+pub fn omitting<T>(kind: Work, after: Option<u64>, body: impl FnOnce() -> T) -> T {
+    let before = OMITTED.replace(Some((place(kind), after)));
     let value = body();
     OMITTED.set(before);
     value

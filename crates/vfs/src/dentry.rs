@@ -182,7 +182,13 @@ impl Dentries {
 
     /// Drops every dentry whose vnode is not held; a directory's after those below it.
     pub(crate) fn forget_unused(&self) {
-        while self.shards.iter().map(|shard| shard.lock().take_unused().len()).sum::<usize>() > 0 {}
+        let forget = |shard: &Mutex<Shard>| {
+            let forgotten = shard.lock().take_unused();
+            // A list of their places, and one of what they led to.
+            ran::allocate(if forgotten.is_empty() { 0 } else { 2 });
+            forgotten.len()
+        };
+        while self.shards.iter().map(forget).sum::<usize>() > 0 {}
     }
 
     /// Number of dentries.
@@ -398,10 +404,13 @@ impl Shard {
     }
 
     fn take_unused(&mut self) -> Vec<Binding> {
-        let unused: Vec<u32> = (0..self.dentries.len() as u32)
-            .filter(|slot| self.dentries[*slot as usize].is_unused())
-            .collect();
-        unused.into_iter().map(|slot| self.remove(slot)).collect()
+        let is_unused = |slot: &u32| self.dentries[*slot as usize].is_unused();
+        let all = 0..self.dentries.len() as u32;
+        let mut unused = Vec::with_capacity(all.clone().filter(is_unused).count());
+        unused.extend(all.filter(is_unused));
+        let mut bindings = Vec::with_capacity(unused.len());
+        bindings.extend(unused.into_iter().map(|slot| self.remove(slot)));
+        bindings
     }
 }
 

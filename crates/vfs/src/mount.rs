@@ -257,6 +257,7 @@ impl Mount {
         if attr.kind == FileKind::Directory {
             return Vnode::new(attr, Some(dir));
         }
+        sim::ran::did(Work::HASH, 1);
         sim::ran::did(Work::NODE, 1);
         let mut linked = self.linked.lock();
         if let Some(vnode) = linked.get(&attr.ino).and_then(Weak::upgrade) {
@@ -272,7 +273,7 @@ impl Mount {
     /// Notes that `vnode` is about to have several names.
     fn note_linked(&self, vnode: &Arc<Vnode>) {
         insert_linked(&mut self.linked.lock(), vnode);
-        charge_for_linked();
+        charge_for_linked(1);
     }
 
     /// Changes attributes and keeps the vnode's copy. `wanted` says what is to change, by the owner and permission that the inode
@@ -324,10 +325,10 @@ impl std::fmt::Debug for Mount {
     }
 }
 
-/// A look into the table of files with several names, or a change of it: charged when its lock is released.
-fn charge_for_linked() {
-    sim::ran::hash(size_of::<Ino>() as u64);
-    sim::ran::node(1);
+/// Looks into the table of files with several names, and changes of it: charged when its lock is released.
+fn charge_for_linked(times: u64) {
+    sim::ran::hash(16 * times);
+    sim::ran::node(times);
 }
 
 /// Adds to the table of files with several names, and removes unused entries before the table grows.
@@ -422,7 +423,7 @@ impl<'a> Claim<'a> {
                 self.mount.inode_moves();
                 sim::priced(charges::NEW_INODE, 1);
                 sim::ran::allocate(1);
-                charge_for_linked();
+                charge_for_linked(1 + u64::from(attr.nlink > 1));
                 Binding::Present(self.mount.vnode(self.dir, &attr))
             }
             Err(Errno::ENOENT) => Binding::Absent,

@@ -334,7 +334,9 @@ impl Mapping {
     /// The cached pages of a range of indexes.
     pub(crate) fn range(&self, from: u64, to: u64) -> Vec<Arc<Page>> {
         let all: Vec<_> = self.pages.read().range(from, to).map(Arc::clone).collect();
-        ran::allocate(u64::from(!all.is_empty()));
+        // A list begins with room for four, and doubles.
+        let rooms = (all.len() as u64).max(4).next_power_of_two().ilog2() - 1;
+        ran::allocate(if all.is_empty() { 0 } else { rooms.into() });
         all
     }
 

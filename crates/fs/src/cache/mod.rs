@@ -214,7 +214,7 @@ impl PageCache {
     pub(crate) fn dirty_since(&self, before: Nanos) -> Vec<Arc<Mapping>> {
         let dirty = self.dirty.lock();
         let mut old = ran::collected(dirty.values().filter(|(since, _)| *since <= before));
-        old.sort_by_key(|(since, mapping)| (*since, mapping.number()));
+        old.sort_unstable_by_key(|(since, mapping)| (*since, mapping.number()));
         ran::collected(old.into_iter().map(|(_, mapping)| Arc::clone(mapping)))
     }
 

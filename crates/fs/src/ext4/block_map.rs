@@ -267,7 +267,7 @@ pub(crate) fn lay_out(
     for levels in 1..=3_u32 {
         let (here, behind) = rest.split_at(rest.len().min(per_block.pow(levels)));
         rest = behind;
-        let mut below = here.to_vec();
+        let mut below = ran::collected(here.iter().copied());
         for _ in 0..levels {
             let mut above = Vec::new();
             for some in below.chunks(per_block) {
@@ -276,7 +276,7 @@ pub(crate) fn lay_out(
                 volume.change_new(handle, table, |bytes| {
                     some.iter().enumerate().for_each(|(slot, block)| put32(bytes, slot * 4, *block));
                 })?;
-                above.push(table as u32);
+                ran::push(&mut above, table as u32);
             }
             below = above;
         }

@@ -248,7 +248,7 @@ impl<'a> Tree<'a> {
         let (depth, first) = (if let Node::Index(depth, _) = &root { *depth } else { 0 }, root.first());
         let block = self.take_spare(state)?;
         self.write(handle, state, At::Block(block), &root)?;
-        let children = vec![(first.unwrap_or_default(), block)];
+        let children = sim::ran::collected([(first.unwrap_or_default(), block)]);
         self.write(handle, state, At::Root, &Node::Index(depth + 1, children))
     }
 
@@ -285,6 +285,7 @@ impl<'a> Tree<'a> {
                     let upper = child.split_off(last && place + 1 == children.len());
                     let block = self.take_spare(state)?;
                     self.write(handle, state, At::Block(block), &upper)?;
+                    sim::ran::allocate(u64::from(children.len() == children.capacity()));
                     children.insert(place + 1, (upper.first().unwrap_or_default(), block));
                 }
                 self.write(handle, state, at, &child)?;
@@ -411,7 +412,7 @@ impl<'a> Tree<'a> {
                     match child.first() {
                         None => {
                             children.remove(place);
-                            out.nodes.push(block);
+                            sim::ran::push(&mut out.nodes, block);
                         }
                         Some(first) => {
                             if (child.len(), out.gone.len()) != before {
@@ -665,7 +666,7 @@ pub(crate) fn rebuild(
     let tree = Tree::of(volume, inode, state);
     let capacity = tree.capacity(At::Block(0));
     if extents.len() <= ROOT_ENTRIES {
-        tree.write(handle, state, At::Root, &Node::Leaf(extents.to_vec()))?;
+        tree.write(handle, state, At::Root, &Node::Leaf(sim::ran::collected(extents.iter().copied())))?;
         return Ok(0);
     }
     let mut taken = 0;
@@ -675,10 +676,11 @@ pub(crate) fn rebuild(
         tree.write(handle, state, At::Block(block), &node)?;
         Ok((node.first().unwrap_or_default(), block))
     };
-    let leaves = extents.chunks(capacity).map(|some| put(Node::Leaf(some.to_vec())));
+    let leaves = extents.chunks(capacity).map(|some| put(Node::Leaf(sim::ran::collected(some.iter().copied()))));
     let (mut children, mut depth) = (leaves.collect::<Result<Vec<_>>>()?, 1);
     while children.len() > ROOT_ENTRIES {
-        let nodes = children.chunks(capacity).map(|some| put(Node::Index(depth, some.to_vec())));
+        let index = |some: &[_]| Node::Index(depth, sim::ran::collected(some.iter().copied()));
+        let nodes = children.chunks(capacity).map(|some| put(index(some)));
         (children, depth) = (nodes.collect::<Result<Vec<_>>>()?, depth + 1);
     }
     tree.write(handle, state, At::Root, &Node::Index(depth, children))?;

@@ -612,7 +612,7 @@ impl Volume {
             if let Some(memory) = self.memory().filter(|_| !extents) {
                 self.zero_data(memory, start * self.block_bytes(), len * self.block_bytes())?;
             } else if !extents {
-                let zeros = vec![0; self.geo.block_bytes as usize];
+                let zeros = sim::ran::zeroed(self.geo.block_bytes as usize);
                 for step in 0..len {
                     let claimed = Claimed { block: start + step, fresh: true, growth: Growth::None };
                     self.write_page(&handle, inode, (index + step, claimed), 0, &zeros);

@@ -161,6 +161,7 @@ impl Groups {
     pub(super) fn withhold(&mut self, group: u32, (at, len): (u32, u32)) {
         if let Some(map) = self.map(group) {
             map.take(at, len);
+            sim::ran::node(1);
         }
     }
 
@@ -168,6 +169,7 @@ impl Groups {
     pub(super) fn release(&mut self, group: u32, (at, len): (u32, u32)) {
         if let Some(map) = self.map(group) {
             map.give(at, len);
+            sim::ran::node(1);
         }
     }
 }

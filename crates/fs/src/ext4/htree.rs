@@ -254,7 +254,7 @@ pub(crate) fn make(
         bytes[INFO + 4] = version;
         bytes[INFO + 5] = INFO_BYTES as u8;
     })?;
-    let node = Node { index: 0, block: root, root: true, entries: vec![(0, index as u32)], taken: 0 };
+    let node = Node { index: 0, block: root, root: true, entries: sim::ran::collected([(0, index as u32)]), taken: 0 };
     write_node(volume, handle, seed, &node, false)?;
     state.raw.flags = (state.raw.flags.get() | flag::INDEX).into();
     Ok(())
@@ -310,13 +310,13 @@ fn split_node(
     if path.len() == 1 {
         let (index, block) = volume.grow_dir(handle, inode, state)?;
         let root = &mut path[0];
-        let entries = std::mem::replace(&mut root.entries, vec![(0, index as u32)]);
+        let entries = std::mem::replace(&mut root.entries, sim::ran::collected([(0, index as u32)]));
         let node = Node { index, block, root: false, entries, taken: root.taken };
         root.taken = 0;
         write_node(volume, handle, seed, &node, true)?;
         volume.change(handle, root.block, |bytes| bytes[INFO + 6] += 1)?;
         write_node(volume, handle, seed, root, false)?;
-        path.push(node);
+        sim::ran::push(path, node);
         return Ok(());
     }
     if path[0].entries.len() == limit(volume, true) {
@@ -353,16 +353,16 @@ fn split_leaf(
     version: u8,
 ) -> Result<((u64, u64), u32)> {
     let (seed, end) = (state.seed(volume, inode.ino), volume.records_end());
-    let old = volume.look(block, <[u8]>::to_vec)?;
+    let old = volume.look(block, sim::ran::copied)?;
     let mut names = Vec::new();
     for record in records(&old, end) {
         let record = record.map_err(|what| inode.damaged(volume, what))?;
         if record.ino != 0 {
             let hash = volume.name_hash(record.name, version).unwrap_or_default();
-            names.push((hash.major, record.name, (record.ino, record.kind)));
+            sim::ran::push(&mut names, (hash.major, record.name, (record.ino, record.kind)));
         }
     }
-    names.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(b.1)));
+    names.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(b.1)));
     if names.len() < 2 {
         return Err(inode.damaged(volume, "a full directory block has fewer than two names"));
     }
@@ -377,6 +377,7 @@ fn split_leaf(
     let (at, new) = volume.grow_dir(handle, inode, state)?;
     let continued = u32::from(names[cut].0 == names[cut - 1].0);
     let split = names[cut].0 | continued;
+    sim::ran::allocate(1);
     let upper = names.split_off(cut);
     let fill = |bytes: &mut [u8], names: &[(u32, &[u8], (u32, u8))]| {
         bytes.fill(0);

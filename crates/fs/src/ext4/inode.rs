@@ -383,7 +383,7 @@ impl Volume {
     /// Reads an inode from the table.
     pub(crate) fn read_inode(&self, ino: u64) -> Result<(RawInode, Box<[u8]>)> {
         let (block, at) = self.inode_at(ino)?;
-        let bytes = self.look(block, |bytes| bytes[at..at + self.geo.inode_bytes].to_vec())?;
+        let bytes = self.look(block, |bytes| ran::copied(&bytes[at..at + self.geo.inode_bytes]))?;
         let mut whole = [0; RAW_INODE_BYTES];
         let len = bytes.len().min(RAW_INODE_BYTES);
         whole[..len].copy_from_slice(&bytes[..len]);

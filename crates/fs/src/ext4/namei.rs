@@ -183,13 +183,13 @@ impl Volume {
         }
         let len = state.raw.size() as usize;
         if state.is_short_link(self) {
-            return Ok(state.raw.block[..len.min(60)].to_vec());
+            return Ok(sim::ran::copied(&state.raw.block[..len.min(60)]));
         }
         if len >= self.geo.block_bytes as usize {
             return Err(inode.damaged(self, "the target of a symbolic link is too long"));
         }
         match self.map(&inode, &state, 0, 1)? {
-            Mapped::Blocks { start, .. } => self.look(start, |bytes| bytes[..len].to_vec()),
+            Mapped::Blocks { start, .. } => self.look(start, |bytes| sim::ran::copied(&bytes[..len])),
             Mapped::Hole(_) => Err(inode.damaged(self, "a symbolic link has no target")),
         }
     }

@@ -450,7 +450,7 @@ impl Volume {
         let mut room = self.inode_room(state).map_or(0, |at| self.geo.inode_bytes - at - 8);
         let mut by_size = ran::collected(all.iter());
         let size = |len: usize, value: &[u8]| entry_bytes(len) + value_bytes(value.len());
-        by_size.sort_by(|((a_prefix, a_len, a), a_value), ((b_prefix, b_len, b), b_value)| {
+        by_size.sort_unstable_by(|((a_prefix, a_len, a), a_value), ((b_prefix, b_len, b), b_value)| {
             let a = (size(*a_len, a_value), a_prefix, a);
             a.cmp(&(size(*b_len, b_value), b_prefix, b))
         });

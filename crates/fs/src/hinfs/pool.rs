@@ -14,10 +14,9 @@
 //!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. No task waits for the medium while it holds the pool.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sim::map::TreeMap;
+use sim::map::{TreeMap, TreeSet};
 use sim::sync::{AtomicU64, Ordering::Relaxed};
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work, ran};
 
@@ -293,11 +292,13 @@ impl Pool {
     }
 
     /// Files that are not durable: with a buffered block, or a transaction that has not committed.
-    pub(crate) fn owners(&self) -> BTreeSet<u64> {
+    pub(crate) fn owners(&self) -> TreeSet<u64> {
         let state = self.lock();
         sim::work(Work::STEP, state.used);
         let mut owners = state.blocks.slots();
-        owners.extend(state.pending.values().map(|noted| noted.slot));
+        for noted in state.pending.values() {
+            owners.insert(noted.slot);
+        }
         owners
     }
 }

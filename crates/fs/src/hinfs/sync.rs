@@ -154,8 +154,8 @@ impl HiNfs {
     /// reports data that it lost.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
-        for slot in self.pool.owners() {
-            done = done.and(self.sync_slot(slot));
+        for slot in &self.pool.owners() {
+            done = done.and(self.sync_slot(*slot));
         }
         self.volume.region.fence();
         done.and_then(|()| self.trim_ghosts())

@@ -152,6 +152,7 @@ impl Blocks {
         while blocks < most && map.take(first + blocks) {
             blocks += 1;
         }
+        sim::ran::node(blocks);
         self.backed(&mut map, shard, (first, blocks), 1)
     }
 

@@ -354,6 +354,7 @@ impl Inodes {
         if number >= super::layout::ROOT_INO
             && let Some(map) = free.chunks.get_mut(chunk)
         {
+            sim::ran::node(1);
             map.put(slot % self.slots_per_chunk);
             free.hint = free.hint.min(chunk);
         }

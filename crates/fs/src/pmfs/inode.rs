@@ -216,6 +216,7 @@ impl InodeTable {
 
     /// Gives a slot back.
     pub(crate) fn put(&self, ino: u64) {
+        sim::ran::node(1);
         self.free.lock().map.put(ino / INODE_SLOT);
     }
 }
@@ -316,6 +317,7 @@ impl Volume {
         let offset = self.end(tx, grown)?;
         self.inodes.add_block(free, block, offset);
         let first = block * self.inodes.slots_per_block;
+        sim::ran::node(self.inodes.slots_per_block);
         (first..first + self.inodes.slots_per_block).for_each(|slot| {
             free.map.put(slot);
         });

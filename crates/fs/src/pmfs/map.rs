@@ -107,7 +107,7 @@ impl Tree {
             return Ok(Vec::new());
         }
         if self.height == 0 {
-            return Ok(vec![(root_slot, self.root)]);
+            return Ok(ran::collected([(root_slot, self.root)]));
         }
         let node = Self { height: self.height - 1, ..*self }.lookup(region, first >> FANOUT_SHIFT)?;
         let Some(node) = node else { return Ok(Vec::new()) };

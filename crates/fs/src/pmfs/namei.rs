@@ -660,7 +660,7 @@ impl Volume {
         let crosses = src != dst;
         let records = (self.record_at(&dirs[src].raw, source)?, self.record_at(&dirs[dst].raw, target)?);
         let dotdots = (self.dotdot_of(first, crosses)?, self.dotdot_of(second, crosses)?);
-        let mut ranges = vec![dirs[src].half(), (records.0, 8), (records.1, 8)];
+        let mut ranges = ran::collected([dirs[src].half(), (records.0, 8), (records.1, 8)]);
         ranges.extend(crosses.then(|| dirs[dst].half()));
         ranges.extend([dotdots.0, dotdots.1].into_iter().flatten().map(|at| (at, 8)));
         let tx = self.begin_names(&ranges, None)?;

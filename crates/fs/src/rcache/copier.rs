@@ -178,7 +178,6 @@ impl Shared {
                 let number = frames.owners.len() as u64;
                 if number.is_multiple_of(FRAMES_AT_ONCE) {
                     let frame = |number| Frame::new(Piece::of(&self.memory, number));
-                    ran::allocate(1);
                     self.pool.add_chunk(number / FRAMES_AT_ONCE, frame);
                 }
                 ran::push(&mut frames.owners, None);

@@ -73,7 +73,7 @@ pub(super) fn write_checkpoint(region: &Region, half: u64, state: &State) -> Res
 
 /// How often a list of bytes that grows one by one got memory: it doubles, from 8 on.
 fn growths(bytes: usize) -> u64 {
-    u64::from((bytes / 8).max(1).ilog2()) + 1
+    u64::from((bytes.next_power_of_two() / 8).max(1).ilog2()) + 1
 }
 
 impl Volume {

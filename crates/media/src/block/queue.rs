@@ -103,6 +103,7 @@ impl Queue {
 
     /// Submits reads of all buffers and returns at once: for each, when its bytes are there. They may be used from then on.
     pub fn read_ahead(&self, pieces: &mut [(u64, &mut [u8])]) -> Vec<Result<Nanos, MediaError>> {
+        let _own = sim::ran::aside();
         let most = self.device.geometry().max_transfer_bytes as usize;
         let mut arrivals = Vec::with_capacity(pieces.len());
         let mut rest = pieces;

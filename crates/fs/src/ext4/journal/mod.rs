@@ -331,13 +331,10 @@ impl Journal {
 
     /// Writes all committed blocks home and empties the log. The caller has the commit lock.
     fn checkpoint(&self) -> Result<()> {
-        let blocks: Vec<_> = {
+        let blocks = {
             let state = self.state.lock();
-            state
-                .checkpoint
-                .iter()
-                .map(|(block, (data, page))| (*block, Arc::clone(data), Arc::clone(page)))
-                .collect()
+            let all = state.checkpoint.iter();
+            ran::collected(all.map(|(block, (data, page))| (*block, Arc::clone(data), Arc::clone(page))))
         };
         if self.has(mutant::TAIL_BEFORE_HOME) {
             let mut state = self.state.lock();
@@ -347,9 +344,9 @@ impl Journal {
         let size = u64::from(self.format.block_bytes);
         for batch in blocks.chunks(256) {
             let piece = |(block, data, _): &'_ (u64, Arc<[u8]>, Arc<Page>)| (block * size, Arc::clone(data));
-            let pieces: Vec<_> = batch.iter().map(piece).collect();
-            let pieces: Vec<_> =
-                pieces.iter().map(|(off, data)| Piece { off: *off, data, hint: Hint::None }).collect();
+            let pieces = ran::collected(batch.iter().map(piece));
+            let pieces = pieces.iter().map(|(off, data)| Piece { off: *off, data, hint: Hint::None });
+            let pieces = ran::collected(pieces);
             self.home.write(&pieces, false)?;
         }
         if !self.has(mutant::CHECKPOINT_WITHOUT_FLUSH) {
