@@ -20,9 +20,9 @@ use crate::ran;
 /// Keys of a node of the standard library's tree, at least 5 and at most 11: 8, as a power of two.
 const NODE_KEYS_LOG: u32 = 3;
 
-/// Nodes on the way from the root of a tree of `len` keys to a leaf.
+/// Nodes that a search of an ordered map of `len` keys is charged for: those on the way from its root to a leaf.
 #[inline]
-fn height(len: usize) -> u64 {
+pub fn height(len: usize) -> u64 {
     u64::from((len as u64 + 1).ilog2() / NODE_KEYS_LOG) + 1
 }
 

@@ -233,7 +233,7 @@ pub(crate) fn make(
     let root = volume.dir_block(inode, state, 0)?;
     let (index, leaf) = volume.grow_dir(handle, inode, state)?;
     let (seed, end) = (state.seed(volume, inode.ino), volume.records_end());
-    let old = volume.look(root, <[u8]>::to_vec)?;
+    let old = volume.look(root, sim::ran::copied)?;
     let moved = volume.change_new(handle, leaf, |bytes| {
         put16(bytes, 4, end as u16);
         for record in records(&old, end) {
@@ -284,6 +284,7 @@ pub(crate) fn add(
     }
     let node = path.last_mut().expect("a path has its root");
     let (at, split) = split_leaf(volume, handle, inode, state, (leaf_block(node), block), version)?;
+    sim::ran::allocate(u64::from(node.entries.len() == node.entries.capacity()));
     node.entries.insert(node.taken + 1, (split, at.0 as u32));
     write_node(volume, handle, seed, node, false)?;
     let target = if hash.major >= split & !1 { at.1 } else { block };
@@ -326,6 +327,7 @@ fn split_node(
     let (index, block) = volume.grow_dir(handle, inode, state)?;
     let lower = path.last_mut().expect("two levels");
     let half = lower.entries.len() / 2;
+    sim::ran::allocate(1);
     let mut entries = lower.entries.split_off(half);
     let first = entries[0].0;
     entries[0].0 = 0;
@@ -338,6 +340,7 @@ fn split_node(
         *lower = upper;
     }
     let root = &mut path[0];
+    sim::ran::allocate(u64::from(root.entries.len() == root.entries.capacity()));
     root.entries.insert(root.taken + 1, (first, index as u32));
     root.taken += usize::from(in_upper);
     write_node(volume, handle, seed, root, false)
