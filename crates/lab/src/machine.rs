@@ -13,8 +13,8 @@
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 //! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none` or
-//! `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a design does, not
-//! what its original does; `cost=original` is what a preset says.
+//! `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a
+//! design does, not what its original does; `cost=original` is what a preset says.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
 const ORIGINALS: &str = "originals";
 /// Why `[ran]` is refused.
 const PRICED_TWICE: &str =
-    "the machine prices this work by what a kernel takes ([kernel.path], originals); path=none,cost=ran leaves that out";
+    "[kernel.path] or originals price this work by what a kernel takes; path=none,cost=ran leaves them out";
 /// The source of a value from a command line.
 const BY_HAND: &str = "set by hand";
 
@@ -108,10 +108,9 @@ impl MachinePreset {
             read.all.take(root.finish());
             read.all.finish()?;
             let cost = |prices: &[u64], index: usize| prices.get(index).copied().unwrap_or_default();
-            let work_ps: [u64; Work::MAX] =
-                std::array::from_fn(|index| {
-                    cost(&work_ps, index) + cost(&path_ps, index) + cost(&ran_ps, index)
-                });
+            let work_ps: [u64; Work::MAX] = std::array::from_fn(|index| {
+                cost(&work_ps, index) + cost(&path_ps, index) + cost(&ran_ps, index)
+            });
             let parts =
                 originals::prices(&originals, work_ps[vfs::charges::PATH_COMPONENT.index()], &mut fitted_on)
                     .map_err(|why| root.problem(why))?;

@@ -10,14 +10,14 @@
 //! | [`Work::CHECKSUM`] | a line under a checksum | [`checksum`] |
 //! | [`Work::HANDLE`] | a credit that a transaction reserves, or an entry of its log | [`handle`] |
 //!
-//! Where memory is got in one of the usual ways, [`push`], [`copied`], [`zeroed`], [`collected`], [`boxed`] and [`shared`] get it and
-//! charge for it in one.
+//! Where memory is got in one of the usual ways, [`push`], [`copied`], [`zeroed`], [`collected`], [`boxed`] and [`shared`] get it
+//! and charge for it in one.
 //!
 //! # The check
 //!
 //! A charge is a line of code that can be forgotten. So debug builds also count what a task *does*, apart from what it is charged:
-//! allocations by [`CountingAllocator`], which a test program installs; bytes under checksums, visited nodes and handles by [`did`],
-//! which the code that does the work calls. [`Tally`] has both, and [`Tally::forgotten`] names the kinds of which more was done
+//! allocations by [`CountingAllocator`], which a test program installs; hashes, nodes, checksums and handles by [`did`], which the
+//! code that does the work calls. [`Tally`] has both, and [`Tally::forgotten`] names the kinds of which more was done
 //! than charged. The counts are a task's own, so what other tasks do while this one is suspended is not in them.
 //!
 //! Charges may let other tasks run, as any [`crate::work`] may: no borrow or foreign guard is held over one.
@@ -158,7 +158,8 @@ fn is_omitted() -> bool {
     }
 }
 
-/// Says that `n` units of `kind`, one of [`Work::RAN`], are being done; whoever knows why charges for them. Nothing in release builds.
+/// Says that `n` units of `kind`, one of [`Work::RAN`], are being done; whoever knows why charges for them. Nothing in release
+/// builds.
 #[inline]
 pub fn did(kind: Work, n: u64) {
     if cfg!(debug_assertions) {
@@ -205,10 +206,8 @@ impl Tally {
     /// All that the current task has done so far; zeros outside a run and in release builds.
     pub fn of_task() -> Self {
         let get = |cells: &[Cell<u64>; KINDS]| std::array::from_fn(|at| cells[at].get());
-        context::current().map_or_else(Self::default, |cx| Self {
-            done: get(&cx.ran.done),
-            charged: get(&cx.ran.charged),
-        })
+        context::current()
+            .map_or_else(Self::default, |cx| Self { done: get(&cx.ran.done), charged: get(&cx.ran.charged) })
     }
 
     /// What came since `earlier`.

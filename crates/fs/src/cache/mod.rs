@@ -225,7 +225,9 @@ impl PageCache {
         let mut unwritten = self.dirty_since(Nanos(u64::MAX));
         let writing = self.writing.lock();
         let others = writing.iter().filter(|other| !unwritten.iter().any(|known| Arc::ptr_eq(known, other)));
-        let others = ran::collected(others.map(Arc::clone));
+        let others: Vec<_> = others.map(Arc::clone).collect();
+        drop(writing);
+        ran::allocate(u64::from(!others.is_empty()));
         others.into_iter().for_each(|other| ran::push(&mut unwritten, other));
         unwritten
     }
@@ -239,7 +241,11 @@ impl PageCache {
         hint: &dyn Fn(&PageState) -> Hint,
     ) -> Result<(), MediaError> {
         let _writing = mapping.begin_writing();
-        ran::push(&mut self.writing.lock(), Arc::clone(mapping));
+        let mut writing = self.writing.lock();
+        let grows = writing.len() == writing.capacity();
+        writing.push(Arc::clone(mapping));
+        drop(writing);
+        ran::allocate(u64::from(grows));
         let indexes = mapping.dirty_indexes();
         let since = self.unlist_dirty(mapping);
         let mut result = Ok(());

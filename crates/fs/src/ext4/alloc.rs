@@ -275,8 +275,7 @@ impl Volume {
             let mut descriptor = groups.descriptors[group as usize].clone();
             self.init_block_bitmap(handle, group, &mut descriptor)?;
             let range = offset..offset + len;
-            let other =
-                |bitmap: &[u8]| ran::collected(range.clone().filter(|at| bit(bitmap, *at) != used));
+            let other = |bitmap: &[u8]| ran::collected(range.clone().filter(|at| bit(bitmap, *at) != used));
             let other: Vec<u32> = self.look(descriptor.block_bitmap(), other)?;
             let changes = other.len() as u32;
             let found = other.iter().map(|other| self.geo.group_start(group) + u64::from(*other));

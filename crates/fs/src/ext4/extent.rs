@@ -676,7 +676,8 @@ pub(crate) fn rebuild(
         tree.write(handle, state, At::Block(block), &node)?;
         Ok((node.first().unwrap_or_default(), block))
     };
-    let leaves = extents.chunks(capacity).map(|some| put(Node::Leaf(sim::ran::collected(some.iter().copied()))));
+    let leaves =
+        extents.chunks(capacity).map(|some| put(Node::Leaf(sim::ran::collected(some.iter().copied()))));
     let (mut children, mut depth) = (leaves.collect::<Result<Vec<_>>>()?, 1);
     while children.len() > ROOT_ENTRIES {
         let index = |some: &[_]| Node::Index(depth, sim::ran::collected(some.iter().copied()));

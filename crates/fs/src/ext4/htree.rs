@@ -254,7 +254,13 @@ pub(crate) fn make(
         bytes[INFO + 4] = version;
         bytes[INFO + 5] = INFO_BYTES as u8;
     })?;
-    let node = Node { index: 0, block: root, root: true, entries: sim::ran::collected([(0, index as u32)]), taken: 0 };
+    let node = Node {
+        index: 0,
+        block: root,
+        root: true,
+        entries: sim::ran::collected([(0, index as u32)]),
+        taken: 0,
+    };
     write_node(volume, handle, seed, &node, false)?;
     state.raw.flags = (state.raw.flags.get() | flag::INDEX).into();
     Ok(())

@@ -194,17 +194,15 @@ impl Inode {
 
     /// Lets those who do not lock see these attributes from now on.
     fn show(&self, attr: Option<&Attr>) {
+        let new = attr.and_then(UnlockedAttr::of);
         let mut seen = self.seen.lock();
-        let mut blocks = 0;
-        match (&mut *seen, attr.and_then(UnlockedAttr::of)) {
+        let is_first = seen.is_none() && new.is_some();
+        match (&mut *seen, new) {
             (Some(old), Some(new)) => **old = new,
-            (seen, new) => {
-                blocks = u64::from(new.is_some());
-                *seen = new.map(Box::new);
-            }
+            (seen, new) => *seen = new.map(Box::new),
         }
         drop(seen);
-        sim::ran::allocate(blocks);
+        sim::ran::allocate(is_first.into());
     }
 
     /// Attributes for programs.

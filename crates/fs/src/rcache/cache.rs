@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicU64;
 use media::{Memory, Region};
 use sim::map::TreeMap;
 use sim::sync::{AtomicBool, Ordering};
-use sim::{Bytes, Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work, ran};
+use sim::{
+    Bytes, Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work, ran,
+};
 
 use super::copier::Frames;
 use super::entry::{Doomed, Entry};

@@ -21,8 +21,8 @@ use super::recovery::{Loaded, load};
 use super::state::{BLOCK, Change, State, Time, now};
 use crate::error::{Error, Result};
 use crate::persist::checksum::{charge_for, crc32c};
-use sim::ran;
 use design::Mutant;
+use sim::ran;
 
 /// Of a checkpoint.
 pub(super) fn checkpoint_sum(bytes: &[u8]) -> u64 {

@@ -3,7 +3,6 @@
 //! A change says what was decided, not what was asked: a caller checks a call against the state, then applies the change that it
 //! comes to. Applying is deterministic, so recovery reaches the state that programs saw.
 
-
 use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
 use sim::map::TreeMap;
@@ -368,7 +367,9 @@ impl Change {
         let target = |dir: u64, name: &[u8]| state.child(dir, name).ok();
         match self {
             Self::Make { parent, .. } | Self::Link { parent, .. } => ran::push(&mut inos, *parent),
-            Self::Remove { parent, name } => target(*parent, name).into_iter().for_each(|ino| ran::push(&mut inos, ino)),
+            Self::Remove { parent, name } => {
+                target(*parent, name).into_iter().for_each(|ino| ran::push(&mut inos, ino))
+            }
             Self::Rename { to, .. } => {
                 ran::push(&mut inos, to.0);
                 target(to.0, &to.1).into_iter().for_each(|ino| ran::push(&mut inos, ino));

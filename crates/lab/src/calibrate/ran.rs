@@ -19,7 +19,11 @@ const KEYS: u64 = 1 << 10;
 pub(super) fn measure() -> Vec<Measured> {
     vec![
         Measured::new(Work::ALLOC, alloc_ps(), "getting 96 bytes of memory and freeing them"),
-        Measured::new(Work::HASH, hash_ps(), "16 bytes of a key of 64, hashed as in tables of inodes and names"),
+        Measured::new(
+            Work::HASH,
+            hash_ps(),
+            "16 bytes of a key of 64, hashed as in tables of inodes and names",
+        ),
         Measured::new(Work::NODE, node_ps(), "a node on the way through an ordered map of 1,024 numbers"),
         Measured::new(Work::BYTES, bytes_ps(), "a line of a page that is copied to another, both in a cache"),
         Measured::new(Work::CHECKSUM, checksum_ps(), "a line of a page under CRC-32C"),
@@ -41,7 +45,8 @@ fn hash_ps() -> u64 {
 }
 
 fn node_ps() -> u64 {
-    let all: TreeMap<u64, u64> = (0..KEYS).map(|key| (key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key)).collect();
+    let all: TreeMap<u64, u64> =
+        (0..KEYS).map(|key| (key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key)).collect();
     let mut key = 0_u64;
     let search = median_ps(20_000, || {
         key = (key + 611) % KEYS;

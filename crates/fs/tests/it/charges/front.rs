@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sim::ran::{Tally, aside};
 use vfs::{
     Attr, Credentials, DirEntry, Fd, FileKind, FileSystem, Ino, IoFlags, LockAction, LockKind, Mount,
-    MountOptions, NewInode, OpenFlags, Process, RenameFlags, Renaming, Result, SetAttr, StatFs, Syscalls, Whence,
-    Written, XattrMode,
+    MountOptions, NewInode, OpenFlags, Process, RenameFlags, Renaming, Result, SetAttr, StatFs, Syscalls,
+    Whence, Written, XattrMode,
 };
 
 use super::{LeftOut, Seen, leaving_out, on_design};
@@ -84,7 +84,8 @@ impl Program<'_> {
 
     /// One of each call; in every other round no name is cached.
     fn round(&mut self, round: u64) {
-        let path = |kind: &str| format!("/{kind}, whose name is longer than thirty bytes, {round}").into_bytes();
+        let path =
+            |kind: &str| format!("/{kind}, whose name is longer than thirty bytes, {round}").into_bytes();
         let (dir, other, link, symlink) = (path("dir"), path("other"), path("link"), path("symlink"));
         let file = [&dir[..], b"/file"].concat();
         let forgets = |program: &mut Self| {

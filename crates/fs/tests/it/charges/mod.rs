@@ -241,6 +241,24 @@ fn one_charge_for_memory_that_is_left_out_is_found() {
     }
 }
 
+/// The count and the charge of a CRC are in one function, so a design that calls the library has neither.
+#[test]
+fn only_one_file_calls_the_library_of_crc_32c() {
+    fn calls(folder: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                calls(&path, found);
+            } else if std::fs::read_to_string(&path).expect("text").contains(" crc32c::crc32c") {
+                found.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    calls(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    assert_eq!(found, ["checksum.rs"]);
+}
+
 /// Prices are off in a machine that names none; with them a call takes longer by what it is charged.
 #[test]
 fn prices_of_this_work_add_to_the_time_of_a_call_and_without_them_none_passes() {
