@@ -7,6 +7,10 @@
 //! winners of one paragraph are judged together (Holm). Beside a directory of the host, which has no medium, it speaks of each
 //! medium by itself.
 
+mod verdicts;
+
+pub use verdicts::{PlaceVerdict, verdicts};
+
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::claims;
@@ -61,11 +65,11 @@ pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
 pub(crate) fn whys(results: &ResultFile) -> Vec<Why> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
-    contests(&cells).iter().filter_map(|(place, contest)| contest.why(place)).collect()
+    contests(&cells, MOST_WORKLOADS).iter().filter_map(|(place, contest)| contest.why(place)).collect()
 }
 
-/// The designs on each workload, beside a directory of the host on each medium, with the place in words.
-fn contests<'c>(cells: &'c [Cell<'c>]) -> Vec<(String, Contest<'c>)> {
+/// The designs on each of `most` workloads, beside a directory of the host on each medium, with the place in words.
+fn contests<'c>(cells: &'c [Cell<'c>], most: usize) -> Vec<(String, Contest<'c>)> {
     let all = cell::all_axes(cells);
     let design = axis::design_axis(all.keys().copied());
     if all.get(design).is_none_or(|designs| designs.len() < 2) {
@@ -76,9 +80,7 @@ fn contests<'c>(cells: &'c [Cell<'c>]) -> Vec<(String, Contest<'c>)> {
         if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
     let media = media_beside_host(cells, all.get("medium").map_or(&[], Vec::as_slice));
     let mut contests = Vec::new();
-    for (workload, medium) in
-        names.iter().take(MOST_WORKLOADS).flat_map(|name| media.iter().map(move |m| (name, m)))
-    {
+    for (workload, medium) in names.iter().take(most).flat_map(|name| media.iter().map(move |m| (name, m))) {
         let here = |cell: &&Cell<'_>| {
             let there = cell.is_host() || medium.is_none() || cell.axis("medium") == *medium;
             there && cell.axis("workload") == *workload
@@ -96,7 +98,7 @@ fn contests<'c>(cells: &'c [Cell<'c>]) -> Vec<(String, Contest<'c>)> {
 
 fn contest_of(cells: &[Cell<'_>]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
-    let mut contests = contests(cells);
+    let mut contests = contests(cells, MOST_WORKLOADS);
     let compared: Vec<bool> =
         contests.iter().filter_map(|(_, contest)| contest.is_of_one_run_each()).collect();
     if compared.len() > 1 && compared.iter().all(|one_run| *one_run) {

@@ -13,11 +13,13 @@
 //! | `replay` | how much of a replay is the program, and where it runs best |
 //! | [`readings`] | claims under the readings of their paper |
 //! | [`export`] | figures as files for papers |
+//! | [`grains`] | tidy tables for data frames, one for each grain |
 //! | [`validation`] | tables of `weir validate` |
 //! | `spread` | latencies, rates over time and samples of every cell |
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `dies` | which page of a file lies on which die |
 //! | `scaling` | curves over the number of threads: what holds them back |
+//! | [`trust`] | how far to believe modelled times, and the sources of their constants |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
 //! Nothing here measures. Repeats are aggregated to medians with intervals, and histograms are merged; every
@@ -38,6 +40,7 @@ pub mod explain;
 pub mod export;
 pub mod figure;
 pub mod format;
+pub mod grains;
 pub mod jobs;
 #[cfg(feature = "pdf")]
 mod pdf;
@@ -51,6 +54,7 @@ mod scaling;
 mod spread;
 pub mod summary;
 pub mod table;
+pub mod trust;
 pub mod units;
 pub mod validation;
 pub mod why;

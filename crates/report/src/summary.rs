@@ -326,10 +326,14 @@ pub fn environment(results: &ResultFile) -> Vec<(String, String)> {
     let mut facts = vec![("seed", results.seed.to_string()), ("clock", results.clock.to_string())];
     facts.push(("machine preset", results.machine.clone()));
     facts.push(("Weir", host.weir_version.clone()));
-    facts.extend(host_facts(host));
+    let modelled = results.clock == Clock::Virtual;
+    facts.extend(host_facts(host).into_iter().filter(|(name, _)| !modelled || ABOUT_THE_RUN.contains(name)));
     facts.retain(|(_, value)| !value.is_empty());
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
+
+/// What a modelled time still has of the host.
+const ABOUT_THE_RUN: [&str; 4] = ["commit", "compiler", "build profile", "began (UTC)"];
 
 fn host_facts(host: &Environment) -> Vec<(&'static str, String)> {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();

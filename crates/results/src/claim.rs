@@ -36,6 +36,12 @@ pub struct ClaimOutcome {
     /// Where it comes from.
     #[serde(default, alias = "by_construction", deserialize_with = "origin")]
     pub origin: Origin,
+    /// The number of each repeat by itself, where there are several; `value` is that of all together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_seed: Vec<f64>,
+    /// Why the sentence is false although the number lies in the band. It then does not count as reproduced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicted: Option<String>,
     /// Seed of the measurement.
     pub seed: u64,
     /// Clock of the measurement.
@@ -160,7 +166,65 @@ impl ReadingOutcome {
     }
 }
 
+/// What a claim says. The kinds are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A number was published.
+    Number,
+    /// A sentence was published: an order, a trend, a bound.
+    Order,
+    /// Nothing was published: Weir predicts it, from the design or as a control.
+    Prediction,
+    /// It cannot miss.
+    Construction,
+}
+
+impl Kind {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Order => "order",
+            Self::Prediction => "prediction",
+            Self::Construction => "construction",
+        }
+    }
+
+    fn of(origin: Origin, published: Option<f64>) -> Self {
+        match (origin, published) {
+            (Origin::Construction, _) => Self::Construction,
+            (Origin::Ours | Origin::Argued, _) => Self::Prediction,
+            (_, Some(_)) => Self::Number,
+            (_, None) => Self::Order,
+        }
+    }
+}
+
+impl Claim {
+    /// What it says.
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.origin, self.published)
+    }
+}
+
 impl ClaimOutcome {
+    /// What it says.
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.origin, self.published)
+    }
+
+    /// Whether `value` lies in the band.
+    pub fn is_in_band(&self, value: f64) -> bool {
+        self.low.is_none_or(|low| value >= low) && self.high.is_none_or(|high| value <= high)
+    }
+
+    /// How many of its repeats lie in the band, of how many; none for a single one.
+    pub fn seeds_that_hold(&self) -> Option<(usize, usize)> {
+        let all = self.by_seed.len();
+        let held = self.by_seed.iter().filter(|value| self.is_in_band(**value)).count();
+        (all > 1).then_some((held, all))
+    }
+
     /// The claim with what became of it under each reading, the default first.
     #[must_use]
     pub fn under(self, readings: Vec<ReadingOutcome>) -> Self {
@@ -219,6 +283,8 @@ impl Claim {
             holds: false,
             fitted: self.fitted,
             origin: self.origin,
+            by_seed: Vec::new(),
+            contradicted: None,
             seed,
             clock,
             reason: None,

@@ -134,6 +134,16 @@ impl Histogram {
         self.inner.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value()))
     }
 
+    /// The ranges in which values were recorded, in ascending order: least and greatest value of the range, and how many. The
+    /// greatest value of the last one is that of the histogram, so that it is the 100th percentile.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let inner = &self.inner;
+        inner.iter_recorded().map(|v| {
+            let value = v.value_iterated_to();
+            (inner.lowest_equivalent(value), inner.highest_equivalent(value), v.count_at_value())
+        })
+    }
+
     /// The numbers that people read.
     pub fn summary(&self) -> Summary {
         Summary {

@@ -222,6 +222,18 @@ pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
     }
 }
 
+/// The name of the format of tables that a file's name ends in; none where it is another or no format.
+pub(crate) fn table_format(path: &Path) -> Option<&'static str> {
+    let ending = path.extension()?;
+    ["csv", "parquet"].into_iter().find(|name| ending == *name)
+}
+
+/// Writes one table in the format of tables called `format`.
+pub(crate) fn write_table(table: &report::grains::Grain, format: &str, path: &Path) -> Result<(), Failure> {
+    let bytes = report::format::table(table, format).expect("a format of tables")?;
+    results::file::write_atomic(path, bytes).map_err(Failure::from)
+}
+
 /// Writes a report in the format that the file's name ends in.
 pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
     let bytes = format_of(path)?.bytes(report)?;

@@ -17,16 +17,15 @@ fn fuzz(design: &Arc<Configured>, seed: u64, mutants: u64) -> Tally {
 /// `WEIR_FUZZ_FS=words` only designs whose names contain the words.
 #[test]
 fn mutants_are_refused_or_used_and_nothing_panics() {
-    let mutants =
-        std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000);
+    let mutants = std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
     let wanted = std::env::var("WEIR_FUZZ_FS").unwrap_or_default();
     for design in harness::names().filter(|name| name.contains(&wanted)).map(small) {
         let tally = fuzz(&design, 7, mutants);
         println!("{}: {tally:?}", design.name());
         assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
-        assert!(tally.refused > 100 && tally.sound > 10, "{tally:?}");
+        assert!(tally.refused > 50 && tally.sound > 5, "{tally:?}");
         let reads_all = design.design().checking().mount_reads_all;
-        assert!(tally.damaged > 100 || reads_all && tally.refused > 300, "{tally:?}");
+        assert!(tally.damaged > 50 || reads_all && tally.refused > 150, "{tally:?}");
     }
 }
 
@@ -65,17 +64,21 @@ fn the_same_seed_gives_the_same_mutants() {
     assert_eq!(run(), run());
 }
 
-/// The word is one of 20,000, in the journal, which nothing but the canary reads of an unmounted image.
+/// The word is one of 20,000, in the journal, which nothing but the canary reads of an unmounted image. Seeds are tried until one
+/// finds it, to no more than 30,000 mutants.
 #[test]
 fn a_word_that_makes_a_design_panic_or_loop_is_found_and_made_short() {
     for (fault, says) in [(Flaw::PanicAt(8192), "panicked"), (Flaw::LoopAt(8192), "without end")] {
         let design = flawed(&small("pmfs"), fault);
-        let tally = fuzz(&design, 1, 30_000);
-        let found = tally.failures.iter().find(|failure| failure.what.contains(says));
-        let Failure { mutant, what } = found.unwrap_or_else(|| panic!("{fault:?} was not found: {tally:?}"));
-        println!("{fault:?}: {mutant}: {what}");
+        let find = |seed| {
+            let failures = fuzz(&design, seed, 1_000).failures.into_iter();
+            failures.map(|failure| (seed, failure)).find(|(_, failure)| failure.what.contains(says))
+        };
+        let found = (1..=30).find_map(find);
+        let (seed, Failure { mutant, what }) = found.unwrap_or_else(|| panic!("{fault:?} was not found"));
+        println!("{fault:?}: seed {seed}: {mutant}: {what}");
         assert!(mutant.edits.iter().map(|edit| edit.bytes.len()).sum::<usize>() <= 8, "{mutant}");
-        let fuzzer = Fuzzer::new(&design, 1).expect("the images can be made");
-        assert_eq!(fuzzer.try_one(mutant).as_ref(), Err(what));
+        let fuzzer = Fuzzer::new(&design, seed).expect("the images can be made");
+        assert_eq!(fuzzer.try_one(&mutant), Err(what));
     }
 }

@@ -304,6 +304,17 @@ impl Measure {
         repeats.into_iter().map(|repeat| self.of(&Cut { results, repeat: Some(repeat) }, others)).collect()
     }
 
+    /// The number of each repeat by itself, where there are several; nothing where one has none.
+    pub fn by_repeat(&self, results: &ResultFile, others: &Measures<'_>) -> Vec<f64> {
+        let repeats: BTreeSet<u32> = results.samples.iter().map(|sample| sample.repeat).collect();
+        if repeats.len() < 2 {
+            return Vec::new();
+        }
+        let of =
+            |repeat| self.of(&Cut { results, repeat: Some(repeat) }, others).ok().filter(|of| of.is_finite());
+        repeats.into_iter().map(of).collect::<Option<_>>().unwrap_or_default()
+    }
+
     fn of(&self, results: &Cut<'_>, others: &Measures<'_>) -> Result<f64, String> {
         if let Some(order) = &self.order {
             return order.share(&self.over, results);

@@ -9,8 +9,9 @@
 //!
 //! `origin` says where a claim comes from ([`Origin`]); without it the paper prints it. One of `origin = "construction"`, whose
 //! value is a constant of the code, says in `constant` why. `fitted = "how"` marks a claim for which a preset was changed after a
-//! check. Neither counts as reproduced. `needs` names what a claim is about beyond the paper's own subject: designs, schemes of
-//! logging, suites, media, counts; a name that none of these tables has is an error.
+//! check. Neither counts as reproduced. `provided = { says, measure, low, high }` is a second number without which the
+//! sentence is false although its first one lies in the band. `needs` names what a claim is about beyond the paper's own subject:
+//! designs, schemes of logging, suites, media, counts; a name that none of these tables has is an error.
 //!
 //! | module | holds |
 //! |---|---|
@@ -61,10 +62,51 @@ pub struct PaperClaim {
     pub needs: Vec<String>,
     /// How the number is computed from the cells of a plan.
     pub measure: Measure,
-    /// What is known of a miss.
+    /// Without this the sentence is false, whatever the number.
+    pub provided: Option<Provided>,
+    /// What people have written of a miss, with the day.
     pub known: String,
     /// Why it does not count as reproduced whatever was measured: how a constant was fitted on it, or why it cannot miss.
     pub uncounted: String,
+}
+
+/// What else must be true, of the same plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provided {
+    /// The sentence.
+    pub says: String,
+    /// How its number is computed.
+    pub measure: Measure,
+    /// Least value.
+    pub low: f64,
+    /// Greatest value.
+    pub high: f64,
+}
+
+impl Provided {
+    fn read(table: &Table<'_>) -> Result<Self, Problem> {
+        let mut all = Problems::default();
+        let says = all.take(table.need("says", "what must be true, too").and_then(|item| item.text()));
+        let measure = table.need("measure", "the cells of a plan that its number is made of");
+        let measure = all.take(measure.and_then(|item| item.read(Measure::read)));
+        let mut end = |name, open| match table.get(name) {
+            None => open,
+            Some(item) => all.take(item.float()).unwrap_or_default(),
+        };
+        let (low, high) = (end("low", f64::NEG_INFINITY), end("high", f64::INFINITY));
+        all.take(table.finish());
+        all.finish()?;
+        Ok(Self { says: says.unwrap_or_default(), measure: measure.unwrap_or_default(), low, high })
+    }
+
+    /// Why it is false; none where it is true or was not measured.
+    fn contradiction(&self, others: &Measures<'_>, measured: &Measured) -> Option<String> {
+        let value = self.measure.value(measured.get(&self.measure.plan)?, others).ok()?;
+        let holds = (self.low..=self.high).contains(&value);
+        (!holds).then(|| {
+            format!("the number is in the band, and yet it is not so that {}: {value:.3}", self.says)
+        })
+    }
 }
 
 /// Results by the name of their plan.
@@ -162,7 +204,13 @@ impl PaperClaim {
         claim.fitted |= fitted(&claim.id, &results.machine, &media(&results.plan));
         match self.measure.value(results, others) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
-            Ok(value) => self.explained(claim.measured(value, seed, clock)),
+            Ok(value) => {
+                let mut outcome = self.explained(claim.measured(value, seed, clock));
+                outcome.by_seed = self.measure.by_repeat(results, others);
+                let provided = self.provided.as_ref().filter(|_| outcome.holds);
+                outcome.contradicted = provided.and_then(|also| also.contradiction(others, measured));
+                outcome
+            }
         }
     }
 
@@ -213,8 +261,7 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         text(table.need("value", "how it is computed, in words")),
     ];
     let [id, figure, says, value] = texts.map(Option::unwrap_or_default);
-    let mut known = String::new();
-    all.put(&mut known, table.get("known").map(|item| item.text()).transpose());
+    let known = all.take(known(table)).unwrap_or_default();
     let mut band = |item: Result<Item<'_>, Problem>| all.take(item.and_then(|item| item.float()));
     let low = band(table.need("low", "lower end of the band"));
     let high = band(table.need("high", "upper end of the band, or inf"));
@@ -223,12 +270,34 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
     let needs = all.take(table.get("needs").map_or(Ok(Vec::new()), |item| needs(&item))).unwrap_or_default();
     let measure = table.need("measure", "the cells of a plan that its number is made of");
     let measure = all.take(measure.and_then(|item| item.read(Measure::read)));
+    let provided =
+        all.take(table.get("provided").map(|item| item.read(Provided::read)).transpose()).flatten();
     all.take(table.finish());
     all.finish()?;
     let (low, high, measure) =
         (low.unwrap_or_default(), high.unwrap_or_default(), measure.unwrap_or_default());
     let claim = Claim { id, paper: paper.to_owned(), figure, says, published, low, high, fitted, origin };
-    Ok(PaperClaim { claim, value, needs, measure, known, uncounted })
+    Ok(PaperClaim { claim, value, needs, measure, provided, known, uncounted })
+}
+
+/// What people have written of a miss, with the day on which they did: it is of the model of that day.
+fn known(table: &Table<'_>) -> Result<String, Problem> {
+    let (known, day) = (table.get("known"), table.get("known_on"));
+    let Some(known) = known else {
+        return match day {
+            Some(item) => Err(item.problem("there is no \"known\" that was written then")),
+            None => Ok(String::new()),
+        };
+    };
+    let day = table.need("known_on", "the day on which \"known\" was written: 2026-11-25")?;
+    let text = day.text()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_day = parts.iter().map(|part| part.len()).eq([4, 2, 2])
+        && parts.iter().all(|part| part.parse::<u16>().is_ok());
+    if !is_day {
+        return Err(day.problem("must be a day as 2026-11-25"));
+    }
+    Ok(format!("written {text}: {}", known.text()?))
 }
 
 /// Where a claim comes from, whether something was fitted on it, and why it does not count if it does not.
@@ -444,5 +513,48 @@ mod tests {
     fn an_unknown_figure_is_told_which_there_are() {
         let error = Paper::load("hinfs").unwrap().plans(&["12".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("7, 8, 9, 10, 11"), "{error}");
+    }
+
+    /// The text of a miss is of the model of one day, which a reader is told.
+    #[test]
+    fn what_is_written_of_a_miss_has_its_day() {
+        let text = |more: &str| {
+            format!(
+                "paper = \"P\"\nspec = \"s\"\n[[figure]]\nid = \"1\"\n[[claim]]\nid = \"p.1\"\nfigure = \"1\"\n\
+             says = \"s\"\nvalue = \"v\"\nlow = 1\nhigh = 2\nmeasure = {{ plan = \"p\", top = {{ fs = \"pmfs\" }} }}\n{more}\n"
+            )
+        };
+        let read = |more: &str| Paper::parse("t.toml", "t", &text(more));
+        let known = |more: &str| read(more).map(|paper| paper.claims[0].known.clone());
+        assert_eq!(known("").unwrap(), "");
+        assert_eq!(known("known = \"slow\"\nknown_on = \"2026-11-25\"").unwrap(), "written 2026-11-25: slow");
+        assert!(known("known = \"slow\"").unwrap_err().to_string().contains("known_on"));
+        let wrong = known("known = \"slow\"\nknown_on = \"yesterday\"").unwrap_err().to_string();
+        assert!(wrong.contains("must be a day"), "{wrong}");
+    }
+
+    /// A second number that must be right, too.
+    #[test]
+    fn a_sentence_is_contradicted_by_the_number_that_it_is_provided_with() {
+        let measure =
+            |fs: &str| format!("{{ plan = \"p\", top = {{ fs = \"{fs}\" }}, bottom = {{ fs = \"base\" }} }}");
+        let text = format!(
+            "paper = \"P\"\nspec = \"s\"\n[[figure]]\nid = \"1\"\n[[claim]]\nid = \"p.1\"\nfigure = \"1\"\nsays = \"s\"\n\
+             value = \"v\"\nlow = 1\nhigh = 2\nmeasure = {}\nprovided = {{ says = \"it is faster\", low = 1.0, measure = {} }}\n",
+            measure("on"),
+            measure("off")
+        );
+        let paper = Paper::parse("t.toml", "t", &text).unwrap();
+        let judged = |off: f64| {
+            let mut result = ResultFile::new("p", serde_json::Value::Null, 1, results::Clock::Virtual);
+            for (fs, rate) in [("base", 100.0), ("on", 150.0), ("off", off)] {
+                let mut sample = results::Sample::new([("fs".to_owned(), fs.to_owned())].into(), 0, 1);
+                sample.throughput_ops_per_s = rate;
+                result.samples.push(sample);
+            }
+            paper.judge(&Measured::from([("p".to_owned(), result)])).remove(0)
+        };
+        assert_eq!((judged(120.0).holds, judged(120.0).contradicted), (true, None));
+        assert!(judged(80.0).contradicted.unwrap().contains("it is not so that it is faster: 0.800"));
     }
 }

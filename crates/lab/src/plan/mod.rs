@@ -272,6 +272,18 @@ impl Place {
 }
 
 impl Plan {
+    /// Whether a cell takes little time and another seed gives another number: scripts of Filebench and jobs of fio draw what
+    /// they do.
+    pub fn is_random_and_short(&self) -> bool {
+        const SHORT: Nanos = Nanos::from_millis(100);
+        let draws = |name: &str| ["filebench/", "fio/"].iter().any(|suite| name.starts_with(suite));
+        let random = |workload: &Workload| {
+            let stop = workload.stop.unwrap_or(self.stop);
+            draws(&workload.name) && matches!(stop, Stop::After(time) if time <= SHORT)
+        };
+        self.clock == Clock::Virtual && self.workload.iter().any(random)
+    }
+
     /// Parses a plan; `origin` names the file in messages. With `quick`, its `[quick]` is applied.
     pub fn parse(origin: &str, text: &str, quick: bool) -> Result<Self, Error> {
         Ok(read::partly(origin, text, quick).1?)

@@ -4,6 +4,7 @@ mod device;
 mod fio;
 mod fragmentation;
 mod fxmark;
+mod pairs;
 mod plans;
 mod readings;
 mod replay;

@@ -11,9 +11,9 @@ use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
-use crate::{Report, Section, answer, dies, jobs, readings, robust, scaling, summary};
+use crate::{Report, Section, answer, dies, jobs, readings, robust, scaling, summary, trust};
 use askama::Template;
-use results::ResultFile;
+use results::{Clock, ResultFile};
 use std::collections::BTreeMap;
 
 pub(super) struct Html;
@@ -45,6 +45,8 @@ struct Page {
     sections: Vec<PageSection>,
     /// Whether the page needs a table of contents.
     many: bool,
+    /// How far to believe modelled times; none where no clock was modelled.
+    trust: Option<Table>,
 }
 
 /// One result on the page.
@@ -66,6 +68,8 @@ struct PageSection {
     readings: Option<PageReadings>,
     facts: Vec<(String, String)>,
     command: String,
+    /// Values of machine and media, with their sources.
+    sources: Option<Table>,
     plan: String,
 }
 
@@ -101,8 +105,8 @@ struct PageClaim {
     id: String,
     figure: String,
     paper: String,
-    /// Empty for what the paper prints.
-    origin: &'static str,
+    /// What it says, and who said it where that is not the paper.
+    kind: String,
     says: String,
     published: String,
     band: String,
@@ -121,7 +125,14 @@ impl Page {
         let sections: Vec<PageSection> =
             sections.map(|(at, (section, figures))| page_section(at, section, figures, look)).collect();
         let names: Vec<&str> = report.sections.iter().map(|s| s.results.name.as_str()).collect();
-        Self { title: names.join(", "), patterns: chart::patterns(), many: sections.len() > 1, sections }
+        let modelled = report.sections.iter().any(|section| section.results.clock == Clock::Virtual);
+        Self {
+            title: names.join(", "),
+            patterns: chart::patterns(),
+            many: sections.len() > 1,
+            trust: modelled.then(trust::table),
+            sections,
+        }
     }
 }
 
@@ -191,6 +202,7 @@ fn page_section(
         readings: page_readings(&results.claims),
         facts: summary::environment(results),
         command: results.command.clone(),
+        sources: trust::sources(results),
         plan: plan_text(results),
         id,
     }
@@ -370,16 +382,14 @@ fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
         id: claim.id.clone(),
         figure: claim.figure.clone(),
         paper: claim.paper.clone(),
-        origin: Some(claim.origin.word())
-            .filter(|_| claim.origin != results::claim::Origin::Paper)
-            .unwrap_or_default(),
+        kind: claims::kind(claim),
         says: claim.says.replace(" %", "\u{a0}%"),
         published: claims::published(claim),
         band: claims::band(claim),
         measured: claims::measured(claim),
         verdict: claims::verdict(claim),
         key: standing.key(),
-        reason: claim.reason.clone().unwrap_or_default(),
+        reason: claim.reason.iter().chain(&claim.contradicted).cloned().collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -14,6 +14,7 @@ mod parquet;
 mod terminal;
 
 use crate::Report;
+use crate::grains::Grain;
 
 pub use difference::html as difference_html;
 
@@ -79,6 +80,15 @@ pub const FORMATS: &[&dyn Format] = &[
     &markdown::Markdown,
     &html::Html,
 ];
+
+/// A tidy table as a file of the format called `csv` or `parquet`; none for another format.
+pub fn table(grain: &Grain, name: &str) -> Option<Result<Vec<u8>, RenderError>> {
+    match name {
+        "csv" => Some(Ok(grain.csv())),
+        "parquet" => Some(parquet::table(grain)),
+        _ => None,
+    }
+}
 
 /// The format called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {

@@ -2,6 +2,7 @@
 
 use super::{Format, RenderError};
 use crate::Report;
+use crate::grains::Grain;
 
 pub(super) struct Parquet;
 
@@ -25,4 +26,9 @@ impl Format for Parquet {
     fn bytes(&self, _: &Report) -> Result<Vec<u8>, RenderError> {
         Err(RenderError::LeftOut(super::left_out("Parquet", "parquet")))
     }
+}
+
+/// Says that it cannot.
+pub(super) fn table(_: &Grain) -> Result<Vec<u8>, RenderError> {
+    Err(RenderError::LeftOut(super::left_out("Parquet", "parquet")))
 }

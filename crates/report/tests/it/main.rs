@@ -3,4 +3,5 @@
 mod browser;
 mod figures;
 mod formats;
+mod grains;
 mod sample;

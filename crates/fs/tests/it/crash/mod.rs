@@ -116,7 +116,7 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
             1,
             programs::all().into_iter().chain(programs::large_writes()).chain(programs::large_attributes()),
         );
-        let effort = Effort { after_commits: true, ..effort((20 / every(subject)).max(1)) };
+        let effort = Effort { after_commits: true, ..effort((8 / every(subject)).max(1)) };
         let tally = explore_all(subject, &programs, effort);
         report("one operation", subject, &tally, began);
         tally.violations.len()
@@ -165,7 +165,7 @@ fn crashes_of_random_programs_leave_allowed_states() {
     let seed = wanted("WEIR_CRASH_SEED", SEED as usize) as u64;
     for subject in subjects() {
         let began = std::time::Instant::now();
-        let count = wanted("WEIR_CRASH_RANDOM", 300).div_ceil(every(&subject));
+        let count = wanted("WEIR_CRASH_RANDOM", 120).div_ceil(every(&subject));
         let programs: Vec<_> = (0..count).map(|number| programs::random(seed, number)).collect();
         let tally = explore_all(&subject, &programs, effort((3 / every(&subject)).max(1)));
         report("random programs", &subject, &tally, began);

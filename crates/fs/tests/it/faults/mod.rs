@@ -2,7 +2,7 @@
 //!
 //! A failure prints program, kind and number of the access. A design says how many programs it passes over
 //! ([`design::Checking::fail_every`]). `WEIR_FAULTS_FS=words` tries only designs whose names contain the words,
-//! `WEIR_FAULTS_PROGRAM=words` all programs whose names contain the words, where otherwise every sixth is tried at most, and none
+//! `WEIR_FAULTS_PROGRAM=words` all programs whose names contain the words, where otherwise every fifteenth is tried at most, and none
 //! that loads whole nodes of trees word by word; `weir check faults` tries them all.
 
 mod regressions;
@@ -30,7 +30,7 @@ fn chosen(subject: &Subject, first: usize) -> Vec<Program> {
     if let Ok(words) = std::env::var("WEIR_FAULTS_PROGRAM") {
         return all.filter(|program| program.name.contains(&words)).collect();
     }
-    let every = 6 * checking(subject.design.name()).fail_every;
+    let every = 15 * checking(subject.design.name()).fail_every;
     let long = |program: &Program| LONG.iter().any(|words| program.name.contains(words));
     all.filter(|program| !long(program)).skip(first % every).step_by(every).collect()
 }

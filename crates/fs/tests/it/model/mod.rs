@@ -107,7 +107,7 @@ fn every_answer_with_mapped_files_is_that_of_the_reference() {
 }
 
 fn compare(maps: bool) {
-    let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
+    let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(1500);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = std::env::var("WEIR_MODEL_FS").unwrap_or_default();
     let names = harness::names().filter(|name| name.contains(&wanted));

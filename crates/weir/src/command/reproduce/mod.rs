@@ -55,6 +55,10 @@ pub(crate) struct Reproduce {
         hide_short_help = true
     )]
     choices: Vec<String>,
+    /// Runs of each cell, each with a seed of its own: claims come with the range of their seeds [default: the plan's; 5 for random
+    /// workloads that are measured for 100 ms or less]
+    #[arg(long, value_name = "N", conflicts_with = "readings", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
     /// Run only these designs; claims about other designs are not measured
     #[arg(long, value_name = "FS,…", value_delimiter = ',', hide_short_help = true)]
     designs: Vec<String>,
@@ -64,6 +68,9 @@ pub(crate) struct Reproduce {
     #[command(flatten)]
     how: How,
 }
+
+/// Runs of a cell whose workload is random and short.
+const REPEATS: u32 = 5;
 
 /// How large an experiment is.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +178,11 @@ impl Reproduce {
                 plan.keep_designs(&self.designs)?;
             }
             self.scale().shrink(plan);
+            match self.repeats {
+                Some(repeats) => plan.repeats = repeats,
+                None if plan.is_random_and_short() => plan.repeats = plan.repeats.max(REPEATS),
+                None => {}
+            }
         }
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
