@@ -180,7 +180,7 @@ impl Locks {
             had = true;
             let parts = [held.range.start..range.start, range.end..held.range.end];
             let parts = parts.into_iter().filter(|part| part.start < part.end);
-            parts.for_each(|part| ran::push(&mut kept, Held { range: part, ..held }));
+            ran::extend(&mut kept, parts.map(|part| Held { range: part, ..held }));
         }
         // Both parts of a lock that was cut in two count.
         self.count.fetch_add(kept.len(), Relaxed);

@@ -228,7 +228,7 @@ impl PageCache {
         let others: Vec<_> = others.map(Arc::clone).collect();
         drop(writing);
         ran::allocate(u64::from(!others.is_empty()));
-        others.into_iter().for_each(|other| ran::push(&mut unwritten, other));
+        ran::extend(&mut unwritten, others);
         unwritten
     }
 

@@ -279,7 +279,7 @@ impl Volume {
             let other: Vec<u32> = self.look(descriptor.block_bitmap(), other)?;
             let changes = other.len() as u32;
             let found = other.iter().map(|other| self.geo.group_start(group) + u64::from(*other));
-            found.for_each(|block| ran::push(&mut all, block));
+            ran::extend(&mut all, found);
             let free = descriptor.free_blocks();
             descriptor.set_free_blocks(if used { free.saturating_sub(changes) } else { free + changes });
             self.change_block_bitmap(handle, group, &mut descriptor, |bitmap| {

@@ -84,7 +84,7 @@ impl Words {
     }
 
     pub(crate) fn extend(&mut self, words: impl Iterator<Item = (u64, u64)>) {
-        words.for_each(|word| ran::push(&mut self.0, word));
+        ran::extend(&mut self.0, words);
     }
 
     /// The first word by itself ([`mutant::RENAME_IN_TWO_STEPS`]).

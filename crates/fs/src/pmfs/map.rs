@@ -466,7 +466,7 @@ impl Fill<'_> {
         if taken == 0 {
             return Ok(self.base + u64::from(first_hole));
         }
-        blocks[..taken].iter().for_each(|block| ran::push(&mut self.tx.taken, (*block, self.shift)));
+        ran::extend(&mut self.tx.taken, blocks[..taken].iter().map(|block| (*block, self.shift)));
         let range = (at + 8 * u64::from(first_hole), 8 * (u64::from(holes[taken - 1] - first_hole) + 1));
         if !is_new {
             self.volume.journal.log(self.tx, &[range])?;

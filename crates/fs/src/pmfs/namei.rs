@@ -548,7 +548,7 @@ impl Volume {
             ran::push(&mut ranges, (self.record_at(&dirs[dst].raw, target)?, 8));
             ran::push(&mut ranges, (replaced.offset, ino::HALF));
         }
-        dotdot.into_iter().for_each(|at| ran::push(&mut ranges, (at, 8)));
+        ran::extend(&mut ranges, dotdot.map(|at| (at, 8)));
         if let Some((whiteout, _)) = change.whiteout {
             ran::push(&mut ranges, (whiteout.offset, ino::HALF));
             ran::push(&mut ranges, (self.record_at(&dirs[src].raw, change.source)?, 8));

@@ -368,15 +368,15 @@ impl Change {
         match self {
             Self::Make { parent, .. } | Self::Link { parent, .. } => ran::push(&mut inos, *parent),
             Self::Remove { parent, name } => {
-                target(*parent, name).into_iter().for_each(|ino| ran::push(&mut inos, ino))
+                ran::extend(&mut inos, target(*parent, name));
             }
             Self::Rename { to, .. } => {
                 ran::push(&mut inos, to.0);
-                target(to.0, &to.1).into_iter().for_each(|ino| ran::push(&mut inos, ino));
+                ran::extend(&mut inos, target(to.0, &to.1));
             }
             Self::RenameWhiteout { to, ino, .. } => {
                 let all = [Some(to.0), Some(*ino), target(to.0, &to.1)];
-                all.into_iter().flatten().for_each(|ino| ran::push(&mut inos, ino));
+                ran::extend(&mut inos, all.into_iter().flatten());
             }
             _ => {}
         }

@@ -89,8 +89,8 @@ impl Program<'_> {
         let (dir, other, link, symlink) = (path("dir"), path("other"), path("link"), path("symlink"));
         let file = [&dir[..], b"/file"].concat();
         let forgets = |program: &mut Self| {
-            if round % 2 == 0 {
-                program.call("drop_caches", |process| process.drop_caches());
+            if round.is_multiple_of(2) {
+                program.call("drop_caches", Syscalls::drop_caches);
             }
         };
         self.call("mkdir", |process| process.mkdir(&dir, 0o755));
@@ -138,7 +138,9 @@ impl Program<'_> {
 
     /// A file loses its last name while it is open, too.
     fn removals(&mut self, names: [&[u8]; 2], last: &[u8], dir: &[u8]) {
-        names.iter().for_each(|name| self.call("unlink", |process| process.unlink(name)));
+        for name in names {
+            self.call("unlink", |process| process.unlink(name));
+        }
         let fd = self.call("open", |process| process.open(last, OpenFlags::READ, 0));
         self.call("unlink of an open file", |process| process.unlink(last));
         self.call("close", |process| process.close(fd));

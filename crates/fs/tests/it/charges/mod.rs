@@ -66,7 +66,7 @@ impl Calls<'_> {
         self.call("rename", |fs| fs.rename((dir, &file), (fs.root(), &other), RenameFlags::empty().into()));
         self.directory(dir, &name("directory"));
         self.call("unlink", |fs| fs.unlink(dir, &link));
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             self.call("unlink of the last name", |fs| fs.unlink(fs.root(), &other));
         }
         self.call("statfs", |fs| fs.statfs());
