@@ -25,6 +25,7 @@ use crate::machine::{MachinePreset, THIS_HOST, Value, works};
 use crate::watch::Watch;
 
 mod calls;
+mod ran;
 
 /// What the summary of a machine says that was measured while the host was busy.
 pub const BUSY: &str = "while the host was busy";
@@ -215,6 +216,8 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     measured.extend(repeated(|| in_run(region_calls)?)?);
     step("calls");
     measured.extend(repeated(|| in_run(calls::measure)?)?);
+    step("small work");
+    measured.extend(repeated(|| Ok(ran::measure()))?);
     step("injected delays");
     let injected = in_run(injected)??;
     check(&measured, (one.median, all.median))?;
@@ -266,9 +269,10 @@ fn preset(
             "the most memory of which a step of a pointer chase takes less than half a miss",
         ),
     ];
-    for (work, key) in works().map(|work| (work, work.key())) {
+    let of_ran = Work::RAN.iter().copied().filter(|work| measured.iter().any(|one| one.work == *work));
+    for (work, key) in works().chain(of_ran).map(|work| (work, work.key())) {
         let found = measured.iter().find(|measured| measured.work == work);
-        let found = found.expect("calibrate measures every kind of work");
+        let found = found.expect("calibrate measures every kind of work that all machines price");
         machine.work_ps[work.index()] = found.times.median;
         let how = format!("{} ({})", found.how, found.times.told(nanoseconds));
         values.push(value(key, format!("{} ps", found.times.median), &how));

@@ -7,12 +7,14 @@
 //! beside it (`vfs/src/kernel.rs`), as in a process. In it `[kernel.path]` prices what that kernel does above every file system
 //! ([`vfs::charges::PATH`]), and `originals` names the designs whose originals are priced part by part (`originals.rs`). Every
 //! value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a source is refused, and so are missing
-//! and unknown keys.
+//! and unknown keys. `[ran]` prices the small work that designs and the front end do ([`sim::ran`]); it and each of its keys may be
+//! left out: what has no price there takes no time and is not counted. It is refused beside `[kernel.path]` and `originals`, which
+//! price the same work by what a kernel takes.
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
-//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `caches=none` or `scheduling=none`
-//! leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a design does, not
-//! what its original does; `cost=original` is what a preset says.
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none` or
+//! `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a
+//! design does, not what its original does; `cost=original` is what a preset says.
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,9 @@ const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit"
 const FLUSH: &str = "flush";
 const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
 const ORIGINALS: &str = "originals";
+/// Why `[ran]` is refused.
+const PRICED_TWICE: &str =
+    "[kernel.path] or originals price this work by what a kernel takes; path=none,cost=ran leaves them out";
 /// The source of a value from a command line.
 const BY_HAND: &str = "set by hand";
 
@@ -86,6 +91,7 @@ impl MachinePreset {
             let shape = read.table(root.need("shape", "sockets and cores").map(Some), shape);
             let memory = read.table(root.need("memory", "speeds of copying").map(Some), memory);
             let work_ps = read.table(root.need("work", "costs of CPU work").map(Some), work);
+            let ran_ps = read.table(Ok(root.get("ran")), ran);
             let caches = read.table(Ok(root.get("caches")), |table, values| Some(caches_of(table, values)));
             let scheduling =
                 read.table(Ok(root.get("scheduling")), |table, values| Some(scheduling_of(table, values)));
@@ -102,8 +108,9 @@ impl MachinePreset {
             read.all.take(root.finish());
             read.all.finish()?;
             let cost = |prices: &[u64], index: usize| prices.get(index).copied().unwrap_or_default();
-            let work_ps: [u64; Work::MAX] =
-                std::array::from_fn(|index| cost(&work_ps, index) + cost(&path_ps, index));
+            let work_ps: [u64; Work::MAX] = std::array::from_fn(|index| {
+                cost(&work_ps, index) + cost(&path_ps, index) + cost(&ran_ps, index)
+            });
             let parts =
                 originals::prices(&originals, work_ps[vfs::charges::PATH_COMPONENT.index()], &mut fitted_on)
                     .map_err(|why| root.problem(why))?;
@@ -122,6 +129,9 @@ impl MachinePreset {
                 linux: kernel.map(|linux: Linux| (linux.major, linux.minor)),
                 parts,
             };
+            if root.get("ran").is_some() && prices_originals(&machine) {
+                return Err(root.problem(PRICED_TWICE));
+            }
             Ok(Self { machine, kernel, summary: summary.unwrap_or_default(), fitted_on, values: read.list })
         })
     }
@@ -167,6 +177,8 @@ impl MachinePreset {
             ("cost" | "path", _) => {
                 return Err(wrong(format!("\"{setting}\": cost=ran, cost=original or path=none")));
             }
+            ("ran", "none") => return Ok(self.without_ran()),
+            ("ran", _) => return Err(wrong(format!("\"{setting}\": ran=none, or a price as alloc=20ns"))),
             ("caches", "none") => return Ok(self.without(CACHES)),
             ("flush", "keeps") => {
                 if let Some(caches) = &mut self.machine.caches {
@@ -194,18 +206,38 @@ impl MachinePreset {
             }
             _ => {}
         }
-        let Some(work) = works().find(|known| known.key() == key) else {
-            let tables = ["kernel", "path", "cost", "caches", "flush", "scheduling"];
-            let advice = nearest(key, works().map(Work::key).chain(tables));
-            return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
+        let Some(work) = works().chain(Work::RAN.iter().copied()).find(|known| known.key() == key) else {
+            let tables = ["kernel", "path", "cost", "ran", "caches", "flush", "scheduling"];
+            let all = works().chain(Work::RAN.iter().copied()).map(Work::key);
+            return Err(wrong(format!("there is no work \"{key}\"; {}", nearest(key, all.chain(tables)))));
         };
+        if is_ran(key) && prices_originals(&self.machine) {
+            return Err(wrong(format!("{key}: {PRICED_TWICE}")));
+        }
         let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
-        let value =
-            self.values.iter().position(|value| value.key == work.key()).expect("a machine has every value");
         self.machine.work_ps[work.index()] = time.0 * 1_000;
-        self.values[value].value = format!("{} ns", time.0);
-        BY_HAND.clone_into(&mut self.values[value].source);
+        self.note(Value { key: work.key(), value: format!("{} ns", time.0), source: BY_HAND.to_owned() });
         Ok(self)
+    }
+
+    /// Puts a value in the place of that of its key; a price of `[ran]` that is new, behind the others.
+    fn note(&mut self, value: Value) {
+        match self.values.iter_mut().find(|known| known.key == value.key) {
+            Some(known) => *known = value,
+            None => {
+                let last = self.values.iter().rposition(|known| is_ran(known.key));
+                self.values.insert(last.map_or(self.values.len(), |last| last + 1), value);
+            }
+        }
+    }
+
+    /// Without prices of what designs and the front end do.
+    fn without_ran(mut self) -> Self {
+        self.values.retain(|value| !is_ran(value.key));
+        for work in Work::RAN {
+            self.machine.work_ps[work.index()] = 0;
+        }
+        self
     }
 
     /// Without the table that has these keys.
@@ -268,7 +300,9 @@ impl MachinePreset {
             format!("summary = {:?}", self.summary),
             format!("fitted_on = {:?}", self.fitted_on),
         ];
-        let values = self.values.iter().map(|value| match value.key {
+        let ran = self.values.iter().position(|value| is_ran(value.key));
+        let values = self.values.iter().enumerate().map(|(at, value)| match value.key {
+            _ if ran == Some(at) => format!("\n[ran]\n{}", value.to_toml()),
             "sockets" => format!("\n[shape]\n{}", value.to_toml()),
             "copy" => format!("\n[memory]\n{}", value.to_toml()),
             "syscall" => format!("\n[work]\n{}", value.to_toml()),
@@ -369,6 +403,25 @@ fn work(table: &Table<'_>, values: &mut Values) -> Vec<u64> {
         work_ps[work.index()] = picoseconds(table, work.key(), values);
     }
     work_ps
+}
+
+/// Prices of [`Work::RAN`]; those that are not there are off.
+fn ran(table: &Table<'_>, values: &mut Values) -> Vec<u64> {
+    let mut ran_ps = vec![0; Work::MAX];
+    for work in Work::RAN.iter().filter(|work| table.get(work.key()).is_some()) {
+        ran_ps[work.index()] = picoseconds(table, work.key(), values);
+    }
+    ran_ps
+}
+
+fn is_ran(key: &str) -> bool {
+    Work::RAN.iter().any(|work| work.key() == key)
+}
+
+/// Whether what a kernel takes has a price, above every file system or in the originals of designs.
+fn prices_originals(machine: &Machine) -> bool {
+    let priced = |work: &Work| machine.work_ps[work.index()] > 0;
+    !machine.parts.is_empty() || vfs::charges::PATH.iter().any(priced)
 }
 
 fn scheduling_of(table: &Table<'_>, values: &mut Values) -> Scheduling {
@@ -535,8 +588,25 @@ mod tests {
                 assert_eq!(taken, None, "{index} {name}");
             }
         }
-        assert_distinct(&works().map(|work| (work.index(), work.key())).collect::<Vec<_>>());
+        let kinds = works().chain(vfs::charges::PATH.iter().copied()).chain(Work::RAN.iter().copied());
+        assert_distinct(&kinds.map(|work| (work.index(), work.key())).collect::<Vec<_>>());
         assert_distinct(&activities().map(|one| (one.index(), one.name())).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn prices_of_what_runs_are_off_until_they_are_given_and_survive_being_written() {
+        let plain = parse(SERVER).unwrap();
+        assert!(Work::RAN.iter().all(|work| plain.machine.work_ps[work.index()] == 0));
+        let text = format!("{SERVER}\n[ran]\nnode = {{ ns = 7, source = \"a test\" }}\n");
+        let doubled = parse(&text).map_err(|problem| problem.message);
+        let bare = || plain.clone().with("path=none").unwrap().with("cost=ran").unwrap();
+        assert_eq!(doubled.is_err(), prices_originals(&plain.machine));
+        let priced = bare().with("node=7ns").unwrap().with("alloc=20ns").unwrap();
+        assert_eq!(priced.machine.work_ps[Work::NODE.index()], 7_000);
+        let read = parse(&priced.to_toml()).unwrap();
+        assert_eq!(read.machine.work_ps, priced.machine.work_ps);
+        assert_eq!(priced.with("ran=none").unwrap().machine.work_ps, bare().machine.work_ps);
+        assert!(bare().with("nodes=7ns").unwrap_err().to_string().contains("node"), "the nearest is named");
     }
 
     #[test]

@@ -46,6 +46,7 @@ use crate::clock;
 use crate::context::{Context, RunShared};
 use crate::ledger::{Activity, SOCKET_LINES};
 use crate::machine::{Caches, Machine, Work};
+use crate::ran;
 use crate::units::{LINE_BYTES, Nanos};
 
 /// Places that a list has at most; what is older is gone.
@@ -104,6 +105,7 @@ impl Held {
 
     /// Lines come in at the end, and what has no room any more goes.
     fn append(&self, used: &mut Used, lines: u64) -> u32 {
+        let _own = ran::aside();
         let last = used.places.back_mut().expect("there is a place");
         let newest = if *last > 0 && *last + lines > self.together {
             used.places.push_back(lines);

@@ -20,6 +20,7 @@ use crate::cache::{Level, Recency};
 use crate::context::{self, Context};
 use crate::ledger::{Activity, COPIED_BYTES};
 use crate::machine::Work;
+use crate::ran;
 use crate::units::Nanos;
 
 /// Which clock a run uses.
@@ -65,6 +66,9 @@ pub fn cpu_time() -> Option<Nanos> {
 #[inline]
 pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
+        if cfg!(debug_assertions) && work == Work::STEP {
+            let _counted = ran::note_charged(work, n);
+        }
         let named = work.activity();
         let activity = if named == Activity::SOFTWARE { cx.software(named) } else { named };
         cx.count_units(work, n);

@@ -15,6 +15,7 @@ use crate::cache::Inflow;
 use crate::clock::{Clock, Tsc};
 use crate::ledger::{Activity, Ledger, Ledgers, Op, Part};
 use crate::machine::{Machine, Work};
+use crate::ran::Counts;
 use crate::rng::Seed;
 use crate::sync::Server;
 use crate::task::{RunError, Setup};
@@ -134,6 +135,8 @@ pub(crate) struct Context {
     pub(crate) op_charged: Cell<u64>,
     /// Virtual clock: how the task is suspended.
     pub(crate) parking: Parking,
+    /// What it did and was charged, in debug builds.
+    pub(crate) ran: Counts,
     pub(crate) name: String,
 }
 
@@ -164,6 +167,7 @@ impl Context {
             op_start: Cell::new(0),
             op_charged: Cell::new(0),
             parking: Parking::default(),
+            ran: Counts::default(),
             name,
         }
     }

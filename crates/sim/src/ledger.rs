@@ -37,6 +37,7 @@ use parking_lot::Mutex;
 use crate::clock;
 use crate::context;
 use crate::machine::Work;
+use crate::ran;
 use crate::units::Nanos;
 
 /// What a task was doing while time passed: a small number with a name in results. The crate whose time it is declares an
@@ -298,6 +299,7 @@ impl Number {
 /// The place of `name` in `names`, where it is put at the end if it has none.
 #[cold]
 fn number_of(name: &'static str, names: &Mutex<Vec<&'static str>>) -> usize {
+    let _own = ran::aside();
     let mut names = names.lock();
     names.iter().position(|known| *known == name).unwrap_or_else(|| {
         names.push(name);
@@ -353,6 +355,7 @@ struct Parts {
 
 impl Parts {
     fn new() -> Box<Self> {
+        let _own = ran::aside();
         Box::new(Self {
             count: [const { AtomicU64::new(0) }; Part::MAX],
             ns: [const { AtomicU64::new(0) }; Part::MAX],
@@ -396,6 +399,7 @@ struct Waits {
 
 impl Waits {
     fn new() -> Box<Self> {
+        let _own = ran::aside();
         Box::new(Self {
             lock: [const { AtomicU64::new(0) }; LOCK_CLASSES],
             line: [const { AtomicU64::new(0) }; LOCK_CLASSES],
@@ -440,7 +444,10 @@ impl Ledger {
 
     #[inline]
     fn units_of(&self, row: usize) -> &Units {
-        self.units[row].get_or_init(|| Box::new([const { AtomicU64::new(0) }; UNITS]))
+        self.units[row].get_or_init(|| {
+            let _own = ran::aside();
+            Box::new([const { AtomicU64::new(0) }; UNITS])
+        })
     }
 
     fn add_part(&self, op: u8, part: &Part, ns: u64) {

@@ -21,6 +21,8 @@
 //! | [`task`] | [`run`], [`run_here`], [`spawn`], [`Setup`], [`core()`] |
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
 //! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`], atomics |
+//! | [`ran`] | small work that a machine may price; whether all of it is charged |
+//! | [`map`] | maps that charge for it |
 //! | [`rng`] | [`Seed`] and the generator |
 //! | [`host_memory`] | a file of the host in memory, words that processes share |
 //!
@@ -52,7 +54,9 @@ mod context;
 pub mod host_memory;
 pub mod ledger;
 pub mod machine;
+pub mod map;
 pub mod math;
+pub mod ran;
 pub mod rng;
 pub mod schedule;
 pub mod sync;

@@ -23,7 +23,7 @@ pub struct Work {
 
 impl Work {
     /// Limit of kinds.
-    pub const MAX: usize = 48;
+    pub const MAX: usize = 49;
     /// Kinds from this index on have no price in a machine that does not name them.
     pub const OPTIONAL: usize = 32;
 
@@ -97,6 +97,27 @@ impl Work {
         Self::FUTEX,
         Self::WAKEUP,
     ];
+}
+
+/// Small work that code does all the time, see [`crate::ran`]. A machine prices any of these, under `[ran]`, or none. Indices 43 to
+/// 48.
+impl Work {
+    /// A block of memory: getting it, and freeing it some time.
+    pub const ALLOC: Self = Self::new(43, "alloc");
+    /// Hashing 16 bytes of a key.
+    pub const HASH: Self = Self::new(44, "hash");
+    /// A node of a tree or a bucket of a table that is searched or changed, where no [`Work::STEP`] prices it.
+    pub const NODE: Self = Self::new(45, "node");
+    /// A line of metadata that is encoded, decoded or copied in memory.
+    pub const BYTES: Self = Self::new(46, "bytes");
+    /// A line under a checksum.
+    pub const CHECKSUM: Self = Self::new(47, "checksum");
+    /// A credit of a journal: one block or entry that a transaction reserves.
+    pub const HANDLE: Self = Self::new(48, "handle");
+
+    /// The kinds of this table.
+    pub const RAN: &[Self] =
+        &[Self::ALLOC, Self::HASH, Self::NODE, Self::BYTES, Self::CHECKSUM, Self::HANDLE];
 }
 
 /// A machine: shape and costs.

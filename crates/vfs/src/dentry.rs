@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHasher;
-use sim::{Condvar, LockClass};
+use sim::{Condvar, LockClass, Work, ran};
 
 use crate::attr::Ino;
 use crate::vnode::Vnode;
@@ -182,7 +182,13 @@ impl Dentries {
 
     /// Drops every dentry whose vnode is not held; a directory's after those below it.
     pub(crate) fn forget_unused(&self) {
-        while self.shards.iter().map(|shard| shard.lock().take_unused().len()).sum::<usize>() > 0 {}
+        let forget = |shard: &Mutex<Shard>| {
+            let forgotten = shard.lock().take_unused();
+            // A list of their places, and one of what they led to.
+            ran::allocate(if forgotten.is_empty() { 0 } else { 2 });
+            forgotten.len()
+        };
+        while self.shards.iter().map(forget).sum::<usize>() > 0 {}
     }
 
     /// Number of dentries.
@@ -204,9 +210,17 @@ impl Dentries {
         name: &[u8],
     ) -> Ticket {
         let evicted = if shard.live >= self.shard_limit { shard.evict() } else { Binding::Unknown };
+        // The growth of a shard is in the price of a node.
+        let own = ran::aside();
         let slot = shard.insert(hash, parent, name);
+        drop(own);
         drop(shard);
         drop(evicted);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        if name.len() > INLINE_BYTES {
+            ran::allocate(1);
+        }
         Ticket { shard: shard_of(hash), slot }
     }
 
@@ -368,7 +382,9 @@ impl Shard {
             self.dentries[at as usize].next = next;
         }
         self.live -= 1;
+        let own = ran::aside();
         self.free.push(slot);
+        drop(own);
         let dentry = &mut self.dentries[slot as usize];
         dentry.live = false;
         std::mem::replace(&mut dentry.binding, Binding::Unknown)
@@ -388,10 +404,13 @@ impl Shard {
     }
 
     fn take_unused(&mut self) -> Vec<Binding> {
-        let unused: Vec<u32> = (0..self.dentries.len() as u32)
-            .filter(|slot| self.dentries[*slot as usize].is_unused())
-            .collect();
-        unused.into_iter().map(|slot| self.remove(slot)).collect()
+        let is_unused = |slot: &u32| self.dentries[*slot as usize].is_unused();
+        let all = 0..self.dentries.len() as u32;
+        let mut unused = Vec::with_capacity(all.clone().filter(is_unused).count());
+        unused.extend(all.filter(is_unused));
+        let mut bindings = Vec::with_capacity(unused.len());
+        bindings.extend(unused.into_iter().map(|slot| self.remove(slot)));
+        bindings
     }
 }
 

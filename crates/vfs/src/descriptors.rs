@@ -52,7 +52,10 @@ impl<T> Descriptors<T> {
     /// Makes a reserved number lead to `file`.
     pub(crate) fn install(&self, fd: Fd, file: Arc<T>) {
         let (segment, index) = place(fd);
-        let slots = self.segments[segment].get_or_init(|| new_segment(segment));
+        let slots = self.segments[segment].get_or_init(|| {
+            let _in_open_file = sim::ran::aside();
+            new_segment(segment)
+        });
         *slots[index].lock() = Some(file);
     }
 
@@ -125,6 +128,7 @@ impl Numbers {
             return Err(Errno::EMFILE);
         }
         if word == self.used.len() {
+            let _in_open_file = sim::ran::aside();
             self.used.push(0);
         }
         self.used[word] |= 1 << bit;

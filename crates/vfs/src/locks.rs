@@ -16,8 +16,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use rustc_hash::FxHashMap;
-use sim::{Condvar, LockClass, Mutex};
+use sim::map::HashMap;
+use sim::{Condvar, LockClass, Mutex, ran};
 
 use crate::attr::Ino;
 use crate::errno::{Errno, Result};
@@ -99,7 +99,7 @@ impl Held {
 
 /// The locks of a mount.
 pub(crate) struct Locks {
-    table: Mutex<FxHashMap<Ino, Vec<Held>>>,
+    table: Mutex<HashMap<Ino, Vec<Held>>>,
     gone: Condvar,
     /// Locks in the table.
     count: AtomicUsize,
@@ -121,7 +121,7 @@ pub(crate) fn number(of: &AtomicU64) -> u64 {
 impl Locks {
     pub(crate) fn new() -> Self {
         Self {
-            table: Mutex::new(&LOCKS, FxHashMap::default()),
+            table: Mutex::new(&LOCKS, HashMap::default()),
             gone: Condvar::of_class(&LOCKS),
             count: AtomicUsize::new(0),
         }
@@ -149,7 +149,7 @@ impl Locks {
             return Ok(());
         }
         let had = self.give_back(&mut table, ino, |held| held == holder, &range);
-        table.entry(ino).or_default().push(Held { holder, kind, range });
+        ran::push(table.get_or_default(ino), Held { holder, kind, range });
         self.count.fetch_add(1, Relaxed);
         drop(table);
         if had {
@@ -161,13 +161,14 @@ impl Locks {
     /// Takes a range away from the locks of a holder. Says whether there was any.
     fn give_back(
         &self,
-        table: &mut FxHashMap<Ino, Vec<Held>>,
+        table: &mut HashMap<Ino, Vec<Held>>,
         ino: Ino,
         is_holder: impl Fn(Holder) -> bool,
         range: &Range<u64>,
     ) -> bool {
         let Some(all) = table.get_mut(&ino) else { return false };
         let before = all.len();
+        ran::allocate(u64::from(before > 0));
         let mut kept = Vec::with_capacity(before);
         let mut had = false;
         for held in all.drain(..) {
@@ -178,12 +179,8 @@ impl Locks {
             }
             had = true;
             let parts = [held.range.start..range.start, range.end..held.range.end];
-            kept.extend(
-                parts
-                    .into_iter()
-                    .filter(|part| part.start < part.end)
-                    .map(|part| Held { range: part, ..held }),
-            );
+            let parts = parts.into_iter().filter(|part| part.start < part.end);
+            ran::extend(&mut kept, parts.map(|part| Held { range: part, ..held }));
         }
         // Both parts of a lock that was cut in two count.
         self.count.fetch_add(kept.len(), Relaxed);

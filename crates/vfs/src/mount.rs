@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use sim::Work;
 
 use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
 use crate::charges;
@@ -256,6 +257,8 @@ impl Mount {
         if attr.kind == FileKind::Directory {
             return Vnode::new(attr, Some(dir));
         }
+        sim::ran::did(Work::HASH, 1);
+        sim::ran::did(Work::NODE, 1);
         let mut linked = self.linked.lock();
         if let Some(vnode) = linked.get(&attr.ino).and_then(Weak::upgrade) {
             return vnode;
@@ -270,6 +273,7 @@ impl Mount {
     /// Notes that `vnode` is about to have several names.
     fn note_linked(&self, vnode: &Arc<Vnode>) {
         insert_linked(&mut self.linked.lock(), vnode);
+        charge_for_linked(1);
     }
 
     /// Changes attributes and keeps the vnode's copy. `wanted` says what is to change, by the owner and permission that the inode
@@ -321,12 +325,21 @@ impl std::fmt::Debug for Mount {
     }
 }
 
+/// Looks into the table of files with several names, and changes of it: charged when its lock is released.
+fn charge_for_linked(times: u64) {
+    sim::ran::hash(16 * times);
+    sim::ran::node(times);
+}
+
 /// Adds to the table of files with several names, and removes unused entries before the table grows.
 fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
     if linked.len() == linked.capacity() {
         linked.retain(|_, vnode| vnode.strong_count() > 0);
     }
     vnode.set_linked();
+    sim::ran::did(Work::HASH, 1);
+    sim::ran::did(Work::NODE, 1);
+    let _own = sim::ran::aside();
     linked.insert(vnode.ino, Arc::downgrade(vnode));
 }
 
@@ -409,6 +422,8 @@ impl<'a> Claim<'a> {
             Ok(attr) => {
                 self.mount.inode_moves();
                 sim::priced(charges::NEW_INODE, 1);
+                sim::ran::allocate(1);
+                charge_for_linked(1 + u64::from(attr.nlink > 1));
                 Binding::Present(self.mount.vnode(self.dir, &attr))
             }
             Err(Errno::ENOENT) => Binding::Absent,
@@ -564,6 +579,7 @@ impl<'a> Claim<'a> {
         self.mount.inode_moves();
         sim::priced(charges::NEW_INODE, 1);
         sim::priced(charges::CREATE, 1);
+        sim::ran::allocate(1);
         let vnode = Vnode::new(attr, Some(self.dir));
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode

@@ -219,8 +219,12 @@ pub(crate) struct DeferredReleases {
 
 impl DeferredReleases {
     fn push(&self, ino: Ino) {
-        self.inos.lock().push(ino);
+        let mut inos = self.inos.lock();
+        let grows = inos.len() == inos.capacity();
+        inos.push(ino);
+        drop(inos);
         self.any.store(true, SeqCst);
+        sim::ran::allocate(u64::from(grows));
     }
 
     /// Takes one out, which the caller releases in the design; false: it is not there.

@@ -259,7 +259,9 @@ impl<'a> Walk<'a> {
         if text[0] == b'/' {
             self.dir = Dir::Root(self.mount.root());
         }
-        text.extend_from_slice(&self.text[self.component.end..]);
+        let rest = &self.text[self.component.end..];
+        sim::ran::allocate(u64::from(text.capacity() - text.len() < rest.len()));
+        text.extend_from_slice(rest);
         self.text = Cow::Owned(text);
         self.at = 0;
         self.component = 0..0;

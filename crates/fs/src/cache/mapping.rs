@@ -3,11 +3,12 @@
 //! A lookup takes a lock of the host for one look, which is no lock of the modelled machine (Linux: an XArray under RCU). A task
 //! that adds or removes a page takes `cache.pages` besides (`xa_lock`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use sim::{Activity, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work};
+use sim::map::TreeSet;
+use sim::{Activity, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work, ran};
 
 pub(super) static PAGE: LockClass = LockClass::new("cache.page");
 pub(super) static PAGES: LockClass = LockClass::new("cache.pages");
@@ -100,13 +101,19 @@ impl Buffers {
 
     pub(super) fn take(&self) -> Box<[u8]> {
         let spare = self.spare.lock().pop();
-        spare.unwrap_or_else(|| vec![0; self.page_bytes as usize].into_boxed_slice())
+        spare.unwrap_or_else(|| {
+            ran::allocate(1);
+            vec![0; self.page_bytes as usize].into_boxed_slice()
+        })
     }
 
     pub(super) fn give(&self, buffer: Box<[u8]>) {
         let mut spare = self.spare.lock();
         if spare.len() < SPARE_BUFFERS {
+            let grows = spare.len() == spare.capacity();
             spare.push(buffer);
+            drop(spare);
+            ran::allocate(u64::from(grows));
         }
     }
 }
@@ -214,11 +221,15 @@ impl Pages {
         self.leaves.get(&(index / LEAF_PAGES))?.pages[(index % LEAF_PAGES) as usize].as_ref()
     }
 
-    fn insert(&mut self, index: u64, page: Arc<Page>) {
+    /// True if a new leaf was made.
+    fn insert(&mut self, index: u64, page: Arc<Page>) -> bool {
+        let leaves = self.leaves.len();
+        let _own = ran::aside();
         let empty = || Leaf { pages: Box::new([const { None }; LEAF_PAGES as usize]), used: 0 };
         let leaf = self.leaves.entry(index / LEAF_PAGES).or_insert_with(empty);
         let before = leaf.pages[(index % LEAF_PAGES) as usize].replace(page);
         leaf.used += u32::from(before.is_none());
+        self.leaves.len() > leaves
     }
 
     fn remove(&mut self, index: u64) -> Option<Arc<Page>> {
@@ -244,7 +255,7 @@ pub(crate) struct Mapping {
     /// A task that adds or removes a page has it.
     changes: Mutex<()>,
     pages: parking_lot::RwLock<Pages>,
-    dirty: Mutex<BTreeSet<u64>>,
+    dirty: Mutex<TreeSet<u64>>,
     writing: Mutex<()>,
     me: Weak<Mapping>,
 }
@@ -252,11 +263,12 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// An empty mapping; `number` tells it apart from others of the cache.
     pub(crate) fn new(number: u64) -> Arc<Self> {
+        ran::allocate(1);
         Arc::new_cyclic(|me| Self {
             number,
             changes: Mutex::new(&PAGES, ()),
             pages: parking_lot::RwLock::default(),
-            dirty: Mutex::new(&DIRTY_INDEXES, BTreeSet::new()),
+            dirty: Mutex::new(&DIRTY_INDEXES, TreeSet::new()),
             writing: Mutex::new(&WRITING, ()),
             me: Weak::clone(me),
         })
@@ -270,6 +282,7 @@ impl Mapping {
     /// The page at `index`, if it is cached.
     #[inline]
     pub(crate) fn get(&self, index: u64) -> Option<Arc<Page>> {
+        ran::did(Work::NODE, 2);
         sim::work(Work::STEP, 2);
         let pages = self.pages.read();
         let page = pages.get(index)?;
@@ -294,7 +307,7 @@ impl Mapping {
             transaction: 0,
         };
         buffers.pages.fetch_add(1, Relaxed);
-        let page = Arc::new(Page {
+        let page = ran::shared(Page {
             index,
             state: RwLock::new(&PAGE, state),
             referenced: AtomicBool::new(false),
@@ -310,13 +323,21 @@ impl Mapping {
         if let Some(other) = pages.get(index) {
             return (Arc::clone(other), false);
         }
-        pages.insert(index, Arc::clone(&page));
+        let grows = pages.insert(index, Arc::clone(&page));
+        drop(pages);
+        ran::did(Work::NODE, 2);
+        ran::node(2);
+        ran::allocate(u64::from(grows));
         (page, true)
     }
 
     /// The cached pages of a range of indexes.
     pub(crate) fn range(&self, from: u64, to: u64) -> Vec<Arc<Page>> {
-        self.pages.read().range(from, to).map(Arc::clone).collect()
+        let all: Vec<_> = self.pages.read().range(from, to).map(Arc::clone).collect();
+        // A list begins with room for four, and doubles.
+        let rooms = (all.len() as u64).max(4).next_power_of_two().ilog2() - 1;
+        ran::allocate(if all.is_empty() { 0 } else { rooms.into() });
+        all
     }
 
     /// Whether nothing is cached.
@@ -346,7 +367,7 @@ impl Mapping {
 
     /// The indexes of dirty pages, in order.
     pub(crate) fn dirty_indexes(&self) -> Vec<u64> {
-        self.dirty.lock().iter().copied().collect()
+        ran::collected(self.dirty.lock().iter().copied())
     }
 
     /// Waits for write-back of this mapping that is under way, and keeps others from starting.

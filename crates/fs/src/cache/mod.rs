@@ -21,13 +21,14 @@
 
 mod mapping;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use media::MediaError;
 use media::block::{Hint, Piece, Queue};
-use sim::{Bytes, LockClass, Mutex, Nanos};
+use sim::map::TreeMap;
+use sim::{Bytes, LockClass, Mutex, Nanos, ran};
 
 use mapping::Buffers;
 pub(crate) use mapping::{Growth, Mapping, NO_BLOCK, Page, PageState};
@@ -64,7 +65,7 @@ pub(crate) struct PageCache {
     buffers: Arc<Buffers>,
     ring: Mutex<VecDeque<Weak<Page>>>,
     /// Mappings with dirty pages, by number, with the time at which the first became dirty.
-    dirty: Mutex<BTreeMap<u64, (Nanos, Arc<Mapping>)>>,
+    dirty: Mutex<TreeMap<u64, (Nanos, Arc<Mapping>)>>,
     /// Mappings whose pages are in flight. They are not on the list of dirty ones unless a page became dirty since.
     writing: parking_lot::Mutex<Vec<Arc<Mapping>>>,
     hits: AtomicU64,
@@ -82,7 +83,7 @@ impl PageCache {
             dirty_pages: AtomicU64::new(0),
             buffers: Buffers::new(page_bytes),
             ring: Mutex::new(&RING, VecDeque::new()),
-            dirty: Mutex::new(&DIRTY, BTreeMap::new()),
+            dirty: Mutex::new(&DIRTY, TreeMap::new()),
             writing: parking_lot::Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -124,6 +125,7 @@ impl PageCache {
 
     fn enter_ring(&self, page: &Arc<Page>) {
         let mut ring = self.ring.lock();
+        ran::allocate(u64::from(ring.len() == ring.capacity()));
         ring.push_back(Arc::downgrade(page));
         if ring.len() / 2 > self.buffers.pages() as usize + FORGOTTEN {
             ring.retain(|page| page.strong_count() > 0);
@@ -143,6 +145,7 @@ impl PageCache {
                 ring.extend(kept.drain(..));
                 let left = *looks.get_or_insert(2 * ring.len());
                 let next = if enough() { 0 } else { left.min(ring.len()).min(CLUSTER as usize) };
+                ran::allocate(u64::from(cluster.capacity() < next));
                 cluster.extend(ring.drain(..next));
                 looks = Some(left - next);
             }
@@ -154,7 +157,7 @@ impl PageCache {
             {
                 let Some(page) = page.upgrade() else { continue };
                 if page.take_reference() || page.is_busy() || !page.forget_if_unused() {
-                    kept.push(Arc::downgrade(&page));
+                    ran::push(&mut kept, Arc::downgrade(&page));
                 }
             }
         }
@@ -210,9 +213,9 @@ impl PageCache {
     /// Mappings that have been dirty since `before` or longer, the oldest first.
     pub(crate) fn dirty_since(&self, before: Nanos) -> Vec<Arc<Mapping>> {
         let dirty = self.dirty.lock();
-        let mut old: Vec<_> = dirty.values().filter(|(since, _)| *since <= before).collect();
-        old.sort_by_key(|(since, mapping)| (*since, mapping.number()));
-        old.into_iter().map(|(_, mapping)| Arc::clone(mapping)).collect()
+        let mut old = ran::collected(dirty.values().filter(|(since, _)| *since <= before));
+        old.sort_unstable_by_key(|(since, mapping)| (*since, mapping.number()));
+        ran::collected(old.into_iter().map(|(_, mapping)| Arc::clone(mapping)))
     }
 
     /// Mappings of which the device may not have every page: the dirty ones, the oldest first, and those that write-back by another
@@ -223,7 +226,9 @@ impl PageCache {
         let writing = self.writing.lock();
         let others = writing.iter().filter(|other| !unwritten.iter().any(|known| Arc::ptr_eq(known, other)));
         let others: Vec<_> = others.map(Arc::clone).collect();
-        unwritten.extend(others);
+        drop(writing);
+        ran::allocate(u64::from(!others.is_empty()));
+        ran::extend(&mut unwritten, others);
         unwritten
     }
 
@@ -236,7 +241,11 @@ impl PageCache {
         hint: &dyn Fn(&PageState) -> Hint,
     ) -> Result<(), MediaError> {
         let _writing = mapping.begin_writing();
-        self.writing.lock().push(Arc::clone(mapping));
+        let mut writing = self.writing.lock();
+        let grows = writing.len() == writing.capacity();
+        writing.push(Arc::clone(mapping));
+        drop(writing);
+        ran::allocate(u64::from(grows));
         let indexes = mapping.dirty_indexes();
         let since = self.unlist_dirty(mapping);
         let mut result = Ok(());
@@ -256,6 +265,7 @@ impl PageCache {
         indexes: &[u64],
         hint: &dyn Fn(&PageState) -> Hint,
     ) -> Result<(), MediaError> {
+        ran::allocate(1);
         let mut taken: Vec<Taken> = Vec::with_capacity(indexes.len());
         for page in indexes.iter().filter_map(|index| mapping.get(*index)) {
             let mut state = page.state.write();
@@ -271,14 +281,11 @@ impl PageCache {
             drop(state);
             taken.push((block, bytes, hint, page));
         }
-        let pieces: Vec<_> = taken
-            .iter()
-            .map(|(block, data, hint, _)| Piece {
-                off: block * u64::from(self.page_bytes),
-                data,
-                hint: *hint,
-            })
-            .collect();
+        let pieces = ran::collected(taken.iter().map(|(block, data, hint, _)| Piece {
+            off: block * u64::from(self.page_bytes),
+            data,
+            hint: *hint,
+        }));
         let result = self.queue.write(&pieces, false);
         self.written_back.fetch_add(taken.len() as u64, Relaxed);
         for (_, bytes, _, page) in taken {

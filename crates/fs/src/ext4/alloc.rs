@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use sim::Work;
+use sim::{Work, ran};
 
 use super::Volume;
 use super::groups::{Groups, Space, bit, clear_bit, next_free, set_bit, set_padding};
@@ -48,8 +48,8 @@ impl Volume {
             .into_iter()
             .chain(table..table + u64::from(self.geo.table_blocks()));
         let inside = |block: u64| block >= start && block < start + u64::from(self.geo.group_blocks(group));
-        let own: Vec<u32> =
-            metadata.filter(|block| inside(*block)).map(|block| (block - start) as u32).collect();
+        let own = metadata.filter(|block| inside(*block)).map(|block| (block - start) as u32);
+        let own = ran::collected(own);
         self.change_new(handle, descriptor.block_bitmap(), |bitmap| {
             (0..base).chain(own).for_each(|at| set_bit(bitmap, at));
             set_padding(bitmap, self.geo.group_blocks(group));
@@ -275,10 +275,11 @@ impl Volume {
             let mut descriptor = groups.descriptors[group as usize].clone();
             self.init_block_bitmap(handle, group, &mut descriptor)?;
             let range = offset..offset + len;
-            let other = |bitmap: &[u8]| range.clone().filter(|at| bit(bitmap, *at) != used).collect();
+            let other = |bitmap: &[u8]| ran::collected(range.clone().filter(|at| bit(bitmap, *at) != used));
             let other: Vec<u32> = self.look(descriptor.block_bitmap(), other)?;
             let changes = other.len() as u32;
-            all.extend(other.iter().map(|other| self.geo.group_start(group) + u64::from(*other)));
+            let found = other.iter().map(|other| self.geo.group_start(group) + u64::from(*other));
+            ran::extend(&mut all, found);
             let free = descriptor.free_blocks();
             descriptor.set_free_blocks(if used { free.saturating_sub(changes) } else { free + changes });
             self.change_block_bitmap(handle, group, &mut descriptor, |bitmap| {

@@ -1,5 +1,7 @@
 //! Block maps: twelve pointers in the inode, then trees of pointers one, two and three blocks deep (ext2).
 
+use sim::ran;
+
 use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
@@ -206,7 +208,7 @@ impl Removal<'_> {
         }
         let mut pointers: Vec<u32> = self
             .volume
-            .look(table, |table| (0..per_block as usize).map(|slot| le32(table, slot * 4)).collect())?;
+            .look(table, |table| ran::collected((0..per_block as usize).map(|slot| le32(table, slot * 4))))?;
         let mut changed = false;
         for slot in (0..pointers.len()).rev() {
             let (pointer, first) = (u64::from(pointers[slot]), start + slot as u64 * span);
@@ -236,7 +238,7 @@ impl Removal<'_> {
             Some((start, len, kind)) if *start == block + 1 && *kind == metadata => {
                 (*start, *len) = (block, *len + 1);
             }
-            _ => self.runs.push((block, 1, metadata)),
+            _ => ran::push(&mut self.runs, (block, 1, metadata)),
         }
         Ok(())
     }
@@ -265,7 +267,7 @@ pub(crate) fn lay_out(
     for levels in 1..=3_u32 {
         let (here, behind) = rest.split_at(rest.len().min(per_block.pow(levels)));
         rest = behind;
-        let mut below = here.to_vec();
+        let mut below = ran::collected(here.iter().copied());
         for _ in 0..levels {
             let mut above = Vec::new();
             for some in below.chunks(per_block) {
@@ -274,7 +276,7 @@ pub(crate) fn lay_out(
                 volume.change_new(handle, table, |bytes| {
                     some.iter().enumerate().for_each(|(slot, block)| put32(bytes, slot * 4, *block));
                 })?;
-                above.push(table as u32);
+                ran::push(&mut above, table as u32);
             }
             below = above;
         }
@@ -308,7 +310,7 @@ pub(crate) fn visit(
     while let Some((table, levels, start)) = open.pop() {
         seen(Visited::Map(table))?;
         let pointers: Vec<u32> = volume
-            .look(table, |table| (0..per_block as usize).map(|slot| le32(table, slot * 4)).collect())?;
+            .look(table, |table| ran::collected((0..per_block as usize).map(|slot| le32(table, slot * 4))))?;
         let span = per_block.pow(levels - 1);
         for (slot, pointer) in pointers.into_iter().enumerate().filter(|(_, pointer)| *pointer != 0) {
             let (pointer, first) = (u64::from(pointer), start + slot as u64 * span);

@@ -47,7 +47,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use media::Region;
-use sim::Activity;
+use sim::{Activity, ran};
 
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
@@ -222,7 +222,7 @@ impl Volume {
             else {
                 return Ok(None);
             };
-            runs.push(Run { index, start, len, fresh: false });
+            ran::push(&mut runs, Run { index, start, len, fresh: false });
             index += len;
         }
         Ok(Some(runs))
@@ -253,7 +253,7 @@ impl Volume {
             match run.and_then(isolate) {
                 Ok(run) => {
                     index += run.len;
-                    runs.push(run);
+                    ran::push(&mut runs, run);
                 }
                 Err(Error::NoSpace) => break,
                 Err(error) => return Err(error),
@@ -297,7 +297,7 @@ impl Volume {
         for run in runs.iter().filter(|run| run.fresh) {
             match stretches.last_mut() {
                 Some((_, to)) if *to == run.index => *to += run.len,
-                _ => stretches.push((run.index, run.index + run.len)),
+                _ => ran::push(&mut stretches, (run.index, run.index + run.len)),
             }
         }
         stretches.into_iter().try_for_each(|range| extent::convert(self, handle, inode, state, range))

@@ -113,7 +113,9 @@ impl Volume {
                 return 0;
             }
         }
-        state.delayed.blocks.extend(index..index + got);
+        (index..index + got).for_each(|index| {
+            state.delayed.blocks.insert(index);
+        });
         got
     }
 
@@ -127,7 +129,7 @@ impl Volume {
 
     /// Delayed blocks from `from` to before `to` are none any more: their pages were forgotten.
     pub(super) fn drop_delayed(&self, state: &mut InodeState, (from, to): (u64, u64)) {
-        let gone: Vec<u64> = state.delayed.blocks.range(from..to).copied().collect();
+        let gone = sim::ran::collected(state.delayed.blocks.range(from..to).copied());
         if gone.is_empty() {
             return;
         }

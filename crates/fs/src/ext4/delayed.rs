@@ -1,11 +1,11 @@
 //! The delayed blocks of a file: written to, and not allocated yet (`delalloc.rs`).
 
-use std::collections::BTreeSet;
+use sim::map::TreeSet;
 
 /// The delayed blocks of an inode.
 #[derive(Debug, Default)]
 pub(crate) struct Delayed {
-    pub(super) blocks: BTreeSet<u64>,
+    pub(super) blocks: TreeSet<u64>,
     /// Blocks that are reserved for the map.
     pub(super) map: u64,
     /// The size on the device, while it is not that in memory.

@@ -321,7 +321,7 @@ impl Volume {
     /// A copy of a directory's block: the sink may do anything.
     fn dir_bytes(&self, inode: &Inode, state: &InodeState, index: u64) -> Result<Vec<u8>> {
         let block = self.dir_block(inode, state, index)?;
-        self.look(block, <[u8]>::to_vec)
+        self.look(block, sim::ran::copied)
     }
 
     fn read_hashed(
@@ -380,9 +380,9 @@ impl Volume {
                 continue;
             }
             let hash = self.name_hash(record.name, version).unwrap_or_default();
-            entries.push((key_of(hash), record));
+            sim::ran::push(&mut entries, (key_of(hash), record));
         }
-        entries.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(b.1.name)));
+        entries.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(b.1.name)));
         for (key, record) in entries.iter().filter(|(key, _)| *key >= from) {
             let (ino, kind) = (Ino(u64::from(record.ino)), kind_of_entry(record.kind));
             if !sink(DirEntry { ino, kind, name: record.name, next: key + 1 }) {

@@ -81,7 +81,7 @@ impl Volume {
             let (piece, after) = rest.split_at_mut(bytes);
             match mapped {
                 Mapped::Blocks { start, unwritten: false, .. } => {
-                    pieces.push((start * block_bytes + inside, piece));
+                    sim::ran::push(&mut pieces, (start * block_bytes + inside, piece));
                 }
                 _ => piece.fill(0),
             }
@@ -126,7 +126,7 @@ impl Volume {
             unwritten |= new;
             let from = ((index - first) * block_bytes) as usize;
             let data = &data[from..from + (len * block_bytes) as usize];
-            pieces.push(Piece { off: start * block_bytes, data, hint: Hint::None });
+            sim::ran::push(&mut pieces, Piece { off: start * block_bytes, data, hint: Hint::None });
             index += len;
         }
         let written = {

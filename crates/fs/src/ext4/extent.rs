@@ -156,13 +156,13 @@ impl<'a> Tree<'a> {
         }
         let entries = bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries);
         if own > 0 {
-            let children: Vec<_> = entries.map(child_at).collect();
+            let children = sim::ran::collected(entries.map(child_at));
             if children.is_empty() || !children.is_sorted_by(|a, b| a.0 < b.0) {
                 return Err(self.damaged("the entries of an extent node are out of order"));
             }
             return Ok(Node::Index(own, children));
         }
-        let extents: Vec<_> = entries.map(Extent::read).collect();
+        let extents = sim::ran::collected(entries.map(Extent::read));
         let ordered = extents.iter().all(|extent| extent.len > 0)
             && extents.is_sorted_by(|a, b| a.end() <= u64::from(b.index));
         if ordered {
@@ -248,7 +248,7 @@ impl<'a> Tree<'a> {
         let (depth, first) = (if let Node::Index(depth, _) = &root { *depth } else { 0 }, root.first());
         let block = self.take_spare(state)?;
         self.write(handle, state, At::Block(block), &root)?;
-        let children = vec![(first.unwrap_or_default(), block)];
+        let children = sim::ran::collected([(first.unwrap_or_default(), block)]);
         self.write(handle, state, At::Root, &Node::Index(depth + 1, children))
     }
 
@@ -268,6 +268,7 @@ impl<'a> Tree<'a> {
                 if overlaps {
                     return Err(self.damaged("an extent would overlap another"));
                 }
+                sim::ran::allocate(u64::from(extents.len() == extents.capacity()));
                 extents.insert(place, new);
                 if self.joins {
                     join_around(&mut extents, place);
@@ -284,6 +285,7 @@ impl<'a> Tree<'a> {
                     let upper = child.split_off(last && place + 1 == children.len());
                     let block = self.take_spare(state)?;
                     self.write(handle, state, At::Block(block), &upper)?;
+                    sim::ran::allocate(u64::from(children.len() == children.capacity()));
                     children.insert(place + 1, (upper.first().unwrap_or_default(), block));
                 }
                 self.write(handle, state, at, &child)?;
@@ -388,7 +390,7 @@ impl<'a> Tree<'a> {
                     }
                     // The borders were made borders of extents, but for what lies before `from` of a truncated file.
                     let keep = from.saturating_sub(u64::from(extent.index)) as u32;
-                    out.gone.push((extent.start + u64::from(keep), extent.len - keep));
+                    sim::ran::push(&mut out.gone, (extent.start + u64::from(keep), extent.len - keep));
                     if keep > 0 {
                         extents[place].len = keep;
                     } else {
@@ -410,7 +412,7 @@ impl<'a> Tree<'a> {
                     match child.first() {
                         None => {
                             children.remove(place);
-                            out.nodes.push(block);
+                            sim::ran::push(&mut out.nodes, block);
                         }
                         Some(first) => {
                             if (child.len(), out.gone.len()) != before {
@@ -664,7 +666,7 @@ pub(crate) fn rebuild(
     let tree = Tree::of(volume, inode, state);
     let capacity = tree.capacity(At::Block(0));
     if extents.len() <= ROOT_ENTRIES {
-        tree.write(handle, state, At::Root, &Node::Leaf(extents.to_vec()))?;
+        tree.write(handle, state, At::Root, &Node::Leaf(sim::ran::collected(extents.iter().copied())))?;
         return Ok(0);
     }
     let mut taken = 0;
@@ -674,10 +676,12 @@ pub(crate) fn rebuild(
         tree.write(handle, state, At::Block(block), &node)?;
         Ok((node.first().unwrap_or_default(), block))
     };
-    let leaves = extents.chunks(capacity).map(|some| put(Node::Leaf(some.to_vec())));
+    let leaves =
+        extents.chunks(capacity).map(|some| put(Node::Leaf(sim::ran::collected(some.iter().copied()))));
     let (mut children, mut depth) = (leaves.collect::<Result<Vec<_>>>()?, 1);
     while children.len() > ROOT_ENTRIES {
-        let nodes = children.chunks(capacity).map(|some| put(Node::Index(depth, some.to_vec())));
+        let index = |some: &[_]| Node::Index(depth, sim::ran::collected(some.iter().copied()));
+        let nodes = children.chunks(capacity).map(|some| put(index(some)));
         (children, depth) = (nodes.collect::<Result<Vec<_>>>()?, depth + 1);
     }
     tree.write(handle, state, At::Root, &Node::Index(depth, children))?;

@@ -317,6 +317,7 @@ impl Volume {
             Some(Ok(Mapped::Blocks { start, unwritten: false, .. })) => Growth::After(start),
             _ => Growth::First,
         };
+        sim::ran::allocate(1);
         let mut blocks: Vec<Claimed> = Vec::with_capacity((end - first) as usize);
         while first + (blocks.len() as u64) < end {
             let index = first + blocks.len() as u64;
@@ -411,7 +412,7 @@ impl Volume {
         let _held = self.load_page(inode, state, index)?;
         let handle = self.begin(WRITE_CREDITS)?;
         let inside = (from % self.block_bytes()) as usize;
-        let zeros = vec![0; (to - from) as usize];
+        let zeros = sim::ran::zeroed((to - from) as usize);
         let claimed = Claimed { block: start, fresh: false, growth: Growth::None };
         self.write_page(&handle, inode, (index, claimed), inside, &zeros);
         // Before the size that shows it.
@@ -611,7 +612,7 @@ impl Volume {
             if let Some(memory) = self.memory().filter(|_| !extents) {
                 self.zero_data(memory, start * self.block_bytes(), len * self.block_bytes())?;
             } else if !extents {
-                let zeros = vec![0; self.geo.block_bytes as usize];
+                let zeros = sim::ran::zeroed(self.geo.block_bytes as usize);
                 for step in 0..len {
                     let claimed = Claimed { block: start + step, fresh: true, growth: Growth::None };
                     self.write_page(&handle, inode, (index + step, claimed), 0, &zeros);

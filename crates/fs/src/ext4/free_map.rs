@@ -16,6 +16,7 @@ pub(super) struct FreeMap {
 impl FreeMap {
     /// The map of a group whose bitmap says `bitmap`.
     pub(super) fn new(bitmap: &[u8], blocks: u32) -> Self {
+        sim::ran::allocate(1);
         let mut taken = vec![u64::MAX; blocks.div_ceil(64) as usize].into_boxed_slice();
         for (word, bytes) in taken.iter_mut().zip(bitmap.chunks(8)) {
             let mut whole = [0xff; 8];
@@ -37,6 +38,7 @@ impl FreeMap {
     }
 
     fn each_word(&mut self, at: u32, len: u32, change: impl Fn(&mut u64, u64)) {
+        sim::ran::did(sim::Work::NODE, 1);
         let end = (at + len).min(self.blocks);
         let mut at = at;
         while at < end {
@@ -56,6 +58,7 @@ impl FreeMap {
     /// The first free run of `want` blocks at or behind block `from`, or the longest run there; with `at_goal` what is free at
     /// `from`, if anything is. First block and length.
     pub(super) fn find(&mut self, from: u32, want: u32, at_goal: bool) -> Option<(u32, u32)> {
+        sim::ran::did(sim::Work::NODE, 1);
         let mut best: Option<(u32, u32)> = None;
         let mut at = from;
         while let Some(free) = self.next(at, self.blocks, 0) {

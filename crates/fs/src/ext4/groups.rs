@@ -2,9 +2,10 @@
 //!
 //! `alloc.rs` chooses places, and keeps bitmaps and descriptors on the device as they are here.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sim::map::TreeMap;
 
 use super::free_map::FreeMap;
 use super::journal::Handle;
@@ -81,7 +82,7 @@ pub(crate) struct Groups {
     pub(crate) descriptors: Vec<GroupDescriptor>,
     pub(crate) space: Arc<Space>,
     /// Freed by a transaction that has not committed: first block, number of blocks.
-    pub(super) busy: BTreeMap<u64, u32>,
+    pub(super) busy: TreeMap<u64, u32>,
     /// Free, and meant for some file.
     pub(super) set_aside: Preallocations,
     /// What can be given out, by group; none until the group is searched.
@@ -99,7 +100,7 @@ impl Groups {
         space.reserved.store(0, Relaxed);
         let set_aside = Preallocations::default();
         let maps = descriptors.iter().map(|_| None).collect();
-        Self { descriptors, space: Arc::clone(space), busy: BTreeMap::new(), set_aside, maps }
+        Self { descriptors, space: Arc::clone(space), busy: TreeMap::new(), set_aside, maps }
     }
 
     /// Promises blocks to delayed writes.
@@ -160,6 +161,7 @@ impl Groups {
     pub(super) fn withhold(&mut self, group: u32, (at, len): (u32, u32)) {
         if let Some(map) = self.map(group) {
             map.take(at, len);
+            sim::ran::node(1);
         }
     }
 
@@ -167,6 +169,7 @@ impl Groups {
     pub(super) fn release(&mut self, group: u32, (at, len): (u32, u32)) {
         if let Some(map) = self.map(group) {
             map.give(at, len);
+            sim::ran::node(1);
         }
     }
 }

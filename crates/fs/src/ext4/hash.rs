@@ -20,6 +20,8 @@ pub(crate) const TEA: u8 = 2;
 
 /// The hash of a name; none for a version that is not known.
 pub(crate) fn hash(name: &[u8], version: u8, unsigned: bool, seed: [u32; 4]) -> Option<Hash> {
+    sim::ran::did(sim::Work::HASH, name.len().div_ceil(16) as u64);
+    sim::ran::hash(name.len() as u64);
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
     if seed != [0; 4] {
         state = seed;

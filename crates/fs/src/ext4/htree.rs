@@ -95,7 +95,7 @@ fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> 
             let at = at + number * ENTRY_BYTES;
             (if number == 0 { 0 } else { le32(bytes, at) }, le32(bytes, at + 4) & 0x0fff_ffff)
         };
-        let entries: Vec<_> = (0..count).map(entry).collect();
+        let entries = sim::ran::collected((0..count).map(entry));
         if entries.iter().any(|(_, block)| *block == 0 || u64::from(*block) >= volume.dir_blocks(state)) {
             return Err("an index node leads out of the directory");
         }
@@ -140,6 +140,7 @@ pub(crate) fn version(volume: &Volume, inode: &Inode, state: &InodeState) -> Res
 /// The way to the leaf for a hash, from the root down.
 fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<Vec<Node>> {
     let (_, levels) = info(volume, inode, state)?;
+    sim::ran::allocate(1);
     let mut path = Vec::with_capacity(2);
     let mut index = 0;
     for _ in 0..=levels {
@@ -150,7 +151,7 @@ fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Resu
         node.taken = node.entries[1..].partition_point(|(hash, _)| *hash <= major);
         index = u64::from(node.entries[node.taken].1);
         sim::work(sim::Work::STEP, u64::from(node.entries.len().ilog2()) + 1);
-        path.push(node);
+        sim::ran::push(&mut path, node);
     }
     Ok(path)
 }
@@ -171,11 +172,12 @@ pub(crate) type Leaves = (Vec<(u64, u32)>, Option<u32>);
 /// index leads; and the first hash behind them.
 pub(crate) fn leaves_of(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<Leaves> {
     if !state.raw.has(flag::INDEX) {
-        return Ok((vec![(0, major)], None));
+        return Ok((sim::ran::collected([(0, major)]), None));
     }
     let mut path = probe(volume, inode, state, major)?;
     let Some(node) = path.last_mut() else { return Ok((Vec::new(), None)) };
-    let leaves = node.entries[node.taken..].iter().map(|(hash, block)| (u64::from(*block), *hash)).collect();
+    let leaves = node.entries[node.taken..].iter().map(|(hash, block)| (u64::from(*block), *hash));
+    let leaves = sim::ran::collected(leaves);
     node.taken = node.entries.len() - 1;
     // Names of one hash may go on in the next leaf: a reader of this one then takes both, one after the other.
     Ok((leaves, next_hash(&path).filter(|next| *next > major)))
@@ -231,7 +233,7 @@ pub(crate) fn make(
     let root = volume.dir_block(inode, state, 0)?;
     let (index, leaf) = volume.grow_dir(handle, inode, state)?;
     let (seed, end) = (state.seed(volume, inode.ino), volume.records_end());
-    let old = volume.look(root, <[u8]>::to_vec)?;
+    let old = volume.look(root, sim::ran::copied)?;
     let moved = volume.change_new(handle, leaf, |bytes| {
         put16(bytes, 4, end as u16);
         for record in records(&old, end) {
@@ -252,7 +254,13 @@ pub(crate) fn make(
         bytes[INFO + 4] = version;
         bytes[INFO + 5] = INFO_BYTES as u8;
     })?;
-    let node = Node { index: 0, block: root, root: true, entries: vec![(0, index as u32)], taken: 0 };
+    let node = Node {
+        index: 0,
+        block: root,
+        root: true,
+        entries: sim::ran::collected([(0, index as u32)]),
+        taken: 0,
+    };
     write_node(volume, handle, seed, &node, false)?;
     state.raw.flags = (state.raw.flags.get() | flag::INDEX).into();
     Ok(())
@@ -282,6 +290,7 @@ pub(crate) fn add(
     }
     let node = path.last_mut().expect("a path has its root");
     let (at, split) = split_leaf(volume, handle, inode, state, (leaf_block(node), block), version)?;
+    sim::ran::allocate(u64::from(node.entries.len() == node.entries.capacity()));
     node.entries.insert(node.taken + 1, (split, at.0 as u32));
     write_node(volume, handle, seed, node, false)?;
     let target = if hash.major >= split & !1 { at.1 } else { block };
@@ -308,13 +317,13 @@ fn split_node(
     if path.len() == 1 {
         let (index, block) = volume.grow_dir(handle, inode, state)?;
         let root = &mut path[0];
-        let entries = std::mem::replace(&mut root.entries, vec![(0, index as u32)]);
+        let entries = std::mem::replace(&mut root.entries, sim::ran::collected([(0, index as u32)]));
         let node = Node { index, block, root: false, entries, taken: root.taken };
         root.taken = 0;
         write_node(volume, handle, seed, &node, true)?;
         volume.change(handle, root.block, |bytes| bytes[INFO + 6] += 1)?;
         write_node(volume, handle, seed, root, false)?;
-        path.push(node);
+        sim::ran::push(path, node);
         return Ok(());
     }
     if path[0].entries.len() == limit(volume, true) {
@@ -324,6 +333,7 @@ fn split_node(
     let (index, block) = volume.grow_dir(handle, inode, state)?;
     let lower = path.last_mut().expect("two levels");
     let half = lower.entries.len() / 2;
+    sim::ran::allocate(1);
     let mut entries = lower.entries.split_off(half);
     let first = entries[0].0;
     entries[0].0 = 0;
@@ -336,6 +346,7 @@ fn split_node(
         *lower = upper;
     }
     let root = &mut path[0];
+    sim::ran::allocate(u64::from(root.entries.len() == root.entries.capacity()));
     root.entries.insert(root.taken + 1, (first, index as u32));
     root.taken += usize::from(in_upper);
     write_node(volume, handle, seed, root, false)
@@ -351,16 +362,16 @@ fn split_leaf(
     version: u8,
 ) -> Result<((u64, u64), u32)> {
     let (seed, end) = (state.seed(volume, inode.ino), volume.records_end());
-    let old = volume.look(block, <[u8]>::to_vec)?;
+    let old = volume.look(block, sim::ran::copied)?;
     let mut names = Vec::new();
     for record in records(&old, end) {
         let record = record.map_err(|what| inode.damaged(volume, what))?;
         if record.ino != 0 {
             let hash = volume.name_hash(record.name, version).unwrap_or_default();
-            names.push((hash.major, record.name, (record.ino, record.kind)));
+            sim::ran::push(&mut names, (hash.major, record.name, (record.ino, record.kind)));
         }
     }
-    names.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(b.1)));
+    names.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(b.1)));
     if names.len() < 2 {
         return Err(inode.damaged(volume, "a full directory block has fewer than two names"));
     }
@@ -375,6 +386,7 @@ fn split_leaf(
     let (at, new) = volume.grow_dir(handle, inode, state)?;
     let continued = u32::from(names[cut].0 == names[cut - 1].0);
     let split = names[cut].0 | continued;
+    sim::ran::allocate(1);
     let upper = names.split_off(cut);
     let fill = |bytes: &mut [u8], names: &[(u32, &[u8], (u32, u8))]| {
         bytes.fill(0);

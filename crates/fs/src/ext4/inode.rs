@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
-use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockWriteGuard, Work, ran};
 use vfs::{Attr, Ino, Owner, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -124,6 +124,14 @@ struct ShardChange<'a> {
     _changes: MutexGuard<'a, ()>,
 }
 
+/// A look into a table of inodes, or a change of it.
+fn charge_for_known() {
+    ran::did(Work::HASH, 1);
+    ran::did(Work::NODE, 1);
+    ran::hash(size_of::<u64>() as u64);
+    ran::node(1);
+}
+
 impl Inodes {
     /// None.
     pub(crate) fn new() -> Self {
@@ -138,6 +146,7 @@ impl Inodes {
     /// The inode of a number, if it is in memory.
     #[inline]
     pub(crate) fn get(&self, ino: u64) -> Option<Arc<Inode>> {
+        charge_for_known();
         self.shard(ino).known.read().get(&ino).map(Arc::clone)
     }
 
@@ -161,7 +170,11 @@ impl ShardChange<'_> {
         if known.len() >= KEPT_INODES / SHARDS && known.len() == known.capacity() {
             known.retain(|_, inode| !inode.is_unused());
         }
+        // Its growth is in the price of a node.
+        let own = ran::aside();
         known.insert(inode.ino, Arc::clone(inode));
+        drop((own, known));
+        charge_for_known();
     }
 }
 
@@ -183,7 +196,7 @@ impl Inode {
 
     /// `tid`: a transaction that may have changed it.
     fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
-        Arc::new(Self::alone(ino, &INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
+        ran::shared(Self::alone(ino, &INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
     }
 
     /// Locks it for a change of what it holds, of its size, or of whether it may be used.
@@ -370,7 +383,7 @@ impl Volume {
     /// Reads an inode from the table.
     pub(crate) fn read_inode(&self, ino: u64) -> Result<(RawInode, Box<[u8]>)> {
         let (block, at) = self.inode_at(ino)?;
-        let bytes = self.look(block, |bytes| bytes[at..at + self.geo.inode_bytes].to_vec())?;
+        let bytes = self.look(block, |bytes| ran::copied(&bytes[at..at + self.geo.inode_bytes]))?;
         let mut whole = [0; RAW_INODE_BYTES];
         let len = bytes.len().min(RAW_INODE_BYTES);
         whole[..len].copy_from_slice(&bytes[..len]);
@@ -409,7 +422,7 @@ impl Volume {
                 "an inode that is compressed, encrypted, inline or keeps a value",
             ));
         }
-        Ok((raw, bytes.get(RAW_INODE_BYTES..).unwrap_or_default().into()))
+        Ok((raw, ran::copied(bytes.get(RAW_INODE_BYTES..).unwrap_or_default()).into()))
     }
 
     /// Writes an inode to the table.
@@ -428,6 +441,7 @@ impl Volume {
         }
         let (block, at) = self.inode_at(inode.ino)?;
         let len = self.geo.inode_bytes;
+        ran::bytes(len as u64);
         self.change(handle, block, |bytes| {
             self.link_orphan(inode.ino, state);
             self.lay_out_inode(inode.ino, state, &mut bytes[at..at + len]);
@@ -499,7 +513,7 @@ impl Volume {
         raw.set_mtime(now);
         raw.set_ctime(now);
         raw.set_crtime(now);
-        let extra = vec![0; self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)].into_boxed_slice();
+        let extra = ran::zeroed(self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)).into_boxed_slice();
         let inode = Inode::new(ino, raw, extra, 0);
         self.inodes.change(ino).insert(&inode);
         inode

@@ -642,7 +642,7 @@ pub(crate) fn kind_of_entry(byte: u8) -> Option<FileKind> {
 
 /// CRC-32C as the kernel computes it: no inversion at either end.
 pub(crate) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    !crc32c::crc32c_append(!seed, bytes)
+    !crate::persist::checksum::crc32c_append(!seed, bytes)
 }
 
 /// Little-endian words of a block. The caller has checked that they are inside.

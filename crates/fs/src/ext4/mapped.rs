@@ -67,7 +67,7 @@ impl Volume {
         if first == last || !(first..=last).any(is_clean) {
             return Ok(false);
         }
-        let mut bytes = vec![0; len];
+        let mut bytes = sim::ran::zeroed(len);
         self.read_file(inode, state, offset, &mut bytes)?;
         self.write_whole(inode, state, offset, &bytes)?;
         Ok(true)

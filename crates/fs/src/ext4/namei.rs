@@ -183,13 +183,13 @@ impl Volume {
         }
         let len = state.raw.size() as usize;
         if state.is_short_link(self) {
-            return Ok(state.raw.block[..len.min(60)].to_vec());
+            return Ok(sim::ran::copied(&state.raw.block[..len.min(60)]));
         }
         if len >= self.geo.block_bytes as usize {
             return Err(inode.damaged(self, "the target of a symbolic link is too long"));
         }
         match self.map(&inode, &state, 0, 1)? {
-            Mapped::Blocks { start, .. } => self.look(start, |bytes| bytes[..len].to_vec()),
+            Mapped::Blocks { start, .. } => self.look(start, |bytes| sim::ran::copied(&bytes[..len])),
             Mapped::Hole(_) => Err(inode.damaged(self, "a symbolic link has no target")),
         }
     }
@@ -368,7 +368,7 @@ impl Volume {
 
     /// A directory and its ancestors up to the root. Renames are locked out, and the caller holds no inode.
     fn ancestry(&self, ino: u64) -> Result<Vec<u64>> {
-        let mut chain = vec![ino];
+        let mut chain = sim::ran::collected([ino]);
         let mut at = ino;
         while at != super::layout::ROOT_INO {
             let dir = self.inode(at)?;
@@ -377,7 +377,7 @@ impl Volume {
             if chain.len() as u64 > self.geo.inodes() {
                 return Err(self.corrupt(format!("directory {ino} is its own ancestor")));
             }
-            chain.push(at);
+            sim::ran::push(&mut chain, at);
         }
         Ok(chain)
     }

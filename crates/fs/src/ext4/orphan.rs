@@ -48,7 +48,11 @@ impl Orphans {
     /// Puts an inode at the head.
     fn put(&self, ino: u64) {
         let _changes = self.changes.lock();
-        self.list.write().insert(0, ino);
+        let mut list = self.list.write();
+        let grows = list.len() == list.capacity();
+        list.insert(0, ino);
+        drop(list);
+        sim::ran::allocate(u64::from(grows));
     }
 
     /// The first inode, or 0.

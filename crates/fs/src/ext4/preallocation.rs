@@ -80,7 +80,7 @@ impl Volume {
         let Some((group, at)) = self.find_chunk(handle, groups, goal)? else { return Ok(None) };
         let run = Run { start: self.geo.group_start(group) + u64::from(at), len: CHUNK_BLOCKS };
         groups.withhold(group, (at, CHUNK_BLOCKS));
-        groups.set_aside.chunks.entry(core).or_default().push(run);
+        sim::ran::push(groups.set_aside.chunks.get_or_default(core), run);
         Ok(groups.set_aside.take_chunk(core, want, parts))
     }
 
@@ -129,7 +129,7 @@ impl Volume {
         let run = Run { start: self.geo.group_start(group) + u64::from(at), len: found };
         groups.withhold(group, (at, found));
         inode.has_window.store(true, Relaxed);
-        groups.set_aside.windows.entry(ino).or_default().push(Window { index, run });
+        sim::ran::push(groups.set_aside.windows.get_or_default(ino), Window { index, run });
         Ok(groups.set_aside.take_window(ino, index, want))
     }
 

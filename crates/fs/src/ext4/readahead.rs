@@ -18,7 +18,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use sim::{Activity, Work};
+use sim::{Activity, Work, ran};
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
@@ -100,7 +100,9 @@ impl Volume {
                 Mapped::Blocks { len, .. } | Mapped::Hole(len) => (len, None),
             };
             let blocks = (0..len).map(|step| (at + step, block.map(|block| block + step)));
-            pages.extend(blocks.map(|(at, block)| (self.cache.page(inode.mapping(), at), block)));
+            for (at, block) in blocks {
+                ran::push(&mut pages, (self.cache.page(inode.mapping(), at), block));
+            }
             at += len.max(1);
         }
         self.submit_window(&pages, mark);
@@ -110,6 +112,7 @@ impl Volume {
     /// Submits reads of the pages that are not cached; those of holes become zero. What fails stays as it was, and fails again
     /// when it is needed.
     fn submit_window(&self, pages: &[(Arc<Page>, Option<u64>)], mark: Option<u64>) {
+        ran::allocate(u64::from(!pages.is_empty()));
         let mut states = Vec::with_capacity(pages.len());
         for (page, block) in pages {
             let mut state = page.state.write();
@@ -130,13 +133,10 @@ impl Volume {
         }
         let block_bytes = u64::from(self.geo.block_bytes);
         let arrivals = {
-            let mut pieces: Vec<(u64, &mut [u8])> = states
-                .iter_mut()
-                .map(|state| {
-                    let state: &mut PageState = state;
-                    (state.block * block_bytes, &mut *state.bytes)
-                })
-                .collect();
+            let mut pieces = ran::collected(states.iter_mut().map(|state| {
+                let state: &mut PageState = state;
+                (state.block * block_bytes, &mut *state.bytes)
+            }));
             let _scope = sim::scope(Activity::DATA);
             self.cache.queue().read_ahead(&mut pieces)
         };

@@ -1,14 +1,15 @@
 //! What is set aside in memory: chunks of cores and windows of inodes ([`preallocation`](super::preallocation) says which).
 
-use std::collections::BTreeMap;
+use sim::map::TreeMap;
+use sim::ran;
 
 /// What is set aside.
 #[derive(Debug, Default)]
 pub(crate) struct Preallocations {
     /// What is left of the chunks of each core.
-    pub(super) chunks: BTreeMap<u16, Vec<Run>>,
+    pub(super) chunks: TreeMap<u16, Vec<Run>>,
     /// Windows of each inode.
-    pub(super) windows: BTreeMap<u64, Vec<Window>>,
+    pub(super) windows: TreeMap<u64, Vec<Window>>,
 }
 
 /// Blocks of the device.
@@ -59,11 +60,11 @@ impl Preallocations {
         let taken = Run { start: run.start + u64::from(before), len: want.min(run.len - before) };
         let after = run.len - before - taken.len;
         if before > 0 {
-            windows.push(Window { index: first, run: Run { start: run.start, len: before } });
+            ran::push(windows, Window { index: first, run: Run { start: run.start, len: before } });
         }
         if after > 0 {
             let run = Run { start: taken.start + u64::from(taken.len), len: after };
-            windows.push(Window { index: index + u64::from(taken.len), run });
+            ran::push(windows, Window { index: index + u64::from(taken.len), run });
         }
         Some(taken)
     }

@@ -211,13 +211,14 @@ impl Geo {
     /// The checksum of a group's descriptor; `bytes` are as many as a descriptor has here.
     pub(crate) fn descriptor_checksum(&self, group: u32, bytes: &[u8]) -> u16 {
         const AT: usize = 0x1e;
-        let mut bytes = bytes.to_vec();
+        let mut bytes = sim::ran::copied(bytes);
         let number = group.to_le_bytes();
         if self.metadata_csum {
             put16(&mut bytes, AT, 0);
             return crc32c(crc32c(self.checksum_seed, &number), &bytes) as u16;
         }
         const CRC16: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_MODBUS);
+        crate::persist::checksum::charge_for(bytes.len());
         let mut digest = CRC16.digest();
         digest.update(&self.uuid);
         digest.update(&number);

@@ -314,7 +314,7 @@ impl FileSystem for Mounted {
             len: len * size,
             unwritten,
         };
-        Ok(extents.map(bytes).collect())
+        Ok(sim::ran::collected(extents.map(bytes)))
     }
 
     fn mapped_files(&self) -> Option<&dyn MappedFiles> {

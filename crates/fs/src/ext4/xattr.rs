@@ -10,7 +10,8 @@
 //! is laid out as a whole: small ones in the inode while they fit, the others in the block. A block that several inodes share
 //! (the kernel shares equal ones) is never changed: the inode gets its own.
 
-use std::collections::BTreeMap;
+use sim::map::TreeMap;
+use sim::ran;
 
 use ::vfs::XattrMode;
 use zerocopy::{FromBytes, IntoBytes};
@@ -39,7 +40,7 @@ const PREFIXES: [(u8, &[u8]); 6] = [
 ];
 
 /// Attributes by prefix and name, in the order in which a block has them.
-pub(crate) type Attributes = BTreeMap<(u8, usize, Vec<u8>), Vec<u8>>;
+pub(crate) type Attributes = TreeMap<(u8, usize, Vec<u8>), Vec<u8>>;
 
 /// The prefixes that are the whole name of a list of access control.
 const LISTS: [u8; 2] = [2, 3];
@@ -50,13 +51,22 @@ fn key(name: &[u8]) -> Option<(u8, usize, Vec<u8>)> {
         if LISTS.contains(&number) { name == prefix } else { name.starts_with(prefix) }
     };
     let (number, prefix) = PREFIXES.iter().find(|(number, prefix)| is_of(*number, prefix))?;
-    let rest = name[prefix.len()..].to_vec();
+    let rest = ran::copied(&name[prefix.len()..]);
     Some((*number, rest.len(), rest))
 }
 
 fn full_name((number, _, rest): &(u8, usize, Vec<u8>)) -> Vec<u8> {
     let prefix = PREFIXES.iter().find(|(known, _)| known == number).map_or(&b""[..], |(_, prefix)| prefix);
+    ran::allocate(1);
+    ran::bytes((prefix.len() + rest.len()) as u64);
     [prefix, rest].concat()
+}
+
+/// All bytes of an inode.
+fn whole_inode(state: &InodeState) -> Vec<u8> {
+    ran::allocate(1);
+    ran::bytes((RAW_INODE_BYTES + state.extra.len()) as u64);
+    [state.raw.as_bytes(), &state.extra].concat()
 }
 
 fn entry_bytes(name: usize) -> usize {
@@ -136,8 +146,10 @@ fn walk<'a>(
 fn parse(bytes: &[u8], at: usize, base: usize, into: &mut Attributes) -> Result<(), &'static str> {
     walk(bytes, at, base, &mut |entry| {
         // Of a name that is in the inode and in the block, Linux finds that in the inode, which is read first.
-        let key = (entry.prefix, entry.name.len(), entry.name.to_vec());
-        into.entry(key).or_insert_with(|| entry.value.to_vec());
+        let key = (entry.prefix, entry.name.len(), ran::copied(entry.name));
+        if !into.contains_key(&key) {
+            into.insert(key, ran::copied(entry.value));
+        }
         Ok(())
     })
     .map(drop)
@@ -236,14 +248,14 @@ impl Volume {
     /// The bytes of an inode from where attributes begin, magic included, if it has some.
     fn inode_attributes(&self, state: &InodeState) -> Option<Vec<u8>> {
         let at = self.inode_room(state)?;
-        let whole = [state.raw.as_bytes(), &state.extra].concat();
-        Some(whole[at..].to_vec()).filter(|bytes| le32(bytes, 0) == MAGIC)
+        let whole = whole_inode(state);
+        Some(ran::copied(&whole[at..])).filter(|bytes| le32(bytes, 0) == MAGIC)
     }
 
     /// Makes these the bytes behind the fields of an inode; what they do not reach is zero.
     fn set_inode_attributes(&self, state: &mut InodeState, bytes: &[u8]) {
         let Some(at) = self.inode_room(state) else { return };
-        let mut whole = [state.raw.as_bytes(), &state.extra].concat();
+        let mut whole = whole_inode(state);
         whole[at..].fill(0);
         whole[at..at + bytes.len()].copy_from_slice(bytes);
         state.raw = RawInode::read_from_bytes(&whole[..RAW_INODE_BYTES]).expect("the size is right");
@@ -254,7 +266,7 @@ impl Volume {
     fn laid_out_in_inode(&self, state: &InodeState, attributes: &Attributes) -> Vec<u8> {
         match self.inode_room(state) {
             Some(at) if !attributes.is_empty() => {
-                let mut bytes = vec![0; self.geo.inode_bytes - at];
+                let mut bytes = ran::zeroed(self.geo.inode_bytes - at);
                 put32(&mut bytes, 0, MAGIC);
                 lay_out(&mut bytes, 4, 4, false, attributes.iter());
                 bytes
@@ -380,7 +392,7 @@ impl Volume {
         let state = inode.state.read();
         state.check_live()?;
         let all = self.attributes(&inode, &state)?;
-        Ok(all.keys().flat_map(|key| full_name(key).into_iter().chain([0])).collect())
+        Ok(ran::collected(all.keys().flat_map(|key| full_name(key).into_iter().chain([0]))))
     }
 
     /// Sets an attribute.
@@ -388,7 +400,7 @@ impl Volume {
         let key = key(name).ok_or(Error::NotSupported("a name of this kind"))?;
         let value = match LISTS.contains(&key.0) {
             true => acl::to_device(value).ok_or(Error::Invalid("not a list of access control"))?,
-            false => value.to_vec(),
+            false => ran::copied(value),
         };
         self.with_space(|| {
             self.change_attributes(ino, &|all| {
@@ -397,7 +409,7 @@ impl Volume {
                     (XattrMode::Replace, false) => return Err(Error::NoAttribute),
                     _ => {}
                 }
-                all.insert(key.clone(), value.clone());
+                all.insert((key.0, key.1, ran::copied(&key.2)), ran::copied(&value));
                 Ok(())
             })
         })
@@ -436,9 +448,11 @@ impl Volume {
     fn divide(&self, state: &InodeState, all: &Attributes) -> Result<(Attributes, Attributes)> {
         // The end of the entries takes four bytes, and so does the magic of an inode's.
         let mut room = self.inode_room(state).map_or(0, |at| self.geo.inode_bytes - at - 8);
-        let mut by_size: Vec<_> = all.iter().collect();
-        by_size.sort_by_key(|((prefix, len, name), value)| {
-            (entry_bytes(*len) + value_bytes(value.len()), *prefix, name.clone())
+        let mut by_size = ran::collected(all.iter());
+        let size = |len: usize, value: &[u8]| entry_bytes(len) + value_bytes(value.len());
+        by_size.sort_unstable_by(|((a_prefix, a_len, a), a_value), ((b_prefix, b_len, b), b_value)| {
+            let a = (size(*a_len, a_value), a_prefix, a);
+            a.cmp(&(size(*b_len, b_value), b_prefix, b))
         });
         let (mut inside, mut outside) = (Attributes::new(), Attributes::new());
         let mut taken = HEADER_BYTES + 4;
@@ -446,11 +460,11 @@ impl Volume {
             let needed = entry_bytes(key.1) + value_bytes(value.len());
             if needed <= room {
                 room -= needed;
-                inside.insert(key.clone(), value.clone());
+                inside.insert((key.0, key.1, ran::copied(&key.2)), ran::copied(value));
             } else {
                 room = 0;
                 taken += needed;
-                outside.insert(key.clone(), value.clone());
+                outside.insert((key.0, key.1, ran::copied(&key.2)), ran::copied(value));
             }
         }
         if !outside.is_empty() && taken > self.geo.block_bytes as usize {

@@ -395,6 +395,8 @@ impl HiNfs {
             add(&self.counters.stalls, u64::from(stalled));
             buffer = file.lock();
             let line_writes = self.forget_ghost(&mut buffer, block);
+            sim::ran::did(Work::NODE, index_steps(&buffer));
+            let _own = sim::ran::aside();
             buffer.blocks.insert(block, Buffered::new(page, entry, write.at, line_writes));
             file.note_len(&buffer);
         }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use media::nvmm::Region;
 use sim::sync::AtomicU32;
 use sim::sync::Ordering::{Acquire, Release};
-use sim::{LINE_BYTES, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency};
+use sim::{LINE_BYTES, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, ran};
 
 use super::lrw::EntryId;
 use super::pool::Page;
@@ -53,7 +53,7 @@ impl Deref for LockedBuffer<'_> {
 
 impl DerefMut for LockedBuffer<'_> {
     fn deref_mut(&mut self) -> &mut FileBuffer {
-        self.0.get_or_insert_default()
+        self.0.get_or_insert_with(|| ran::boxed(FileBuffer::default()))
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use media::nvmm::Region;
 use sim::sync::{AtomicU32, Ordering::Relaxed};
-use sim::{Activity, Condvar, LockClass};
+use sim::{Activity, Condvar, LockClass, ran};
 
 use super::file_buffer::{Buffered, FileBuffer, FileSlot, LockedBuffer, runs};
 use super::mutant;
@@ -145,10 +145,10 @@ impl HiNfs {
             return Ok((buffer, 0));
         }
         let dirty = buffer.blocks.range_mut(wanted.blocks.clone());
-        let mut batch: Vec<InFlight> = dirty
+        let dirty = dirty
             .filter(|(_, buffered)| wanted.includes(buffered) && !buffered.in_flight)
-            .map(|(block, buffered)| InFlight::start(*block, buffered))
-            .collect();
+            .map(|(block, buffered)| InFlight::start(*block, buffered));
+        let mut batch = ran::collected(dirty);
         if self.volume.has(mutant::LAST_LINE_LEFT_OUT) {
             let last = |lines: u64| lines.checked_ilog2().map_or(0, |last| 1 << last);
             for block in &mut batch {

@@ -2,9 +2,8 @@
 //!
 //! A doubly linked list in an arena. Reads never move an entry; a write moves it to the end (HiNFS, section 3.2).
 
-use std::collections::BTreeSet;
-
-use sim::{Nanos, Recency};
+use sim::map::TreeSet;
+use sim::{Nanos, Recency, ran};
 
 const NONE: u32 = u32::MAX;
 
@@ -67,7 +66,7 @@ impl Lrw {
     /// A new entry that the first touch puts on the list.
     pub(crate) fn reserve(&mut self, owner: Owner, now: Nanos) -> EntryId {
         let id = self.unused.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::unused());
+            ran::push(&mut self.entries, Entry::unused());
             self.entries.len() as u32 - 1
         });
         let entry = self.visit(id);
@@ -76,10 +75,15 @@ impl Lrw {
     }
 
     /// The owners of all entries that were not removed, on the list or not, by slot; each slot once.
-    pub(crate) fn slots(&self) -> BTreeSet<u64> {
-        let gone: BTreeSet<EntryId> = self.unused.iter().copied().collect();
-        let all = (0..).zip(&self.entries).filter(|(id, _)| !gone.contains(id));
-        all.map(|(_, entry)| entry.owner.slot).collect()
+    pub(crate) fn slots(&self) -> TreeSet<u64> {
+        let (mut gone, mut slots) = (TreeSet::new(), TreeSet::new());
+        for id in &self.unused {
+            gone.insert(*id);
+        }
+        for (_, entry) in (0..).zip(&self.entries).filter(|(id, _): &(EntryId, _)| !gone.contains(id)) {
+            slots.insert(entry.owner.slot);
+        }
+        slots
     }
 
     /// The block was written at `now`.
@@ -92,7 +96,7 @@ impl Lrw {
     /// Removes an entry for good.
     pub(crate) fn remove(&mut self, id: EntryId) {
         self.unlink(id);
-        self.unused.push(id);
+        ran::push(&mut self.unused, id);
     }
 
     /// The least recently written entry.

@@ -14,11 +14,11 @@
 //!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. No task waits for the medium while it holds the pool.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sim::map::{TreeMap, TreeSet};
 use sim::sync::{AtomicU64, Ordering::Relaxed};
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work};
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work, ran};
 
 use super::lrw::{EntryId, Lrw, Owner};
 
@@ -40,7 +40,7 @@ struct Lines([u8; PAGE_BYTES]);
 
 impl Page {
     fn new() -> Self {
-        Self { lines: Box::new(Lines([0; PAGE_BYTES])), recency: Recency::new() }
+        Self { lines: ran::boxed(Lines([0; PAGE_BYTES])), recency: Recency::new() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8; PAGE_BYTES] {
@@ -105,7 +105,7 @@ pub(crate) struct PoolState {
     /// Ghost entries.
     pub(crate) ghosts: Lrw,
     /// Open transactions that wait for write-back, by ticket, the oldest first. One stays until it is durable.
-    pending: BTreeMap<u64, Noted>,
+    pending: TreeMap<u64, Noted>,
     next_ticket: u64,
     /// Free pages went below `low` and are not yet above `high`.
     pub(crate) reclaiming: bool,
@@ -141,7 +141,7 @@ impl Pool {
             spare: Vec::new(),
             blocks: Lrw::new(),
             ghosts: Lrw::new(),
-            pending: BTreeMap::new(),
+            pending: TreeMap::new(),
             next_ticket: 1,
             reclaiming: false,
             waiting: 0,
@@ -186,7 +186,7 @@ impl Pool {
         if self.limit - state.used < self.low {
             self.want(&mut state);
         }
-        let page = state.spare.pop().unwrap_or_else(|| Arc::new(Page::new()));
+        let page = state.spare.pop().unwrap_or_else(|| ran::shared(Page::new()));
         sim::work(Work::STEP, 3);
         let entry = state.blocks.reserve(owner, sim::now());
         (page, entry, stalled)
@@ -222,7 +222,7 @@ impl Pool {
         let mut state = self.lock();
         sim::work(Work::STEP, 3);
         state.blocks.remove(entry);
-        state.spare.push(page);
+        ran::push(&mut state.spare, page);
         state.used -= 1;
         if self.limit - state.used > self.high {
             state.reclaiming = false;
@@ -292,11 +292,13 @@ impl Pool {
     }
 
     /// Files that are not durable: with a buffered block, or a transaction that has not committed.
-    pub(crate) fn owners(&self) -> BTreeSet<u64> {
+    pub(crate) fn owners(&self) -> TreeSet<u64> {
         let state = self.lock();
         sim::work(Work::STEP, state.used);
         let mut owners = state.blocks.slots();
-        owners.extend(state.pending.values().map(|noted| noted.slot));
+        for noted in state.pending.values() {
+            owners.insert(noted.slot);
+        }
         owners
     }
 }

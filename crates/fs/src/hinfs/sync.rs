@@ -3,7 +3,7 @@
 //! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped if a
 //! later one follows.
 
-use sim::Work;
+use sim::{Work, ran};
 
 use super::file_buffer::{FileBuffer, FileSlot, Ghost, LockedBuffer, OpenTransaction};
 use super::in_flight::Wanted;
@@ -78,12 +78,12 @@ impl HiNfs {
     pub(crate) fn drop_from(&self, inode: &Inode, first: u64) -> Result<()> {
         let file = self.file(inode)?;
         let mut buffer = self.lock_when_stable(file, first..=u64::MAX);
-        let gone: Vec<u64> = buffer.blocks.range(first..).map(|(block, _)| *block).collect();
+        let gone = ran::collected(buffer.blocks.range(first..).map(|(block, _)| *block));
         for block in gone {
             let lines = self.forget_block(file, &mut buffer, block);
             add(&self.counters.lines_dropped, lines);
         }
-        let ghosts: Vec<u64> = buffer.ghosts.range(first..).map(|(block, _)| *block).collect();
+        let ghosts = ran::collected(buffer.ghosts.range(first..).map(|(block, _)| *block));
         let mut pool = self.pool.lock();
         for block in ghosts {
             if let Some(ghost) = buffer.ghosts.remove(&block) {
@@ -137,6 +137,9 @@ impl HiNfs {
             last_eager = Some(eager);
             let entry = pool.ghosts.add(Owner { slot, block: *block }, now);
             let ghost = Ghost { dirty: 0, line_writes: 0, eager, written: now, entry };
+            ran::did(Work::NODE, 1);
+            ran::node(1);
+            let _own = ran::aside();
             if let Some(old) = buffer.ghosts.insert(*block, ghost) {
                 pool.ghosts.remove(old.entry);
             }
@@ -151,8 +154,8 @@ impl HiNfs {
     /// reports data that it lost.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
-        for slot in self.pool.owners() {
-            done = done.and(self.sync_slot(slot));
+        for slot in &self.pool.owners() {
+            done = done.and(self.sync_slot(*slot));
         }
         self.volume.region.fence();
         done.and_then(|()| self.trim_ghosts())

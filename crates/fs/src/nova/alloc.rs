@@ -62,7 +62,7 @@ impl<'v> Taken<'v> {
     /// Takes at most `most` neighbouring blocks.
     pub(crate) fn take(&mut self, most: u64, need: Need) -> Result<Extent> {
         let extent = self.blocks.take(most, need)?;
-        self.extents.push(extent);
+        sim::ran::push(&mut self.extents, extent);
         Ok(extent)
     }
 
@@ -152,6 +152,7 @@ impl Blocks {
         while blocks < most && map.take(first + blocks) {
             blocks += 1;
         }
+        sim::ran::node(blocks);
         self.backed(&mut map, shard, (first, blocks), 1)
     }
 

@@ -18,6 +18,8 @@ use media::event::Mark;
 use super::Volume;
 use super::alloc::{Extent, Need};
 use super::inode::{Changing, Loaded};
+use sim::ran;
+
 use super::layout::{BLOCK, LinksEntry, NO_TIME, NameEntry, SetEntry, WriteEntry, ino, kind, set};
 use super::log::{Append, Entry, Log, PageUse, Reader};
 use super::map::Place;
@@ -69,7 +71,8 @@ impl Volume {
     fn clean_fast(&self, inode: &mut Changing<'_>) -> Result<()> {
         let pages = &inode.log.pages;
         let last = pages.len() - 1;
-        let kept: Vec<_> = (0..pages.len()).filter(|at| *at == last || !self.is_dead(&pages[*at])).collect();
+        let stays = |at: &usize| *at == last || !self.is_dead(&pages[*at]);
+        let kept = ran::collected((0..pages.len()).filter(stays));
         if kept.len() == pages.len() {
             return Ok(());
         }
@@ -86,8 +89,8 @@ impl Volume {
             before = Some(*at);
         }
         self.region.fence();
-        let all = inode.log.pages.clone();
-        inode.log.set_pages(kept.iter().map(|at| all[*at]).collect());
+        let all = ran::collected(inode.log.pages.iter().copied());
+        inode.log.set_pages(ran::collected(kept.iter().map(|at| all[*at])));
         let mut kept = kept.into_iter().peekable();
         for (_, use_of) in all.iter().enumerate().filter(|(at, _)| kept.next_if_eq(at).is_none()) {
             let page = use_of.page;
@@ -176,13 +179,13 @@ impl Volume {
                 if name == b".." {
                     if loaded.names.parent_at == at {
                         let at = self.append_name(chain, header_now(loaded, *header), name)?;
-                        moved.push(Moved::Parent { at });
+                        ran::push(moved, Moved::Parent { at });
                     }
                 } else if let Some((_, known)) = loaded.names.find(&self.region, name)?
                     && known.at == at
                 {
                     let at = self.append_name(chain, header_now(loaded, *header), name)?;
-                    moved.push(Moved::Name { known, at });
+                    ran::push(moved, Moved::Name { known, at });
                 }
             }
             _ => {}
@@ -192,7 +195,7 @@ impl Volume {
 
     /// Lets DRAM follow a thorough cleaning, and frees the old chain.
     fn follow_moves(&self, inode: &mut Changing<'_>, fresh: Log, moved: &[Moved]) -> Result<()> {
-        let old = inode.log.pages.clone();
+        let old = ran::collected(inode.log.pages.iter().copied());
         let Some((last, gone)) = old.split_last() else {
             return Err(Error::Corrupt("a log without pages was cleaned".to_owned()));
         };
@@ -201,7 +204,7 @@ impl Volume {
         if let Some(first) = pages.first_mut() {
             first.pinned = 2;
         }
-        pages.push(*last);
+        ran::push(&mut pages, *last);
         let loaded = &mut **inode;
         loaded.log.set_pages(pages);
         for change in moved {

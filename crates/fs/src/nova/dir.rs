@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use hashbrown::HashTable;
 use media::nvmm::Region;
-use sim::Work;
+use sim::{Work, ran};
 
 use super::layout::{NAME_HEADER, NameEntry};
 use crate::error::Result;
@@ -39,6 +39,8 @@ pub(crate) struct NameTable {
 }
 
 fn hash_of(name: &[u8]) -> u64 {
+    ran::did(Work::HASH, name.len().div_ceil(16) as u64);
+    ran::hash(name.len() as u64);
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(name);
     // The table wants its upper bits varied, too.
@@ -59,7 +61,7 @@ impl DerefMut for Names {
     fn deref_mut(&mut self) -> &mut NameTable {
         self.0.get_or_insert_with(|| {
             let (table, slots, free) = (HashTable::new(), Vec::new(), Vec::new());
-            Box::new(NameTable { table, slots, free, parent: 0, parent_at: 0 })
+            ran::boxed(NameTable { table, slots, free, parent: 0, parent_at: 0 })
         })
     }
 }
@@ -81,6 +83,8 @@ impl NameTable {
     pub(crate) fn find(&self, region: &Region, name: &[u8]) -> Result<Option<(u32, Known)>> {
         sim::work(Work::MISS, 1);
         let hash = hash_of(name);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
         for slot in self.table.iter_hash(hash) {
             let known = self.slots[*slot as usize];
             if known.hash == hash && entry_is(region, known.at, name)? {
@@ -94,12 +98,15 @@ impl NameTable {
     pub(crate) fn insert(&mut self, name: &[u8], at: u64, ino: u64) {
         let known = Known { hash: hash_of(name), at, ino };
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Known::FREE);
+            ran::push(&mut self.slots, Known::FREE);
             self.slots.len() as u32 - 1
         });
         self.slots[slot as usize] = known;
         let slots = &self.slots;
         let rehash = |slot: &u32| slots[*slot as usize].hash;
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        let _own = ran::aside();
         self.table.insert_unique(known.hash, slot, rehash);
     }
 
@@ -107,10 +114,12 @@ impl NameTable {
     pub(crate) fn remove(&mut self, slot: u32) -> Option<u64> {
         let slot_in_use = self.slots.get_mut(slot as usize).filter(|known| !known.is_free())?;
         let known = std::mem::replace(slot_in_use, Known::FREE);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
         if let Ok(found) = self.table.find_entry(known.hash, |other| *other == slot) {
             found.remove();
         }
-        self.free.push(slot);
+        ran::push(&mut self.free, slot);
         Some(known.at)
     }
 

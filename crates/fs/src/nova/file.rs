@@ -68,7 +68,7 @@ impl Freed {
     pub(crate) fn add(&mut self, page: u64, block: u64) {
         match self.runs.last_mut() {
             Some(run) if run.page + run.pages == page && run.block + run.pages == block => run.pages += 1,
-            _ => self.runs.push(FreedRun { page, block, pages: 1 }),
+            _ => sim::ran::push(&mut self.runs, FreedRun { page, block, pages: 1 }),
         }
     }
 }
@@ -207,7 +207,7 @@ impl Volume {
         let _scope = sim::scope(media::charges::METADATA);
         let entry = WriteEntry { kind: kind::WRITE, time: draft.mtime, ..entry };
         let at = self.append(&mut draft.append, &entry)?;
-        draft.changes.push((Change::Write(entry), at));
+        sim::ran::push(&mut draft.changes, (Change::Write(entry), at));
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl Volume {
         let _scope = sim::scope(media::charges::METADATA);
         let entry = SetEntry { kind: kind::SET, ..entry };
         let at = self.append(&mut draft.append, &entry)?;
-        draft.changes.push((Change::Set(entry), at));
+        sim::ran::push(&mut draft.changes, (Change::Set(entry), at));
         Ok(())
     }
 

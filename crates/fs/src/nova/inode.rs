@@ -151,7 +151,7 @@ impl Changing<'_> {
         self.inode.accessed.store(0, Relaxed);
         self.inode.parent.store(loaded.names.parent, Relaxed);
         let attr = self.inode.attr(&loaded);
-        *self.state = InodeState { loaded: Some(Box::new(loaded)), ..InodeState::default() };
+        *self.state = InodeState { loaded: Some(sim::ran::boxed(loaded)), ..InodeState::default() };
         attr
     }
 }
@@ -194,11 +194,15 @@ impl Inode {
 
     /// Lets those who do not lock see these attributes from now on.
     fn show(&self, attr: Option<&Attr>) {
+        let new = attr.and_then(UnlockedAttr::of);
         let mut seen = self.seen.lock();
-        match (&mut *seen, attr.and_then(UnlockedAttr::of)) {
+        let is_first = seen.is_none() && new.is_some();
+        match (&mut *seen, new) {
             (Some(old), Some(new)) => **old = new,
             (seen, new) => *seen = new.map(Box::new),
         }
+        drop(seen);
+        sim::ran::allocate(is_first.into());
     }
 
     /// Attributes for programs.
@@ -348,6 +352,7 @@ impl Inodes {
         if number >= super::layout::ROOT_INO
             && let Some(map) = free.chunks.get_mut(chunk)
         {
+            sim::ran::node(1);
             map.put(slot % self.slots_per_chunk);
             free.hint = free.hint.min(chunk);
         }

@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{LockClass, Mutex};
+use sim::{LockClass, Mutex, Work, ran};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Volume;
@@ -80,16 +80,16 @@ pub(crate) struct Words(Vec<(u64, u64)>);
 
 impl Words {
     pub(crate) fn add(&mut self, at: u64, new: u64) {
-        self.0.push((at, new));
+        ran::push(&mut self.0, (at, new));
     }
 
     pub(crate) fn extend(&mut self, words: impl Iterator<Item = (u64, u64)>) {
-        self.0.extend(words);
+        ran::extend(&mut self.0, words);
     }
 
     /// The first word by itself ([`mutant::RENAME_IN_TWO_STEPS`]).
     pub(crate) fn split_first(&self) -> Self {
-        Self(self.0[..1].to_vec())
+        Self(ran::collected(self.0[..1].iter().copied()))
     }
 }
 
@@ -203,6 +203,7 @@ impl Volume {
         if words.len() > WORDS_MAX {
             return Err(Error::Invalid("a transaction of too many words"));
         }
+        ran::handle(words.len() as u64);
         let shard = home(self.journals.len());
         let mut last = self.journals[shard].0.lock();
         let number = last.wrapping_add(1);
@@ -220,6 +221,8 @@ impl Volume {
     fn write_records(&self, shard: u64, number: u32, words: &[(u64, u64)]) -> Result<()> {
         let base = self.geometry.journal_at(shard);
         let count = words.len().div_ceil(WORDS) as u8;
+        ran::did(Work::HANDLE, words.len() as u64);
+        ran::bytes(RECORD * u64::from(count));
         for (index, chunk) in words.chunks(WORDS).enumerate() {
             let mut record =
                 Record { number, index: index as u8, count, used: chunk.len() as u8, ..Record::default() };

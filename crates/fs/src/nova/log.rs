@@ -15,7 +15,8 @@
 
 use media::event::Mark;
 use media::nvmm::Region;
-use rustc_hash::FxHashMap;
+use sim::map::HashMap;
+use sim::ran;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
@@ -70,7 +71,7 @@ pub(crate) struct Log {
     /// In the order of the chain.
     pub(crate) pages: Vec<PageUse>,
     /// Of a long log: where in `pages` a page is.
-    places: Option<Box<FxHashMap<u64, usize>>>,
+    places: Option<Box<HashMap<u64, usize>>>,
 }
 
 /// Pages that are looked for one by one, from the end.
@@ -86,7 +87,7 @@ impl Log {
         if self.pages.len() <= FEW_PAGES {
             return self.pages.iter_mut().rev().find(|known| known.page == page);
         }
-        let places = self.places.get_or_insert_default();
+        let places = self.places.get_or_insert_with(|| ran::boxed(HashMap::default()));
         for place in places.len()..self.pages.len() {
             places.insert(self.pages[place].page, place);
         }
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
             return Err(self.fault("leads back into itself"));
         }
         self.at = page;
-        self.pages.push(PageUse { page: page / BLOCK, ..PageUse::default() });
+        ran::push(&mut self.pages, PageUse { page: page / BLOCK, ..PageUse::default() });
         Ok(())
     }
 
@@ -308,6 +309,7 @@ impl Append<'_> {
         log.tail = self.at;
         let pages = std::mem::take(&mut self.pages);
         // Most logs have one page, and no more memory than for one.
+        ran::allocate(u64::from(log.pages.len() + pages.len() > log.pages.capacity()));
         if log.pages.is_empty() {
             log.pages.reserve_exact(pages.len());
         }
@@ -349,6 +351,7 @@ impl Volume {
     fn append_bytes(&self, append: &mut Append<'_>, entry: &mut [u8]) -> Result<u64> {
         let _part = sim::part(&parts::APPEND);
         let len = entry.len() as u64;
+        ran::bytes(len);
         let sum = entry_checksum(entry);
         entry[ENTRY_CHECKSUM].copy_from_slice(&sum.to_le_bytes());
         self.make_room(append, len)?;
@@ -370,7 +373,7 @@ impl Volume {
         }
         let _part = (append.at == 0).then(|| sim::part(&parts::NEW_LOG));
         let next = self.blocks.take_one(append.need)?;
-        append.pages.push(next);
+        ran::push(&mut append.pages, next);
         if append.at != 0 {
             self.end_page(append.at)?;
             append.needs_data(&self.region, append.at, if room - within >= ENTRY_MIN { 8 } else { 0 });

@@ -3,7 +3,7 @@
 //! A [`Place`] is a data block and the log page that holds the entry which maps it, in one word; zero is a hole. Files of up to
 //! [`SMALL`] pages have a plain array instead of a tree.
 
-use sim::Work;
+use sim::{Work, ran};
 
 /// Slots of a node.
 const FANOUT: u64 = 512;
@@ -44,6 +44,7 @@ enum Node {
 
 impl Node {
     fn new(height: u32) -> Self {
+        ran::allocate(1);
         match height {
             0 => Self::Leaf(vec![Place::HOLE; FANOUT as usize].into()),
             _ => Self::Inner((0..FANOUT).map(|_| None).collect()),
@@ -79,6 +80,7 @@ impl BlockIndex {
         if page >> FANOUT_SHIFT >> (FANOUT_SHIFT * self.height) != 0 {
             return Place::HOLE;
         }
+        ran::did(Work::NODE, u64::from(self.height) + 1);
         sim::work(Work::STEP, u64::from(self.height) + 1);
         let mut height = self.height;
         loop {
@@ -108,6 +110,7 @@ impl BlockIndex {
         if self.root.is_none() {
             if page < SMALL {
                 if self.small.len() <= page as usize {
+                    ran::allocate(u64::from(self.small.capacity() <= page as usize));
                     // Most files have one page, and no more memory than for one.
                     if page == 0 {
                         self.small.reserve_exact(1);
@@ -116,16 +119,19 @@ impl BlockIndex {
                 }
                 return &mut self.small[page as usize];
             }
+            ran::allocate(1);
             let mut leaf = std::mem::take(&mut self.small);
             leaf.resize(FANOUT as usize, Place::HOLE);
             (self.root, self.height) = (Some(Node::Leaf(leaf.into())), 0);
         }
         while page >> FANOUT_SHIFT >> (FANOUT_SHIFT * self.height) != 0 {
+            ran::allocate(1);
             let below = self.root.take();
             let mut nodes: Box<[Option<Node>]> = (0..FANOUT).map(|_| None).collect();
             nodes[0] = below;
             (self.root, self.height) = (Some(Node::Inner(nodes)), self.height + 1);
         }
+        ran::did(Work::NODE, u64::from(self.height) + 1);
         sim::work(Work::STEP, u64::from(self.height) + 1);
         let mut height = self.height;
         let mut node = self.root.get_or_insert_with(|| Node::new(height));

@@ -182,7 +182,7 @@ impl Volume {
         Self::plan_append(&mut plan, dir.inode, &dir.log, &append);
         plan.words.add(claim.inode.offset + ino::STATE, state);
         plan.needs.extend_from_slice(body.append.needs());
-        plan.needs.push((claim.inode.offset + 8, ino::NEXT_CHUNK - 8));
+        sim::ran::push(&mut plan.needs, (claim.inode.offset + 8, ino::NEXT_CHUNK - 8));
         self.transact(&plan.words, &plan.needs)?;
         append.apply(&mut dir.log);
         apply_name(&mut dir, (written.0, &written.1), name);

@@ -66,6 +66,7 @@ impl Volume {
 
     /// Locks one or two directories in order; the places of `from` and `to` in the result.
     fn lock_dirs(&self, from: u64, to: u64) -> Result<(Vec<Changing<'_>>, usize, usize)> {
+        sim::ran::allocate(1);
         if from == to {
             return Ok((vec![self.lock_dir(from)?], 0, 0));
         }

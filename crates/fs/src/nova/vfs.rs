@@ -52,7 +52,7 @@ impl Volume {
         if loaded.facts.kind() != Some(FileKind::Symlink) {
             return Err(Error::Invalid("not a symbolic link"));
         }
-        let mut target = vec![0; loaded.facts.size.min(BLOCK) as usize];
+        let mut target = sim::ran::zeroed(loaded.facts.size.min(BLOCK) as usize);
         let place = loaded.blocks.get(0);
         if place.is_hole() {
             return Err(Error::Corrupt(format!("inode {number}: a symbolic link without a target")));

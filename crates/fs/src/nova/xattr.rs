@@ -17,6 +17,8 @@ use super::Volume;
 use super::alloc::{Extent, Need, Taken};
 use super::inode::{Changing, Facts};
 use super::journal::Words;
+use sim::ran;
+
 use super::layout::{BLOCK, checksum, ino, pack};
 use crate::error::{Error, Result};
 use crate::persist::attributes::{Attributes, Change, is_indexed};
@@ -51,7 +53,7 @@ pub(crate) fn attributes_of(region: &Region, facts: &Facts) -> Result<Attributes
     if header.magic != MAGIC || used > ROOM {
         return Err(fault("it does not begin as one"));
     }
-    let mut records = vec![0; used];
+    let mut records = ran::zeroed(used);
     region.peek(facts.xattr + size_of::<BlockHeader>() as u64, &mut records)?;
     if header.checksum != checksum(&[&records]) {
         return Err(fault("its checksum is wrong"));
@@ -103,13 +105,14 @@ impl Volume {
         need: Need,
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
-        let old: Vec<_> = attributes.frame.iter().chain(&change.gone).copied().collect();
-        let kept: Vec<_> = inode.attributes.iter().copied().filter(|block| !old.contains(block)).collect();
+        let old = ran::collected(attributes.frame.iter().chain(&change.gone).copied());
+        let kept = inode.attributes.iter().copied().filter(|block| !old.contains(block));
+        let kept = ran::collected(kept);
         let (mut taken, mut needs) = (Taken::new(&self.blocks), Vec::new());
         let mut put = |bytes: &[u8]| {
             let block = taken.take(1, need)?.offset;
             self.region.nt_store(block, bytes)?;
-            needs.push((block, bytes.len() as u64));
+            ran::push(&mut needs, (block, bytes.len() as u64));
             Ok(block)
         };
         let xattr = match attributes.as_plain(ROOM) {
@@ -117,6 +120,8 @@ impl Volume {
             Some(records) => {
                 let used = records.len() as u32;
                 let header = BlockHeader { magic: MAGIC, used, checksum: checksum(&[records]), zero: 0 };
+                ran::allocate(1);
+                ran::bytes(records.len() as u64);
                 put(&[header.as_bytes(), records].concat())?
             }
             None => attributes.write_indexed((change, value), &mut put)?,
@@ -129,7 +134,8 @@ impl Volume {
         self.transact(&words, &needs)?;
         taken.keep();
         inode.facts = Facts { xattr, ctime: now, ..inode.facts };
-        inode.attributes = kept.into_iter().chain(needs.iter().map(|(block, _)| *block)).collect();
+        let now_there = kept.into_iter().chain(needs.iter().map(|(block, _)| *block));
+        inode.attributes = ran::collected(now_there).into();
         old.into_iter().try_for_each(|offset| {
             self.region.mark(Mark::Free { off: offset, len: BLOCK, pointer });
             self.blocks.put(Extent { offset, blocks: 1 })

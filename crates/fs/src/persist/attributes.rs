@@ -27,6 +27,8 @@ use vfs::XattrMode;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
+use crate::persist::checksum::{crc32c, crc32c_append};
+use sim::ran;
 
 const BLOCK: usize = 4096;
 const MAGIC: u32 = u32::from_le_bytes(*b"XATL");
@@ -142,14 +144,14 @@ impl<'a> Value<'a> {
     /// The value itself.
     pub(crate) fn read(&self, region: &Region) -> Result<Vec<u8>> {
         let (bytes, sum) = match self {
-            Self::Here(value) => return Ok(value.to_vec()),
+            Self::Here(value) => return Ok(ran::copied(value)),
             Self::Apart { bytes, checksum, .. } => (*bytes, *checksum),
         };
-        let mut value = vec![0; bytes];
+        let mut value = ran::zeroed(bytes);
         for (piece, at) in value.chunks_mut(BLOCK).zip(self.blocks()) {
             region.load(at, piece)?;
         }
-        if crc32c::crc32c(&value) == sum {
+        if crc32c(&value) == sum {
             return Ok(value);
         }
         let first = self.blocks().next().unwrap_or(0);
@@ -197,6 +199,7 @@ pub(crate) struct Attributes {
 impl Attributes {
     /// Those that have these records, which a plain block at `block` holds.
     pub(crate) fn plain(block: u64, records: Vec<u8>) -> Result<Self> {
+        ran::allocate(1);
         let all = Self { records, frame: vec![block] };
         let fault = |what: String| Err(Error::Corrupt(format!("attribute block at {block}: {what}")));
         let apart = all
@@ -223,17 +226,17 @@ impl Attributes {
         if header.magic != MAGIC || count > POINTERS {
             return Err(fault("it does not begin as one"));
         }
-        let mut leads = vec![0; count * size_of::<u64>()];
+        let mut leads = ran::zeroed(count * size_of::<u64>());
         region.peek(index + size_of::<IndexHeader>() as u64, &mut leads)?;
         if let Some(at) = pointers(&leads).find(|at| !lies_in(region, *at)) {
             return Err(fault(&format!("it leads to {at}, where no block is")));
         }
-        let mut all = Self { records: vec![0; used], frame: vec![index] };
-        all.frame.extend(pointers(&leads));
+        let frame = ran::collected(std::iter::once(index).chain(pointers(&leads)));
+        let mut all = Self { records: ran::zeroed(used), frame };
         for (piece, at) in all.records.chunks_mut(BLOCK).zip(pointers(&leads)) {
             region.peek(at, piece)?;
         }
-        if header.checksum != crc32c::crc32c_append(crc32c::crc32c(&leads), &all.records) {
+        if header.checksum != crc32c_append(crc32c(&leads), &all.records) {
             return Err(fault("its checksum is wrong"));
         }
         match all.end() {
@@ -269,13 +272,13 @@ impl Attributes {
 
     /// All names, each ended by a zero byte.
     pub(crate) fn names(&self) -> Vec<u8> {
-        self.iter().flat_map(|record| record.name.iter().copied().chain([0])).collect()
+        ran::collected(self.iter().flat_map(|record| record.name.iter().copied().chain([0])))
     }
 
     /// All blocks of the set: those of the records, and those of values that lie apart.
     pub(crate) fn blocks(&self) -> Vec<u64> {
-        let apart = self.iter().flat_map(|record| record.value.blocks().collect::<Vec<_>>());
-        self.frame.iter().copied().chain(apart).collect()
+        let apart = self.iter().flat_map(|record| ran::collected(record.value.blocks()));
+        ran::collected(self.frame.iter().copied().chain(apart))
     }
 
     /// The records, if no value lies apart and they have at most `room` bytes.
@@ -286,7 +289,7 @@ impl Attributes {
 
     /// Adds or replaces one, where `room` bytes of records fit a plain set.
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8], mode: XattrMode, room: usize) -> Result<Change> {
-        let old = self.find(name).map(|record| (record.place, record.value.blocks().collect()));
+        let old = self.find(name).map(|record| (record.place, ran::collected(record.value.blocks())));
         match (mode, &old) {
             (XattrMode::Create, Some(_)) => return Err(Error::Exists),
             (XattrMode::Replace, None) => return Err(Error::NoAttribute),
@@ -302,13 +305,20 @@ impl Attributes {
         let need = size_of::<RecordHeader>() + name.len() + value.len();
         let lies_apart = value.len() > AMONG_MAX && self.records.len() + need > room;
         let apart = lies_apart.then(|| {
-            let header = ApartHeader { bytes: value.len() as u32, checksum: crc32c::crc32c(value) };
-            let mut held = header.as_bytes().to_vec();
-            held.resize(held.len() + value.len().div_ceil(BLOCK) * size_of::<u64>(), 0);
+            let header = ApartHeader { bytes: value.len() as u32, checksum: crc32c(value) };
+            let mut held =
+                ran::zeroed(size_of::<ApartHeader>() + value.len().div_ceil(BLOCK) * size_of::<u64>());
+            held[..size_of::<ApartHeader>()].copy_from_slice(header.as_bytes());
             held
         });
         let held = apart.as_deref().unwrap_or(value);
         let header = RecordHeader { name_len, apart: lies_apart.into(), len: held.len() as u16 };
+        let more = size_of::<RecordHeader>() + name.len() + held.len();
+        ran::bytes(more as u64);
+        if self.records.capacity() - self.records.len() < more {
+            ran::allocate(1);
+            self.records.reserve(more);
+        }
         for part in [header.as_bytes(), name, held] {
             self.records.extend_from_slice(part);
         }
@@ -317,7 +327,7 @@ impl Attributes {
 
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<Change> {
         let record = self.find(name).ok_or(Error::NoAttribute)?;
-        let (place, gone) = (record.place.clone(), record.value.blocks().collect());
+        let (place, gone) = (record.place.clone(), ran::collected(record.value.blocks()));
         self.records.drain(place);
         Ok(Change { gone, lies_apart: false })
     }
@@ -338,15 +348,18 @@ impl Attributes {
             self.records.splice(place.., leads);
         }
         let leads = leads_to(&self.records, put)?;
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(&leads), &self.records);
+        let checksum = crc32c_append(crc32c(&leads), &self.records);
         let header = IndexHeader { magic: MAGIC, used: self.records.len() as u32, checksum, zero: 0 };
+        ran::allocate(1);
+        ran::bytes(leads.len() as u64);
         Ok(put(&[header.as_bytes(), &leads].concat())? | INDEXED)
     }
 }
 
 /// Writes bytes into blocks; returns the pointers to these.
 fn leads_to(bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<u64>) -> Result<Vec<u8>> {
-    let mut leads = Vec::new();
+    ran::allocate(1);
+    let mut leads = Vec::with_capacity(bytes.len().div_ceil(BLOCK) * size_of::<u64>());
     for piece in bytes.chunks(BLOCK) {
         leads.extend_from_slice(&put(piece)?.to_le_bytes());
     }
@@ -356,7 +369,7 @@ fn leads_to(bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<u64>) -> Result<V
 /// The blocks that hold the attributes of an inode, by its pointer. Of an indexed set that is damaged it is the index alone: what
 /// else the set had leads to no value any more.
 pub(crate) fn blocks_of(region: &Region, pointer: u64) -> Result<Vec<u64>> {
-    let alone = || Some(block_of(pointer)).filter(|block| *block != 0).into_iter().collect();
+    let alone = || ran::collected(Some(block_of(pointer)).filter(|block| *block != 0));
     if !is_indexed(pointer) {
         return Ok(alone());
     }

@@ -73,6 +73,7 @@ impl FreeMap {
             bit /= WORD_BITS;
         }
         self.free += 1;
+        sim::ran::did(sim::Work::NODE, 1);
         true
     }
 
@@ -91,6 +92,7 @@ impl FreeMap {
             bit /= WORD_BITS;
         }
         self.free -= 1;
+        sim::ran::did(sim::Work::NODE, 1);
         true
     }
 
@@ -149,6 +151,7 @@ impl FreeMap {
 
     /// The lowest free block at or after `from`.
     pub(crate) fn first_from(&self, from: u64) -> Option<u64> {
+        sim::ran::did(sim::Work::NODE, 1);
         let mut bit = from;
         for (height, level) in self.levels.iter().enumerate() {
             let word = level.get((bit / WORD_BITS) as usize)?;

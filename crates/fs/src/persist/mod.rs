@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod backed;
+pub(crate) mod checksum;
 pub(crate) mod free_map;
 pub(crate) mod slot_table;
 

@@ -19,6 +19,7 @@ impl<T> SlotTable<T> {
     /// Fills chunk `chunk` with `make(slot)`, unless it is there already.
     pub(crate) fn add_chunk(&self, chunk: u64, make: impl Fn(u64) -> T) {
         if let Some(place) = self.chunks.get(chunk as usize) {
+            sim::ran::allocate(u64::from(place.get().is_none()));
             let first = chunk * self.slots_per_chunk;
             place.get_or_init(|| (first..first + self.slots_per_chunk).map(make).collect());
         }

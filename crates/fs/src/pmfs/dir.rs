@@ -18,7 +18,7 @@ use std::hash::Hasher;
 use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
-use sim::Work;
+use sim::{Work, ran};
 use vfs::{Ino, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -130,6 +130,8 @@ impl Removal {
 }
 
 fn hash_of(name: &[u8]) -> u32 {
+    ran::did(Work::HASH, name.len().div_ceil(16) as u64);
+    ran::hash(name.len() as u64);
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(name);
     (hasher.finish() >> 32) as u32
@@ -259,6 +261,8 @@ impl Volume {
     fn find_indexed(&self, raw: &RawInode, index: &DirIndex, name: &[u8]) -> Result<Option<Found>> {
         sim::work(Work::MISS, 1);
         let hash = hash_of(name);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
         let mut fault = None;
         let entry = index.names.find(spread(hash), |entry| {
             (entry >> 32) as u32 == hash
@@ -327,10 +331,10 @@ impl Volume {
                 room = room.with(Room::of(record.header.gap(), record.start));
                 ControlFlow::<()>::Continue(())
             })?;
-            index.room.push(room);
+            ran::push(&mut index.room, room);
         }
         sim::work(Work::STEP, index.names.len() as u64);
-        state.names = Some(Box::new(index));
+        state.names = Some(ran::boxed(index));
         Ok(())
     }
 
@@ -533,6 +537,9 @@ fn place_in(header: RecordHeader, (block, at): (u64, u64), start: u16) -> Place 
 impl DirIndex {
     fn add_name(&mut self, name: &[u8], position: u64) {
         let hash = hash_of(name);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        let _own = ran::aside();
         self.names.insert_unique(spread(hash), pack(hash, position), |entry| spread((entry >> 32) as u32));
     }
 
@@ -544,7 +551,7 @@ impl DirIndex {
     fn set_room(&mut self, block: usize, room: Room) {
         match self.room.get_mut(block) {
             Some(known) => *known = room,
-            None => self.room.push(room),
+            None => ran::push(&mut self.room, room),
         }
         for first in self.first.iter_mut().take(usize::from(room.gap) / 16 + 1) {
             *first = block.min(*first);
@@ -573,6 +580,8 @@ impl DirIndex {
     pub(crate) fn removed(&mut self, name: &[u8], removal: &Removal) {
         let hash = hash_of(name);
         let packed = pack(hash, removal.found.position);
+        ran::did(Work::NODE, 1);
+        ran::node(1);
         if let Ok(entry) = self.names.find_entry(spread(hash), |entry| *entry == packed) {
             entry.remove();
         }

@@ -114,6 +114,9 @@ impl Inode {
         let mut seen = self.seen.lock();
         if matches!(*seen, Seen::Medium) {
             *seen = volume.raw(self).map_or(Seen::Nothing, |raw| Seen::Copy(Box::new(raw)));
+            drop(seen);
+            sim::ran::allocate(1);
+            sim::ran::bytes(size_of::<RawInode>() as u64);
         }
     }
 
@@ -213,6 +216,7 @@ impl InodeTable {
 
     /// Gives a slot back.
     pub(crate) fn put(&self, ino: u64) {
+        sim::ran::node(1);
         self.free.lock().map.put(ino / INODE_SLOT);
     }
 }
@@ -313,6 +317,7 @@ impl Volume {
         let offset = self.end(tx, grown)?;
         self.inodes.add_block(free, block, offset);
         let first = block * self.inodes.slots_per_block;
+        sim::ran::node(self.inodes.slots_per_block);
         (first..first + self.inodes.slots_per_block).for_each(|slot| {
             free.map.put(slot);
         });
@@ -381,8 +386,8 @@ impl Volume {
         let raw = self.raw(inode)?;
         let contents = self.contents(inode, &raw)?;
         if !raw.is_free() || raw.root != 0 {
-            let mut ranges = vec![(inode.offset, ino::HALF)];
-            ranges.extend(attribute_pointer(inode, &raw));
+            let half = Some((inode.offset, ino::HALF));
+            let ranges = sim::ran::collected(half.into_iter().chain(attribute_pointer(inode, &raw)));
             let mut tx = self.journal.begin(ranges.len() as u32)?;
             let logged = self.journal.log(&mut tx, &ranges);
             self.end(tx, logged.and_then(|()| self.erase(inode, &raw)))?;
@@ -406,7 +411,7 @@ impl Volume {
     pub(crate) fn contents(&self, inode: &Inode, raw: &RawInode) -> Result<Contents> {
         let (mut tree, pointer) = (Vec::new(), inode.offset + ino::ROOT);
         Tree::of(raw).visit(&self.region, &mut |visited| {
-            tree.push(Freed { offset: visited.offset, shift: visited.shift, pointer });
+            sim::ran::push(&mut tree, Freed { offset: visited.offset, shift: visited.shift, pointer });
             Ok(())
         })?;
         Ok(Contents { tree, attributes: blocks_of(&self.region, raw.xattr)? })

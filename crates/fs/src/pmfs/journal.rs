@@ -38,7 +38,7 @@ use std::sync::Arc;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::sync::{AtomicBool, AtomicU32, Ordering};
-use sim::{Condvar, LockClass, Mutex, Nanos};
+use sim::{Condvar, LockClass, Mutex, Nanos, Work, ran};
 
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
 use super::parts;
@@ -229,6 +229,9 @@ impl Journal {
     }
 
     fn start(&self, ring: &mut Ring, first: u32, need: u32) -> Transaction {
+        ran::did(Work::HANDLE, need.into());
+        ran::handle(need.into());
+        ran::allocate(u64::from(ring.begun.len() == ring.begun.capacity()));
         let id = ring.next_id;
         ring.next_id = ring.next_id.wrapping_add(1).max(1);
         ring.begun.push_back(first);

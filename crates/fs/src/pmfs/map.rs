@@ -14,7 +14,7 @@
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::Work;
+use sim::{Work, ran};
 
 use super::Volume;
 use super::journal::Transaction;
@@ -82,6 +82,7 @@ impl Tree {
         if self.root == 0 || block >= Self::capacity(self.height) {
             return Ok(None);
         }
+        ran::did(Work::NODE, u64::from(self.height) + 1);
         sim::work(Work::STEP, u64::from(self.height) + 1);
         let mut at = self.root;
         for level in (0..u32::from(self.height)).rev() {
@@ -106,7 +107,7 @@ impl Tree {
             return Ok(Vec::new());
         }
         if self.height == 0 {
-            return Ok(vec![(root_slot, self.root)]);
+            return Ok(ran::collected([(root_slot, self.root)]));
         }
         let node = Self { height: self.height - 1, ..*self }.lookup(region, first >> FANOUT_SHIFT)?;
         let Some(node) = node else { return Ok(Vec::new()) };
@@ -308,7 +309,7 @@ fn cut_below(
     inside(region, at)?;
     if height == 0 {
         if from == 0 {
-            cut.freed.push(Freed { offset: at, shift: tree.shift, pointer });
+            ran::push(cut.freed, Freed { offset: at, shift: tree.shift, pointer });
             cut.data += 1;
         }
         return Ok(from == 0);
@@ -336,7 +337,7 @@ fn cut_below(
             .take(FANOUT as usize)
             .all(|index| region.load_u64(at + 8 * index).is_ok_and(|child| child == 0));
     if empty {
-        cut.freed.push(Freed { offset: at, shift: BLOCK_SHIFT, pointer });
+        ran::push(cut.freed, Freed { offset: at, shift: BLOCK_SHIFT, pointer });
     }
     Ok(empty)
 }
@@ -383,8 +384,8 @@ impl Fill<'_> {
     fn new_node(&mut self) -> Result<Option<u64>> {
         match self.volume.blocks.take() {
             Ok(node) => {
-                self.tx.taken.push((node, BLOCK_SHIFT));
-                self.tx.nodes.push(node);
+                ran::push(&mut self.tx.taken, (node, BLOCK_SHIFT));
+                ran::push(&mut self.tx.nodes, node);
                 self.volume.region.nt_zero(node, BLOCK)?;
                 Ok(Some(node))
             }
@@ -465,7 +466,7 @@ impl Fill<'_> {
         if taken == 0 {
             return Ok(self.base + u64::from(first_hole));
         }
-        self.tx.taken.extend(blocks[..taken].iter().map(|block| (*block, self.shift)));
+        ran::extend(&mut self.tx.taken, blocks[..taken].iter().map(|block| (*block, self.shift)));
         let range = (at + 8 * u64::from(first_hole), 8 * (u64::from(holes[taken - 1] - first_hole) + 1));
         if !is_new {
             self.volume.journal.log(self.tx, &[range])?;

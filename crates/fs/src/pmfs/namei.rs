@@ -12,6 +12,8 @@ use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Contents, Inode, InodeState, Locked};
 use super::journal::Transaction;
+use sim::ran;
+
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::map::fill_entries;
 use super::mutant;
@@ -203,7 +205,7 @@ impl Volume {
             return Ok((0, 0));
         }
         let body = self.blocks.take()?;
-        tx.taken.push((body, BLOCK_SHIFT));
+        ran::push(&mut tx.taken, (body, BLOCK_SHIFT));
         if node.kind == FileKind::Directory {
             self.write_dot_records(body, inode.ino, parent)?;
             return Ok((body, BLOCK));
@@ -304,15 +306,15 @@ impl Volume {
         let frees = raw.links == 1 && state.opens == 0;
         // Before anything is changed: what cannot be read now could not be freed.
         let contents = if frees { self.contents(inode, &raw)? } else { Contents::default() };
-        let mut ranges = vec![dir.half(), removal.logged()];
-        ranges.extend(attribute_pointer(inode, &raw).filter(|_| frees));
+        let attributes = attribute_pointer(inode, &raw).filter(|_| frees);
+        let mut ranges = ran::collected([dir.half(), removal.logged()].into_iter().chain(attributes));
         let given = if raw.links == 1 { open.take_open(inode, ranges.len() as u32)? } else { None };
         let joins = given.is_some();
         let mut tx = match given {
             Some(tx) => tx,
             None => {
                 open.commit_open(inode)?;
-                ranges.push((inode.offset, ino::HALF));
+                ran::push(&mut ranges, (inode.offset, ino::HALF));
                 self.begin_names(&ranges, None)?
             }
         };
@@ -448,6 +450,7 @@ impl Volume {
 
     /// Locks one or two directories in order; the places of `from` and `to` in the result.
     fn lock_dirs(&self, from: u64, to: u64) -> Result<(Vec<Dir<'_>>, usize, usize)> {
+        ran::allocate(1);
         if from == to {
             return Ok((vec![self.lock_dir(from)?], 0, 0));
         }
@@ -537,18 +540,18 @@ impl Volume {
             }
         };
         let dotdot = self.dotdot_of(change.moved, src != dst)?;
-        let mut ranges = vec![dirs[src].half(), (change.moved.offset, ino::HALF)];
+        let mut ranges = ran::collected([dirs[src].half(), (change.moved.offset, ino::HALF)]);
         if src != dst {
-            ranges.push(dirs[dst].half());
+            ran::push(&mut ranges, dirs[dst].half());
         }
         if let (Some(target), Some(replaced)) = (change.target, change.replaced) {
-            ranges.push((self.record_at(&dirs[dst].raw, target)?, 8));
-            ranges.push((replaced.offset, ino::HALF));
+            ran::push(&mut ranges, (self.record_at(&dirs[dst].raw, target)?, 8));
+            ran::push(&mut ranges, (replaced.offset, ino::HALF));
         }
-        ranges.extend(dotdot.map(|at| (at, 8)));
+        ran::extend(&mut ranges, dotdot.map(|at| (at, 8)));
         if let Some((whiteout, _)) = change.whiteout {
-            ranges.push((whiteout.offset, ino::HALF));
-            ranges.push((self.record_at(&dirs[src].raw, change.source)?, 8));
+            ran::push(&mut ranges, (whiteout.offset, ino::HALF));
+            ran::push(&mut ranges, (self.record_at(&dirs[src].raw, change.source)?, 8));
         }
         let mut tx = self.begin_names(&ranges, place)?;
         let work = self.apply_move(dirs, (src, dst), change, place, dotdot, &mut tx);
@@ -657,7 +660,7 @@ impl Volume {
         let crosses = src != dst;
         let records = (self.record_at(&dirs[src].raw, source)?, self.record_at(&dirs[dst].raw, target)?);
         let dotdots = (self.dotdot_of(first, crosses)?, self.dotdot_of(second, crosses)?);
-        let mut ranges = vec![dirs[src].half(), (records.0, 8), (records.1, 8)];
+        let mut ranges = ran::collected([dirs[src].half(), (records.0, 8), (records.1, 8)]);
         ranges.extend(crosses.then(|| dirs[dst].half()));
         ranges.extend([dotdots.0, dotdots.1].into_iter().flatten().map(|at| (at, 8)));
         let tx = self.begin_names(&ranges, None)?;

@@ -191,7 +191,7 @@ impl Volume {
         if FileKind::from_mode(u32::from(raw.mode)) != Some(FileKind::Symlink) {
             return Err(Error::Invalid("not a symbolic link"));
         }
-        let mut target = vec![0; raw.size.min(BLOCK) as usize];
+        let mut target = sim::ran::zeroed(raw.size.min(BLOCK) as usize);
         self.region.peek(raw.root, &mut target)?;
         Ok(target)
     }

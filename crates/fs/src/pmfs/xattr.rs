@@ -15,6 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::Volume;
 use super::inode::Inode;
 use super::journal::Transaction;
+use sim::ran;
+
 use super::layout::{BLOCK, BLOCK_SHIFT, RawInode, ino};
 use super::map::Freed;
 use crate::error::{Error, Result};
@@ -48,7 +50,7 @@ pub(crate) fn attributes_of(region: &Region, raw: &RawInode) -> Result<Attribute
     if header.magic != MAGIC || used > ROOM {
         return Err(Error::Corrupt(format!("attribute block at {}: it does not begin as one", raw.xattr)));
     }
-    let mut records = vec![0; used];
+    let mut records = ran::zeroed(used);
     region.peek(raw.xattr + size_of::<BlockHeader>() as u64, &mut records)?;
     Attributes::plain(raw.xattr, records)
 }
@@ -103,7 +105,7 @@ impl Volume {
         (change, value): (&Change, &[u8]),
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
-        let old: Vec<_> = attributes.frame.iter().chain(&change.gone).copied().collect();
+        let old = ran::collected(attributes.frame.iter().chain(&change.gone).copied());
         let mut tx = self.journal.begin(2)?;
         let ranges = [(inode.offset, ino::HALF), (inode.offset + ino::XATTR, POINTER)];
         let work = self.journal.log(&mut tx, &ranges);
@@ -129,7 +131,7 @@ impl Volume {
     ) -> Result<u64> {
         let mut put = |bytes: &[u8]| {
             let block = self.blocks.take()?;
-            tx.taken.push((block, BLOCK_SHIFT));
+            ran::push(&mut tx.taken, (block, BLOCK_SHIFT));
             self.region.nt_store(block, bytes)?;
             Ok(block)
         };
@@ -137,6 +139,8 @@ impl Volume {
             Some([]) => Ok(0),
             Some(records) => {
                 let header = BlockHeader { magic: MAGIC, used: records.len() as u32 };
+                ran::allocate(1);
+                ran::bytes(records.len() as u64);
                 put(&[header.as_bytes(), records].concat())
             }
             None => attributes.write_indexed(changed, &mut put),

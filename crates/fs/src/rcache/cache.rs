@@ -1,13 +1,15 @@
 //! Reads, and what changes of pages do to the cache. The copier is in `copier.rs`.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use media::{Memory, Region};
+use sim::map::TreeMap;
 use sim::sync::{AtomicBool, Ordering};
-use sim::{Bytes, Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
+use sim::{
+    Bytes, Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work, ran,
+};
 
 use super::copier::Frames;
 use super::entry::{Doomed, Entry};
@@ -109,7 +111,7 @@ pub(super) struct Shared {
     pub(super) blocks: Arc<Blocks>,
     pub(super) settings: Settings,
     /// By inode number.
-    files: Mutex<BTreeMap<u64, Arc<FileTable>>>,
+    files: Mutex<TreeMap<u64, Arc<FileTable>>>,
     pub(super) memory: Arc<Memory>,
     pub(super) pool: SlotTable<Frame>,
     pub(super) requests: Ring,
@@ -140,7 +142,7 @@ impl Cache {
             region: Arc::clone(region),
             blocks: Arc::clone(blocks),
             settings: Settings { frames: most, ..settings },
-            files: Mutex::new(&FILES, BTreeMap::new()),
+            files: Mutex::new(&FILES, TreeMap::new()),
             memory: Arc::new(Memory::new(Bytes(most * BLOCK))?),
             pool: SlotTable::new(most.div_ceil(FRAMES_AT_ONCE), FRAMES_AT_ONCE),
             requests: Ring::new(settings.queue),
@@ -169,8 +171,13 @@ fn table(file: &CachedFile) -> Option<&FileTable> {
 impl PageCache for Cache {
     fn file(&self, inode: u64) -> CachedFile {
         let mut files = self.shared.files.lock();
-        let make = || Arc::new(FileTable::new(inode, self.shared.region.len().div_ceil(BLOCK)));
-        Arc::clone(files.entry(inode).or_insert_with(make)) as CachedFile
+        let make = || ran::shared(FileTable::new(inode, self.shared.region.len().div_ceil(BLOCK)));
+        if let Some(known) = files.get(&inode) {
+            return Arc::clone(known) as CachedFile;
+        }
+        let file = make();
+        files.insert(inode, Arc::clone(&file));
+        file as CachedFile
     }
 
     fn known(&self, inode: u64) -> Option<CachedFile> {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use sim::sync::Ordering;
-use sim::{Nanos, PAGE_BYTES, Work};
+use sim::{Nanos, PAGE_BYTES, Work, ran};
 
 use super::cache::{BLOCK, COPIED, EVICTED, FRAMES_AT_ONCE, Request, Shared};
 use super::entry::Entry;
@@ -52,7 +52,7 @@ impl Frames {
     fn give_back(&mut self, frame: u32) {
         if let Some(owner) = self.owners.get_mut(frame as usize) {
             *owner = None;
-            self.free.push(frame);
+            ran::push(&mut self.free, frame);
         }
     }
 }
@@ -180,7 +180,7 @@ impl Shared {
                     let frame = |number| Frame::new(Piece::of(&self.memory, number));
                     self.pool.add_chunk(number / FRAMES_AT_ONCE, frame);
                 }
-                frames.owners.push(None);
+                ran::push(&mut frames.owners, None);
                 number as u32
             }
             None => self.take_frame(&mut frames)?,

@@ -118,6 +118,9 @@ impl FileTable {
         }
         let (array, place) = Self::place(page);
         let sets = self.arrays.get(array)?;
+        if sets.get().is_none() {
+            sim::ran::allocate(1);
+        }
         sets.get_or_init(|| (0..1_u64 << array).map(|_| Set::new()).collect()).get(place)
     }
 }

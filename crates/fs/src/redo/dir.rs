@@ -1,8 +1,7 @@
 //! Directories in DRAM.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
+use sim::map::TreeMap;
 
 use crate::error::{Error, Result};
 
@@ -18,14 +17,14 @@ pub(super) struct Dir {
     pub(super) parent: u64,
     next_cookie: u64,
     /// Name to inode and cookie. Cookies grow, so that a cursor stays valid.
-    pub(super) names: BTreeMap<Vec<u8>, (u64, u64)>,
+    pub(super) names: TreeMap<Vec<u8>, (u64, u64)>,
     /// What the names cost.
     pub(super) cost: u64,
 }
 
 impl Dir {
     pub(super) fn new(parent: u64) -> Self {
-        Self { parent, next_cookie: FIRST_COOKIE, names: BTreeMap::new(), cost: 0 }
+        Self { parent, next_cookie: FIRST_COOKIE, names: TreeMap::new(), cost: 0 }
     }
 
     /// Gives a name to an inode, perhaps in the place of another.
@@ -33,7 +32,7 @@ impl Dir {
         match self.names.get_mut(name) {
             Some(entry) => entry.0 = ino,
             None => {
-                self.names.insert(name.to_vec(), (ino, self.next_cookie));
+                self.names.insert(sim::ran::copied(name), (ino, self.next_cookie));
                 self.next_cookie += 1;
                 self.cost += NAME_COST + name.len() as u64;
             }

@@ -1,6 +1,7 @@
 //! The contents of files in DRAM.
 
-use std::collections::BTreeMap;
+use sim::map::TreeMap;
+use sim::ran;
 
 use super::inode::{Body, Inode};
 use super::state::{BLOCK, Time};
@@ -8,7 +9,7 @@ use crate::error::{Error, Result};
 
 impl Inode {
     /// Size and blocks of a regular file.
-    pub(super) fn file(&self) -> Result<(u64, &BTreeMap<u64, Vec<u8>>)> {
+    pub(super) fn file(&self) -> Result<(u64, &TreeMap<u64, Vec<u8>>)> {
         match &self.body {
             Body::File { size, blocks } => Ok((*size, blocks)),
             Body::Dir(_) => Err(Error::IsDirectory),
@@ -16,7 +17,7 @@ impl Inode {
         }
     }
 
-    pub(super) fn file_mut(&mut self) -> Result<(&mut u64, &mut BTreeMap<u64, Vec<u8>>)> {
+    pub(super) fn file_mut(&mut self) -> Result<(&mut u64, &mut TreeMap<u64, Vec<u8>>)> {
         match &mut self.body {
             Body::File { size, blocks } => Ok((size, blocks)),
             _ => Err(Error::Corrupt("data for what is no regular file".to_owned())),
@@ -30,8 +31,9 @@ impl Inode {
             let at = offset + done as u64;
             let within = (at % BLOCK) as usize;
             let len = (BLOCK as usize - within).min(data.len() - done);
-            let block = blocks.entry(at / BLOCK).or_default();
+            let block = blocks.get_or_default(at / BLOCK);
             if block.len() < within + len {
+                ran::allocate(u64::from(block.capacity() < within + len));
                 block.resize(within + len, 0);
             }
             block[within..within + len].copy_from_slice(&data[done..done + len]);
@@ -52,7 +54,7 @@ impl Inode {
     pub(super) fn allocate(&mut self, (offset, len): (u64, u64), new: u64, now: Time) -> Result<()> {
         let (size, blocks) = self.file_mut()?;
         for block in offset / BLOCK..(offset + len).div_ceil(BLOCK) {
-            blocks.entry(block).or_default();
+            blocks.get_or_default(block);
         }
         *size = (*size).max(new);
         self.mtime = now;
@@ -62,8 +64,8 @@ impl Inode {
     /// Makes `start..end` read as zeros: whole blocks become holes, the edges are cleared.
     pub(super) fn punch(&mut self, start: u64, end: u64, now: Time) -> Result<()> {
         let (_, blocks) = self.file_mut()?;
-        let touched: Vec<u64> =
-            blocks.range(start / BLOCK..end.div_ceil(BLOCK)).map(|(block, _)| *block).collect();
+        let touched = blocks.range(start / BLOCK..end.div_ceil(BLOCK)).map(|(block, _)| *block);
+        let touched = ran::collected(touched);
         for block in touched {
             let first = block * BLOCK;
             let (from, to) = (start.max(first) - first, end.min(first + BLOCK) - first);

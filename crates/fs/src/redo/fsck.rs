@@ -105,7 +105,7 @@ fn check_files(state: &State, violations: &mut Vec<Violation>) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use sim::map::TreeMap;
 
     use super::*;
 
@@ -113,7 +113,8 @@ mod tests {
     fn a_block_that_is_too_long_or_has_data_beyond_the_size_is_found() {
         let found = |size: u64, bytes: Vec<u8>| {
             let mut state = State::new();
-            state.inode_mut(ROOT).unwrap().body = Body::File { size, blocks: BTreeMap::from([(1, bytes)]) };
+            state.inode_mut(ROOT).unwrap().body =
+                Body::File { size, blocks: TreeMap::from_iter([(1, bytes)]) };
             let mut violations = Vec::new();
             check_files(&state, &mut violations);
             violations.iter().map(|violation| violation.predicate).collect::<Vec<_>>()

@@ -1,8 +1,7 @@
 //! Inodes in DRAM.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
+use sim::map::TreeMap;
 
 use super::dir::{Dir, NAME_COST};
 use super::state::{BLOCK, Time};
@@ -24,7 +23,7 @@ pub(super) struct Inode {
     pub(super) atime: Time,
     pub(super) mtime: Time,
     pub(super) ctime: Time,
-    pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
     pub(super) body: Body,
     /// Descriptors; a crash closes them all.
     #[serde(skip)]
@@ -40,7 +39,7 @@ pub(super) enum Body {
     /// Blocks by number; those that are missing are holes. A block may be shorter than [`BLOCK`]: zeros follow.
     File {
         size: u64,
-        blocks: BTreeMap<u64, Vec<u8>>,
+        blocks: TreeMap<u64, Vec<u8>>,
     },
     Dir(Dir),
     Symlink(Vec<u8>),

@@ -20,10 +20,16 @@ use super::mutant;
 use super::recovery::{Loaded, load};
 use super::state::{BLOCK, Change, State, Time, now};
 use crate::error::{Error, Result};
+use crate::persist::checksum::{charge_for, crc32c};
 use design::Mutant;
+use sim::ran;
 
 /// Of a checkpoint.
-pub(super) const CHECKPOINT_SUM: Crc<u64> = Crc::<u64>::new(&CRC_64_XZ);
+pub(super) fn checkpoint_sum(bytes: &[u8]) -> u64 {
+    const SUM: Crc<u64> = Crc::<u64>::new(&CRC_64_XZ);
+    charge_for(bytes.len());
+    SUM.checksum(bytes)
+}
 
 /// The state with its log: everything that the lock protects.
 pub(super) struct Volume {
@@ -59,10 +65,15 @@ pub(super) fn write_checkpoint(region: &Region, half: u64, state: &State) -> Res
     }
     let start = half_start(region.len(), half);
     region.nt_store(start + HEADER, &bytes)?;
-    let checksum = CHECKPOINT_SUM.checksum(&bytes);
+    let checksum = checkpoint_sum(&bytes);
     region.write(start, &Header { checkpoint: bytes.len() as u64, checksum, tail, zero: 0 })?;
     region.flush(start, HEADER);
     Ok(tail)
+}
+
+/// How often a list of bytes that grows one by one got memory: it doubles, from 8 on.
+fn growths(bytes: usize) -> u64 {
+    u64::from((bytes.next_power_of_two() / 8).max(1).ilog2()) + 1
 }
 
 impl Volume {
@@ -90,6 +101,8 @@ impl Volume {
         let now = now();
         let record =
             postcard::to_allocvec(&(now, change)).map_err(|error| Error::Corrupt(error.to_string()))?;
+        ran::allocate(growths(record.len()));
+        ran::bytes(record.len() as u64);
         let inos = change.inodes(&self.state);
         let before = self.state.cost_of(&inos);
         match self.append(&record) {
@@ -136,10 +149,10 @@ impl Volume {
             self.checkpoint(None)?;
         }
         let at = half_start(self.region.len(), self.active) + self.tail;
-        let head = payload.len() as u64 | u64::from(crc32c::crc32c(payload)) << 32;
-        let mut record = head.to_le_bytes().to_vec();
-        record.extend_from_slice(payload);
-        record.resize(len as usize, 0);
+        let head = payload.len() as u64 | u64::from(crc32c(payload)) << 32;
+        let mut record = ran::zeroed(len as usize);
+        record[..RECORD_HEAD as usize].copy_from_slice(&head.to_le_bytes());
+        record[RECORD_HEAD as usize..][..payload.len()].copy_from_slice(payload);
         self.region.nt_store(at, &record)?;
         if self.mutant != Some(mutant::TAIL_AHEAD_OF_RECORD) {
             self.region.fence();

@@ -2,6 +2,8 @@
 
 use ::vfs::{Ino, RenameFlags, rename};
 
+use sim::ran;
+
 use super::log::Volume;
 use super::state::Change;
 use crate::error::{Error, Result};
@@ -26,7 +28,7 @@ pub(super) fn rename_change(
     if !differs {
         return Ok(None);
     }
-    let names = ((from_dir, from.1.to_vec()), (to_dir, to.1.to_vec()));
+    let names = ((from_dir, ran::copied(from.1)), (to_dir, ran::copied(to.1)));
     if flags.contains(RenameFlags::EXCHANGE) {
         return Ok(Some(Change::Exchange { a: names.0, b: names.1 }));
     }

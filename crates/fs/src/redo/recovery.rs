@@ -3,7 +3,7 @@
 use media::nvmm::Region;
 
 use super::layout::{HEADER, Header, RECORD_HEAD, TAIL, half_bytes, half_start};
-use super::log::CHECKPOINT_SUM;
+use super::log::checkpoint_sum;
 use super::state::{Change, State, Time};
 use super::superblock;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ pub(super) fn load(region: &Region) -> Result<Loaded> {
     }
     let mut bytes = vec![0; header.checkpoint as usize];
     region.load(start + HEADER, &mut bytes)?;
-    if CHECKPOINT_SUM.checksum(&bytes) != header.checksum {
+    if checkpoint_sum(&bytes) != header.checksum {
         return Err(corrupt("the checkpoint's checksum is wrong".to_owned()));
     }
     let mut state: State =
@@ -71,7 +71,7 @@ fn read_record(region: &Region, start: u64, (at, tail): (u64, u64)) -> Result<(R
     }
     let mut payload = vec![0; len as usize];
     region.load(start + at + RECORD_HEAD, &mut payload)?;
-    if crc32c::crc32c(&payload) != sum {
+    if crate::persist::checksum::crc32c(&payload) != sum {
         return Err(corrupt("its checksum is wrong"));
     }
     let record = postcard::from_bytes(&payload).map_err(|error| corrupt(&error.to_string()))?;

@@ -3,10 +3,10 @@
 //! A change says what was decided, not what was asked: a caller checks a call against the state, then applies the change that it
 //! comes to. Applying is deterministic, so recovery reaches the state that programs saw.
 
-use std::collections::BTreeMap;
-
 use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
+use sim::map::TreeMap;
+use sim::ran;
 
 use super::dir::Dir;
 use super::inode::{Body, Inode};
@@ -28,7 +28,7 @@ pub(super) fn now() -> Time {
 /// The whole file system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
-    pub(super) inodes: BTreeMap<u64, Inode>,
+    pub(super) inodes: TreeMap<u64, Inode>,
     /// The number of the next inode; no number is given twice.
     pub(super) next: u64,
     /// A log is being applied.
@@ -123,7 +123,7 @@ pub(super) enum Change {
 impl State {
     /// A root directory and nothing else.
     pub(super) fn new() -> Self {
-        let mut state = Self { inodes: BTreeMap::new(), next: ROOT, replaying: false };
+        let mut state = Self { inodes: TreeMap::new(), next: ROOT, replaying: false };
         state.make(ROOT, ROOT, FileKind::Directory.mode_bits() | 0o755, (0, 0), now());
         state
     }
@@ -191,10 +191,10 @@ impl State {
     fn make(&mut self, ino: u64, parent: u64, mode: u32, (uid, gid): (u32, u32), now: Time) -> &mut Inode {
         let (links, body) = match FileKind::from_mode(mode) {
             Some(FileKind::Directory) => (2, Body::Dir(Dir::new(parent))),
-            Some(FileKind::Regular) => (1, Body::File { size: 0, blocks: BTreeMap::new() }),
+            Some(FileKind::Regular) => (1, Body::File { size: 0, blocks: TreeMap::new() }),
             _ => (1, Body::Node),
         };
-        let (rdev, opens, nameless, xattrs) = (0, 0, false, BTreeMap::new());
+        let (rdev, opens, nameless, xattrs) = (0, 0, false, TreeMap::new());
         let (atime, mtime, ctime) = (now, now, now);
         let inode = Inode { mode, uid, gid, rdev, links, atime, mtime, ctime, xattrs, body, opens, nameless };
         self.next = self.next.max(ino + 1);
@@ -240,7 +240,7 @@ impl State {
                 let inode = self.add(*ino, (*parent, *mode, *owner), now)?;
                 inode.rdev = *rdev;
                 if FileKind::from_mode(*mode) == Some(FileKind::Symlink) {
-                    inode.body = Body::Symlink(target.clone());
+                    inode.body = Body::Symlink(ran::copied(target));
                 }
                 let is_dir = inode.is_dir();
                 if name.is_empty() {
@@ -298,7 +298,7 @@ impl State {
             }
             Change::Punch { offset, len, .. } => inode.punch(*offset, offset.saturating_add(*len), now)?,
             Change::SetXattr { name, value, .. } => {
-                inode.xattrs.insert(name.clone(), value.clone());
+                inode.xattrs.insert(ran::copied(name), ran::copied(value));
             }
             Change::RemoveXattr { name, .. } => {
                 inode.xattrs.remove(name);
@@ -363,18 +363,20 @@ impl Change {
 
     /// The inodes whose cost it may change.
     pub(super) fn inodes(&self, state: &State) -> Vec<u64> {
-        let mut inos = vec![self.inode()];
+        let mut inos = ran::collected([self.inode()]);
         let target = |dir: u64, name: &[u8]| state.child(dir, name).ok();
         match self {
-            Self::Make { parent, .. } | Self::Link { parent, .. } => inos.push(*parent),
-            Self::Remove { parent, name } => inos.extend(target(*parent, name)),
+            Self::Make { parent, .. } | Self::Link { parent, .. } => ran::push(&mut inos, *parent),
+            Self::Remove { parent, name } => {
+                ran::extend(&mut inos, target(*parent, name));
+            }
             Self::Rename { to, .. } => {
-                inos.push(to.0);
-                inos.extend(target(to.0, &to.1));
+                ran::push(&mut inos, to.0);
+                ran::extend(&mut inos, target(to.0, &to.1));
             }
             Self::RenameWhiteout { to, ino, .. } => {
-                inos.extend([to.0, *ino]);
-                inos.extend(target(to.0, &to.1));
+                let all = [Some(to.0), Some(*ino), target(to.0, &to.1)];
+                ran::extend(&mut inos, all.into_iter().flatten());
             }
             _ => {}
         }

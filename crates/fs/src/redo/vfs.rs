@@ -4,7 +4,7 @@ use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
     Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
-use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work, ran};
 
 use super::inode::{BLOCK_COST, Body, Inode};
 use super::log::Volume;
@@ -49,7 +49,7 @@ impl Redo {
         }
         let ino = volume.state.next;
         let growth = NEW_COST + (name.len() + target.len()) as u64;
-        let (name, target, owner) = (name.to_vec(), target.to_vec(), (owner.uid, owner.gid));
+        let (name, target, owner) = (ran::copied(name), ran::copied(target), (owner.uid, owner.gid));
         volume.change(&Change::Make { ino, parent: parent.0, name, mode, owner, rdev, target }, growth)?;
         Ok(attr(ino, volume.state.inode(ino)?))
     }
@@ -157,7 +157,7 @@ impl FileSystem for Redo {
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         match &self.read().state.inode(ino.0)?.body {
-            Body::Symlink(target) => Ok(target.clone()),
+            Body::Symlink(target) => Ok(ran::copied(target)),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -175,7 +175,7 @@ impl FileSystem for Redo {
             _ => {}
         }
         let growth = NEW_COST + name.len() as u64;
-        volume.change(&Change::Link { ino: ino.0, parent: parent.0, name: name.to_vec() }, growth)?;
+        volume.change(&Change::Link { ino: ino.0, parent: parent.0, name: ran::copied(name) }, growth)?;
         Ok(attr(ino.0, volume.state.inode(ino.0)?))
     }
 
@@ -185,7 +185,7 @@ impl FileSystem for Redo {
         if volume.state.inode(ino)?.is_dir() {
             return Err(Errno::EISDIR);
         }
-        Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
+        Ok(volume.change(&Change::Remove { parent: parent.0, name: ran::copied(name) }, 0)?)
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
@@ -193,7 +193,7 @@ impl FileSystem for Redo {
         let ino = volume.state.child(parent.0, name)?;
         volume.state.dir(ino)?;
         volume.state.inode(ino)?.check_empty()?;
-        Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
+        Ok(volume.change(&Change::Remove { parent: parent.0, name: ran::copied(name) }, 0)?)
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
@@ -214,12 +214,12 @@ impl FileSystem for Redo {
         let entries = {
             let volume = self.read();
             let dir = volume.state.dir(ino.0)?;
-            let dots = [(b".".to_vec(), (ino.0, 0)), (b"..".to_vec(), (dir.parent, 1))];
-            let names = dir.names.iter().map(|(name, entry)| (name.clone(), *entry));
+            let dots = [(ran::copied(b"."), (ino.0, 0)), (ran::copied(b".."), (dir.parent, 1))];
+            let names = dir.names.iter().map(|(name, entry)| (ran::copied(name), *entry));
             let ahead = dots.into_iter().chain(names).filter(|(_, (_, cookie))| *cookie >= cursor);
             let kind = |ino| volume.state.inode(ino).ok().and_then(|inode| FileKind::from_mode(inode.mode));
-            let mut entries: Vec<_> =
-                ahead.map(|(name, (ino, cookie))| (cookie, ino, kind(ino), name)).collect();
+            let mut entries =
+                ran::collected(ahead.map(|(name, (ino, cookie))| (cookie, ino, kind(ino), name)));
             sim::work(Work::STEP, entries.len() as u64);
             entries.sort_unstable_by_key(|(cookie, ..)| *cookie);
             entries
@@ -311,7 +311,7 @@ impl FileSystem for Redo {
             return Ok(Written { offset, bytes: 0 });
         }
         let growth = new_blocks(volume.state.inode(ino.0)?, offset, data.len() as u64)?;
-        volume.change(&Change::Write { ino: ino.0, offset, data: data.to_vec() }, growth)?;
+        volume.change(&Change::Write { ino: ino.0, offset, data: ran::copied(data) }, growth)?;
         sim::copy(data.len() as u64);
         Ok(Written { offset, bytes: data.len() })
     }
@@ -357,7 +357,7 @@ impl FileSystem for Redo {
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.read().state.inode(ino.0)?.xattrs.get(name).cloned().ok_or(Errno::ENODATA)
+        self.read().state.inode(ino.0)?.xattrs.get(name).map(|value| ran::copied(value)).ok_or(Errno::ENODATA)
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
@@ -368,14 +368,14 @@ impl FileSystem for Redo {
             _ => {}
         }
         let growth = NEW_COST + (name.len() + value.len()) as u64;
-        let (name, value) = (name.to_vec(), value.to_vec());
+        let (name, value) = (ran::copied(name), ran::copied(value));
         Ok(volume.change(&Change::SetXattr { ino: ino.0, name, value }, growth)?)
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
         let volume = self.read();
         let names = volume.state.inode(ino.0)?.xattrs.keys();
-        Ok(names.flat_map(|name| name.iter().copied().chain([0])).collect())
+        Ok(ran::collected(names.flat_map(|name| name.iter().copied().chain([0]))))
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
@@ -383,7 +383,7 @@ impl FileSystem for Redo {
         if !volume.state.inode(ino.0)?.xattrs.contains_key(name) {
             return Err(Errno::ENODATA);
         }
-        Ok(volume.change(&Change::RemoveXattr { ino: ino.0, name: name.to_vec() }, 0)?)
+        Ok(volume.change(&Change::RemoveXattr { ino: ino.0, name: ran::copied(name) }, 0)?)
     }
 }
 

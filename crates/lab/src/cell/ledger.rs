@@ -94,7 +94,7 @@ fn by_name(waits: impl IntoIterator<Item = (&'static str, Nanos)>) -> BTreeMap<S
 
 /// Units of each kind of work, at the prices of the machine of this run.
 fn work(op: Op, window: &Snapshot) -> BTreeMap<String, WorkRecord> {
-    let priced = works().map(|work| {
+    let priced = works().chain(sim::Work::RAN.iter().copied()).map(|work| {
         let units = window.units(op, work);
         (work.key(), WorkRecord { units, ns: sim::cost_of(work, units).0 })
     });

@@ -56,6 +56,8 @@ impl Queue {
 
     /// Writes all pieces and waits. The first error is returned when every request has ended.
     pub fn write(&self, pieces: &[Piece<'_>], fua: bool) -> Result<(), MediaError> {
+        // The memory of requests is in their price, here and below.
+        let _own = sim::ran::aside();
         let mut flight = Flight::new(self);
         let mut rest = pieces;
         while let Some(first) = rest.first() {
@@ -75,6 +77,7 @@ impl Queue {
 
     /// Fills all buffers and waits.
     pub fn read(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), MediaError> {
+        let _own = sim::ran::aside();
         let mut flight = Flight::new(self);
         let mut rest = pieces;
         while !rest.is_empty() {
@@ -100,6 +103,7 @@ impl Queue {
 
     /// Submits reads of all buffers and returns at once: for each, when its bytes are there. They may be used from then on.
     pub fn read_ahead(&self, pieces: &mut [(u64, &mut [u8])]) -> Vec<Result<Nanos, MediaError>> {
+        let _own = sim::ran::aside();
         let most = self.device.geometry().max_transfer_bytes as usize;
         let mut arrivals = Vec::with_capacity(pieces.len());
         let mut rest = pieces;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Body, Mode, NO_TASK, Scheduler, Waiting};
 use crate::context::{self, Context, TaskId};
+use crate::ran;
 use crate::task::RunError;
 use crate::units::Nanos;
 
@@ -108,6 +109,7 @@ impl Scheduler {
 
     /// Unwinds with the chain of waits when parking `cx` would close a cycle.
     fn refuse_cycle(&self, cx: &Context, waiting: &Waiting) {
+        let _own = ran::aside();
         let mut chain = String::new();
         let (mut waiter, mut waiting) = (cx, *waiting);
         while let Some(holder) = self.holder_of(&waiting) {

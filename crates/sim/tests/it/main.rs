@@ -10,6 +10,7 @@ mod endings;
 mod free;
 mod ledger;
 mod program;
+mod ran;
 mod reference;
 mod schedules;
 mod sleeping;

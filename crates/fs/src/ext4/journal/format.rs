@@ -179,7 +179,7 @@ impl Format {
 
     /// A block with a header and nothing else.
     pub(crate) fn header(&self, kind: u32, sequence: u32) -> Vec<u8> {
-        let mut block = vec![0; self.block_bytes as usize];
+        let mut block = sim::ran::zeroed(self.block_bytes as usize);
         put_be32(&mut block, 0, MAGIC);
         put_be32(&mut block, 4, kind);
         put_be32(&mut block, 8, sequence);
@@ -336,7 +336,7 @@ fn check_features(incompat: u32, ro_compat: u32) -> Result<(), Unusable> {
 
 /// The checksum of a journal's superblock.
 pub(crate) fn superblock_checksum(bytes: &[u8]) -> u32 {
-    let mut copy = bytes[..SUPERBLOCK_BYTES].to_vec();
+    let mut copy = sim::ran::copied(&bytes[..SUPERBLOCK_BYTES]);
     put_be32(&mut copy, 0xfc, 0);
     crc32c(!0, &copy)
 }

@@ -28,13 +28,13 @@ pub(crate) mod format;
 pub(crate) mod recovery;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use media::block::{Hint, Piece, Queue};
 use media::event::Mark;
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos};
+use sim::map::{TreeMap, TreeSet};
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Work, ran};
 use vfs::Timestamp;
 
 use super::{Volume, mutant};
@@ -101,7 +101,7 @@ struct State {
     /// The log's superblock says that there is nothing to replay.
     empty: bool,
     /// Committed blocks that are not home: as they were committed.
-    checkpoint: BTreeMap<u64, (Arc<[u8]>, Arc<Page>)>,
+    checkpoint: TreeMap<u64, (Arc<[u8]>, Arc<Page>)>,
     /// When the first of them was committed.
     waiting_since: Option<Nanos>,
     superblock: Vec<u8>,
@@ -112,9 +112,9 @@ struct Running {
     tid: u32,
     handles: u32,
     reserved: u32,
-    pages: BTreeMap<u64, Arc<Page>>,
-    revoked: BTreeSet<u64>,
-    ordered: BTreeMap<u64, Arc<Mapping>>,
+    pages: TreeMap<u64, Arc<Page>>,
+    revoked: TreeSet<u64>,
+    ordered: TreeMap<u64, Arc<Mapping>>,
     freed: Vec<(u64, u32)>,
     begun: Nanos,
 }
@@ -189,7 +189,7 @@ impl Journal {
             head: format.first,
             used: 0,
             empty: true,
-            checkpoint: BTreeMap::new(),
+            checkpoint: TreeMap::new(),
             waiting_since: None,
             superblock,
             failed: false,
@@ -258,7 +258,7 @@ impl Journal {
     pub(crate) fn free_later(&self, start: u64, count: u32) {
         let mut state = self.state.lock();
         let running = state.running.as_mut().expect("a handle is open, so its transaction runs");
-        running.freed.push((start, count));
+        ran::push(&mut running.freed, (start, count));
     }
 
     /// Data of the mapping must be written before the running transaction commits.
@@ -303,6 +303,7 @@ impl Journal {
 
     /// Writes blocks to the log from `head` on; returns where the next goes.
     fn write_log(&self, mut head: u32, blocks: &[Cow<'_, [u8]>], fua: bool) -> Result<u32> {
+        ran::allocate(1);
         let mut pieces = Vec::with_capacity(blocks.len());
         for data in blocks {
             pieces.push(Piece { off: self.piece_offset(head)?, data, hint: Hint::None });
@@ -322,21 +323,18 @@ impl Journal {
         }
         state.empty = start == 0;
         let off = self.piece_offset(0)?;
-        let mut data = state.superblock.clone();
-        data.resize(self.format.block_bytes as usize, 0);
+        let mut data = ran::zeroed(self.format.block_bytes as usize);
+        data[..state.superblock.len()].copy_from_slice(&state.superblock);
         self.log.write(&[Piece { off, data: &data, hint: Hint::None }], true)?;
         Ok(())
     }
 
     /// Writes all committed blocks home and empties the log. The caller has the commit lock.
     fn checkpoint(&self) -> Result<()> {
-        let blocks: Vec<_> = {
+        let blocks = {
             let state = self.state.lock();
-            state
-                .checkpoint
-                .iter()
-                .map(|(block, (data, page))| (*block, Arc::clone(data), Arc::clone(page)))
-                .collect()
+            let all = state.checkpoint.iter();
+            ran::collected(all.map(|(block, (data, page))| (*block, Arc::clone(data), Arc::clone(page))))
         };
         if self.has(mutant::TAIL_BEFORE_HOME) {
             let mut state = self.state.lock();
@@ -346,9 +344,9 @@ impl Journal {
         let size = u64::from(self.format.block_bytes);
         for batch in blocks.chunks(256) {
             let piece = |(block, data, _): &'_ (u64, Arc<[u8]>, Arc<Page>)| (block * size, Arc::clone(data));
-            let pieces: Vec<_> = batch.iter().map(piece).collect();
-            let pieces: Vec<_> =
-                pieces.iter().map(|(off, data)| Piece { off: *off, data, hint: Hint::None }).collect();
+            let pieces = ran::collected(batch.iter().map(piece));
+            let pieces = pieces.iter().map(|(off, data)| Piece { off: *off, data, hint: Hint::None });
+            let pieces = ran::collected(pieces);
             self.home.write(&pieces, false)?;
         }
         if !self.has(mutant::CHECKPOINT_WITHOUT_FLUSH) {
@@ -372,11 +370,11 @@ impl Journal {
         &self,
         sequence: u32,
         copies: &'a [(u64, Arc<[u8]>)],
-        revoked: &BTreeSet<u64>,
+        revoked: &TreeSet<u64>,
     ) -> Vec<Cow<'a, [u8]>> {
         let format = &self.format;
         let mut blocks = Vec::new();
-        let revoked: Vec<u64> = revoked.iter().copied().collect();
+        let revoked = ran::collected(revoked.iter().copied());
         for chunk in revoked.chunks(format.revokes_per_block()) {
             let mut block = format.header(REVOKE, sequence);
             let bytes = format.revoke_bytes();
@@ -386,11 +384,12 @@ impl Journal {
                 block[at..at + bytes].copy_from_slice(&number.to_be_bytes()[8 - bytes..]);
             }
             format.seal_tail(&mut block);
-            blocks.push(Cow::Owned(block));
+            ran::push(&mut blocks, Cow::Owned(block));
         }
         for chunk in copies.chunks(format.tags_per_block()) {
             let mut block = format.header(DESCRIPTOR, sequence);
             let mut at = HEADER_BYTES;
+            ran::allocate(1);
             let mut logged = Vec::with_capacity(chunk.len());
             for (index, (number, data)) in chunk.iter().enumerate() {
                 let escaped = be32(data, 0) == MAGIC;
@@ -411,7 +410,8 @@ impl Journal {
                 logged.push(data);
             }
             format.seal_tail(&mut block);
-            blocks.push(Cow::Owned(block));
+            ran::push(&mut blocks, Cow::Owned(block));
+            ran::allocate(u64::from(blocks.len() + logged.len() > blocks.capacity()));
             blocks.append(&mut logged);
         }
         blocks
@@ -432,7 +432,8 @@ impl Journal {
         }
         let running = state.running.take();
         let ordered = running.iter().flat_map(|running| running.ordered.values());
-        *self.committing.lock() = ordered.map(Arc::clone).collect();
+        let ordered = ran::collected(ordered.map(Arc::clone));
+        *self.committing.lock() = ordered;
         Ok(running)
     }
 
@@ -504,7 +505,7 @@ impl Journal {
         let size = u64::from(self.format.block_bytes);
         let (mut needs, mut at) = (Vec::new(), first);
         while at != end {
-            needs.push((self.piece_offset(at)?, size));
+            ran::push(&mut needs, (self.piece_offset(at)?, size));
             at = self.format.after(at);
         }
         let at = self.piece_offset(end)?;
@@ -551,6 +552,7 @@ impl Volume {
             return Ok(Handle { open, ..Handle::none() });
         };
         let credits = credits.min(journal.most());
+        ran::handle(credits.into());
         let mut state = journal.state.lock();
         loop {
             if state.failed {
@@ -570,6 +572,7 @@ impl Volume {
                 || running.is_unused()
             {
                 running.handles += 1;
+                ran::did(Work::HANDLE, credits.into());
                 running.reserved += credits;
                 self.handles.fetch_add(1, Relaxed);
                 return Ok(Handle { journal: Some(journal), open, credits, tid, promised: false });
@@ -597,8 +600,11 @@ impl Volume {
 
     fn commit_locked(&self, journal: &Journal, _: &MutexGuard<'_, ()>, tid: u32) -> Result<bool> {
         let Some(mut running) = journal.close(tid)? else { return Ok(false) };
-        let copy = |(block, page): (&u64, &Arc<Page>)| (*block, Arc::from(&*page.state.read().bytes));
-        let copies: Vec<(u64, Arc<[u8]>)> = running.pages.iter().map(copy).collect();
+        let copy = |(block, page): (&u64, &Arc<Page>)| {
+            ran::allocate(1);
+            (*block, Arc::from(&*page.state.read().bytes))
+        };
+        let copies: Vec<(u64, Arc<[u8]>)> = ran::collected(running.pages.iter().map(copy));
         journal.reopen();
         let late = self.has(mutant::DATA_AFTER_COMMIT);
         if !late {
@@ -664,9 +670,9 @@ impl Running {
             tid,
             handles: 0,
             reserved: 0,
-            pages: BTreeMap::new(),
-            revoked: BTreeSet::new(),
-            ordered: BTreeMap::new(),
+            pages: TreeMap::new(),
+            revoked: TreeSet::new(),
+            ordered: TreeMap::new(),
             freed: Vec::new(),
             begun: sim::now(),
         }
