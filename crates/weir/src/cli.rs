@@ -151,9 +151,9 @@ mod tests {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
-                    folders.push(path)
+                    folders.push(path);
                 } else if path.extension().is_some_and(|ending| ending == "md") {
-                    files.push(path)
+                    files.push(path);
                 }
             }
         }

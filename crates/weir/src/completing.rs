@@ -9,7 +9,7 @@ use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use crate::cli::Cli;
-use crate::command::list::Kind;
+use crate::command::list::{Kind, Row};
 use crate::store;
 
 /// The variable that a shell sets when it asks.
@@ -42,9 +42,8 @@ fn named(command: &str, arg: Arg) -> Arg {
         (_, "results" | "like" | "base" | "new") => return arg.add(ArgValueCompleter::new(results)),
         _ => return arg,
     };
-    let complete = move |typed: &OsStr| {
-        candidates(typed, kind.rows().unwrap_or_default().into_iter().map(|row| row.named()))
-    };
+    let complete =
+        move |typed: &OsStr| candidates(typed, kind.rows().unwrap_or_default().into_iter().map(Row::named));
     arg.add(ArgValueCompleter::new(complete))
 }
 

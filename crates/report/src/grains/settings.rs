@@ -11,11 +11,11 @@ pub(super) fn settings(results: &[&ResultFile]) -> Grain {
     let named = columns::named(&["kind", "owner", "parameter", "text", "number", "unit", "source"]);
     let mut grain = Grain::new("settings", "a parameter, with its source", named);
     for result in results {
-        let mut rows = Rows { kind: "plan", owner: &result.name, rows: Vec::new() };
+        let mut rows = Rows { kind: "plan", owner: &result.name, list: Vec::new() };
         if let Ok(plan) = Toml::try_from(without_nulls(&result.plan)) {
             rows.put("", &plan);
         }
-        grain.rows.extend(rows.rows);
+        grain.rows.extend(rows.list);
         for input in &result.inputs {
             grain.rows.extend(preset(input));
         }
@@ -57,15 +57,15 @@ pub(super) fn preset(input: &InputRecord) -> Vec<Vec<Value>> {
         InputKind::Workload => return Vec::new(),
     };
     let Ok(preset) = input.text.parse::<toml::Table>() else { return Vec::new() };
-    let mut rows = Rows { kind, owner: &input.name, rows: Vec::new() };
+    let mut rows = Rows { kind, owner: &input.name, list: Vec::new() };
     rows.put("", &Toml::Table(preset));
-    rows.rows
+    rows.list
 }
 
 struct Rows<'r> {
     kind: &'static str,
     owner: &'r str,
-    rows: Vec<Vec<Value>>,
+    list: Vec<Vec<Value>>,
 }
 
 impl Rows<'_> {
@@ -107,7 +107,7 @@ impl Rows<'_> {
             _ => None,
         };
         let some = |text: &str| if text.is_empty() { Value::Empty } else { Value::Text(text.to_owned()) };
-        self.rows.push(vec![
+        self.list.push(vec![
             Value::Text(self.kind.to_owned()),
             Value::Text(self.owner.to_owned()),
             Value::Text(parameter.to_owned()),

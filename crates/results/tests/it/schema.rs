@@ -146,7 +146,12 @@ fn claims() -> Vec<results::ClaimOutcome> {
         |value, holds| ReadingOutcome { name: "default".into(), choice: "default".into(), value, holds };
     let missed = claim.measured(0.1, 7, Clock::Virtual).under(vec![reading(Some(0.1), false)]);
     vec![
-        results::ClaimOutcome { reason: Some("known".into()), ..missed },
+        results::ClaimOutcome {
+            reason: Some("known".into()),
+            contradicted: Some("the sentence is false".into()),
+            by_seed: vec![0.1, 0.2],
+            ..missed
+        },
         claim.not_measured("needs ext4", 7, Clock::Virtual).under(vec![reading(None, false)]),
         claim.measured(2.1, 7, Clock::Virtual).under(vec![reading(Some(2.1), true)]),
         claim.measured(0.1, 7, Clock::Real),

@@ -19,7 +19,9 @@ use crate::output::{Output, columns};
 
 /// List designs, media, workloads, plans, papers, machines, counts.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: weir list workloads")]
+#[command(
+    after_help = "Example: weir list workloads · `weir show NAME` has the whole of each: what it needs, promises, its options"
+)]
 pub(crate) struct List {
     /// What to list [default: everything]
     #[arg(value_enum)]
@@ -90,7 +92,6 @@ impl List {
             title + &short(&columns(&rows.iter().map(Row::line).collect::<Vec<_>>()))
         });
         output.data(&text.collect::<Vec<_>>().join("\n"));
-        output.note("`weir show NAME` has the whole of each: what it needs, what it promises, its options");
         Ok(())
     }
 }

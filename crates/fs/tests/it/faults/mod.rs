@@ -2,8 +2,8 @@
 //!
 //! A failure prints program, kind and number of the access. A design says how many programs it passes over
 //! ([`design::Checking::fail_every`]). `WEIR_FAULTS_FS=words` tries only designs whose names contain the words,
-//! `WEIR_FAULTS_PROGRAM=words` all programs whose names contain the words, where otherwise every fifteenth is tried at most, and none
-//! that loads whole nodes of trees word by word; `weir check faults` tries them all.
+//! `WEIR_FAULTS_PROGRAM=words` all programs whose names contain the words, where otherwise every fifteenth is tried at most, and
+//! none that loads whole nodes of trees word by word; `weir check faults` tries them all.
 
 mod regressions;
 
