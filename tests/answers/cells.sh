@@ -8,6 +8,7 @@ shift
 here=$(dirname "$(realpath "$0")")
 lengths=("$@")
 [ ${#lengths[@]} -gt 0 ] || lengths=(40ms 120ms 400ms)
+command -v python3 >/dev/null || { echo "left out: there is no python3"; exit 0; }
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 export XDG_DATA_HOME=$home

@@ -4,6 +4,7 @@
 set -euo pipefail
 weir=$(realpath "${1:?usage: same.sh WEIR [SEEDS]}")
 seeds=${2:-200}
+command -v python3 >/dev/null || { echo "left out: there is no python3"; exit 0; }
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 export XDG_DATA_HOME=$home
