@@ -164,8 +164,8 @@ fn is_omitted() -> bool {
     }
 }
 
-/// Says that `n` units of `kind`, one of [`Work::RAN`], are being done; whoever knows why charges for them. Nothing in release
-/// builds.
+/// Counts `n` units of `kind`, one of [`Work::RAN`], as done; the caller of the code that does them charges for them. Release
+/// builds count nothing.
 #[inline]
 pub fn did(kind: Work, n: u64) {
     if cfg!(debug_assertions) {

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::CompleteEnv;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 
 use crate::cli::Cli;
 use crate::command::list::{Kind, Row};
@@ -30,7 +30,8 @@ fn with_names(command: Command) -> Command {
     command.mut_args(|arg| named(&of, arg)).mut_subcommands(with_names)
 }
 
-/// The argument of `command` with what completes it; names of files where it takes those, too.
+/// The argument of `command` with what completes it: names, and paths where it takes files as well. The engine has cut a list at
+/// its last comma before.
 fn named(command: &str, arg: Arg) -> Arg {
     let kind = match (command, arg.get_id().as_str()) {
         (_, "fs" | "designs") => Kind::Fs,
@@ -42,25 +43,31 @@ fn named(command: &str, arg: Arg) -> Arg {
         (_, "results" | "like" | "base" | "new") => return arg.add(ArgValueCompleter::new(results)),
         _ => return arg,
     };
-    let complete =
-        move |typed: &OsStr| candidates(typed, kind.rows().unwrap_or_default().into_iter().map(Row::named));
+    let takes_files = !matches!(kind, Kind::Fs | Kind::Papers);
+    let complete = move |typed: &OsStr| {
+        let names = kind.rows().unwrap_or_default().into_iter().map(Row::named);
+        if takes_files { with_paths(typed, names) } else { candidates(typed, names) }
+    };
     arg.add(ArgValueCompleter::new(complete))
 }
 
-/// What begins with what was typed after the last comma.
+/// The names that begin with what was typed.
 fn candidates(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
-    let (before, last) =
-        typed.rsplit_once(',').map_or(("", typed), |(_, last)| (&typed[..typed.len() - last.len()], last));
-    let begins = names.filter(|(name, _)| name.starts_with(last));
-    begins
-        .map(|(name, about)| CompletionCandidate::new(format!("{before}{name}")).help(Some(about.into())))
-        .collect()
+    let begins = names.filter(|(name, _)| name.starts_with(typed));
+    begins.map(|(name, about)| CompletionCandidate::new(name).help(Some(about.into()))).collect()
 }
 
-/// The names of kept runs.
+/// These, then the paths that do.
+fn with_paths(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
+    let mut all = candidates(typed, names);
+    all.extend(PathCompleter::any().complete(typed));
+    all
+}
+
+/// The names of kept runs, and paths.
 fn results(typed: &OsStr) -> Vec<CompletionCandidate> {
-    candidates(typed, store::names().into_iter().map(|name| (name, "a run".to_owned())))
+    with_paths(typed, store::names().into_iter().map(|name| (name, "a run".to_owned())))
 }
 
 #[cfg(test)]
@@ -85,6 +92,8 @@ mod tests {
             (&["weir", "run", "hinfs-7"], "hinfs-7"),
             (&["weir", "reproduce", "rcac"], "rcache"),
             (&["weir", "check", "crash", "--fs", "re"], "redo"),
+            (&["weir", "bench", "src/mai"], "src/main.rs"),
+            (&["weir", "report", "src/mai"], "src/main.rs"),
         ] {
             let found = complete(words);
             assert!(found.iter().any(|name| name == wanted), "{words:?}: {found:?}");

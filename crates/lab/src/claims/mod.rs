@@ -185,15 +185,6 @@ impl Paper {
         }
         plans
     }
-
-    /// The numbers of each seed, of claims whose number is made of each seed by itself.
-    pub fn by_seed(&self, measured: &Measured) -> Vec<(&str, Vec<f64>)> {
-        let of = |claim: &'_ PaperClaim| {
-            let results = measured.get(&claim.measure.plan).filter(|_| claim.measure.is_of_each_repeat())?;
-            claim.measure.values(results, &Measures::new()).ok()
-        };
-        self.claims.iter().filter_map(|claim| Some((claim.claim.id.as_str(), of(claim)?))).collect()
-    }
 }
 
 impl PaperClaim {

@@ -194,10 +194,10 @@ impl Reproduce {
             }
             let (judged, note) = self.classed(paper, paper.judge(&measured));
             note.inspect(|note| output.note(note));
-            claims.extend(judged);
             if !output.is_json() && self.scale() == Scale::Full {
-                seeds(&paper.by_seed(&measured), output);
+                seeds(&judged, output);
             }
+            claims.extend(judged);
         }
         let name = if self.targets.is_empty() {
             "reproduce".to_owned()
@@ -243,18 +243,18 @@ impl Reproduce {
     }
 }
 
-/// The mean of what each seed came to, with its interval.
-fn seeds(claims: &[(&str, Vec<f64>)], output: &Output) {
-    let Some((_, first)) = claims.first() else { return };
-    let mut table = Table::new(format!("Mean and 95 % interval over {} seeds", first.len()));
+/// The mean of what each seed came to, with its interval; nothing where there was one seed.
+fn seeds(claims: &[ClaimOutcome], output: &Output) {
+    let mut table = Table::new("Mean and 95 % interval over seeds");
     table.words("claim");
-    for name in ["mean", "from", "to"] {
+    for name in ["seeds", "mean", "from", "to"] {
         table.numbers(name);
     }
-    for (id, values) in claims {
-        let Some((mean, half)) = mean_interval(values) else { continue };
+    for claim in claims {
+        let Some((mean, half)) = mean_interval(&claim.by_seed) else { continue };
         let numbers = [mean, mean - half, mean + half].map(|value| format!("{value:.3}"));
-        table.rows.push([(*id).to_owned()].into_iter().chain(numbers).collect());
+        let seeds = claim.by_seed.len().to_string();
+        table.rows.push([claim.id.clone(), seeds].into_iter().chain(numbers).collect());
     }
     if !table.rows.is_empty() {
         output.data(&table.to_text());
