@@ -6,7 +6,7 @@
 #
 # EXIM (exim4) is the program: of Debian's package exim4-daemon-light, installed or unpacked (its libraries by LD_LIBRARY_PATH). It
 # takes root, since Exim refuses a configuration that is not root's, and a user Debian-exim: if there is none, one is made in a
-# mount namespace of the script's own. CORES (1,10,20,40,80), DESIGNS (ext4,nova,pmfs) and RUNTIME (200ms) are those of the curve.
+# mount namespace of the script's own. CORES (1,10,20,40,80), DESIGNS (ext4,nova,pmfs) and RUNTIME (100ms) are those of the curve.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -87,11 +87,23 @@ SMTP
     python3 "$here/exim.py" "$work"
 fi
 
-"$weir" bench app/exim --fs "${DESIGNS:-ext4,nova,pmfs}" --threads "${CORES:-1,10,20,40,80}" --runtime "${RUNTIME:-200ms}" \
-    -D spool=second --quiet -o "$work/second.json"
-"$weir" bench app/exim --fs "${DESIGNS:-ext4,nova,pmfs}" --threads "${CORES:-1,10,20,40,80}" --runtime "${RUNTIME:-200ms}" \
-    -D spool=pid --quiet -o "$work/pid.json"
 for spool in second pid; do
-    echo "spool=$spool"
-    "$weir" explain "$work/$spool.json" | grep -iE 'limit|most' || true
+    "$weir" bench app/exim --fs "${DESIGNS:-ext4,nova,pmfs}" --medium dram --threads "${CORES:-1,10,20,40,80}" \
+        --machine fxmark-server --runtime "${RUNTIME:-100ms}" -D clients=0 -D spool=$spool --quiet -o "$work/$spool.json"
+    echo "spool=$spool: messages a second, and what the tasks wait for most"
+    python3 - "$work/$spool.json" <<'PY'
+import collections, json, sys
+document = json.load(open(sys.argv[1]))
+for result in document.get("results", [document]):
+    for sample in result["samples"]:
+        waits = collections.Counter()
+        for operation in sample["operations"]:
+            for name, ns in operation.get("lock_wait_ns", {}).items():
+                waits[name] += ns
+        # Of the time of a core of each client.
+        share = lambda ns: 100 * ns / sample["elapsed_ns"] / int(sample["axes"]["threads"])
+        most = ", ".join(f"{name} {share(ns):.0f} % of a core" for name, ns in waits.most_common(2))
+        rate = 1e9 * sample["ops"] / sample["elapsed_ns"]
+        print(f"{sample['axes']['fs']:<6} {sample['axes']['threads']:>3} cores {rate:>9.0f}   {most}")
+PY
 done

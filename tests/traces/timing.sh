@@ -2,8 +2,8 @@
 # How long a program of two threads takes, how long its replay with pace=think takes, and the replay without its computing. Prints
 # figures, decides nothing: the host may be busy. The aim is a difference of at most 15 %.
 #
-# Program and replays take turns, and each replay is compared with the program beside it. Processor time says what a busy host hides:
-# that of the replay less that of asap should be the program's own, less its calls.
+# Program, recording and replays take turns, and each replay is compared with the program beside it. Processor time says what a busy
+# host hides: that of the replay less that of asap should be the program's own, less its calls.
 #
 #   tests/traces/timing.sh WEIR
 #
@@ -73,7 +73,10 @@ def timed(*command):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.monotonic() - begin, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-subprocess.run([weir, "record", "--quiet", "--root", "tree", "-o", "two.wtrace", "--", "./two"], check=True)
+def record():
+    if os.path.exists("two.wtrace"):
+        os.remove("two.wtrace")
+    subprocess.run([weir, "record", "--quiet", "--root", "tree", "-o", "two.wtrace", "--", "./two"], check=True)
 def replay(pace):
     command = [weir, "bench", "trace:two.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", "-D", f"pace={pace}"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -83,7 +86,11 @@ def replay(pace):
     sample = document.get("results", [document])[0]["samples"][0]
     assert sample["counters"]["replay.differing"] == 0, sample["notes"]
     return sample["elapsed_ns"] / 1e9, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-rounds = [(timed("./two"), replay("think"), replay("asap")) for _ in range(int(os.environ.get("ROUNDS", 7)))]
+def turn():
+    program = timed("./two")
+    record()
+    return program, replay("think"), replay("asap")
+rounds = [turn() for _ in range(int(os.environ.get("ROUNDS", 7)))]
 median = lambda values: sorted(values)[len(values) // 2]
 program, think, asap = ([median([one[which][what] for one in rounds]) for what in (0, 1)] for which in range(3))
 ratios = sorted(one[1][0] / one[0][0] for one in rounds)

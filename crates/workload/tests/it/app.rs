@@ -26,7 +26,7 @@ struct Noting {
 
 impl Processes for Noting {
     fn start(&self) -> Arc<dyn Syscalls> {
-        Logged::new(&self.directory, &self.log)
+        Logged::on(&self.directory, &self.log)
     }
 
     fn start_plain(&self) -> Arc<dyn Syscalls> {
@@ -142,7 +142,7 @@ fn dbench_makes_the_calls_of_the_program_for_every_operation() {
     assert!(workload.ends() && workload.data_bytes() == 65535, "{}", workload.data_bytes());
     let (measured, calls) = run(workload, root.path(), Stop::After(Nanos::MAX)).unwrap();
     let expected =
-        CALLS.replace("LIST", "open C|fstat C|getdents C|getdents C|close C").replace("C", "clients/client0");
+        CALLS.replace("LIST", "open C|fstat C|getdents C|getdents C|close C").replace('C', "clients/client0");
     let expected: Vec<&str> = expected.split(['\n', '|']).collect();
     assert_eq!(calls, expected);
     assert_eq!((measured.ops, measured.read_bytes, measured.written_bytes), (26, 4096, 1));
@@ -212,7 +212,7 @@ fn dbench_makes_the_calls_of_the_installed_program() {
     };
     let lines = std::env::var("WEIR_DBENCH_LINES").map_or(2000, |lines| lines.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let cut: String = text.lines().take(lines).map(|line| format!("{line}\n")).collect();
+    let cut: String = text.split_inclusive('\n').take(lines).collect();
     let file = load_file(folder.path(), &cut);
     let root = tempfile::tempdir().unwrap();
     let workload = load("dbench", &[("load", &file), ("passes", "1")]).unwrap();
@@ -316,7 +316,7 @@ fn wrong_load_files_are_refused_with_their_line() {
 #[test]
 fn wrong_variables_are_refused_with_what_is_expected() {
     for (name, variable, value, says) in [
-        ("exim", "clients", "0", "expected a whole number from 1 to 4096"),
+        ("exim", "clients", "-1", "expected a whole number from 0 to 4096"),
         ("exim", "spool", "tree", "expected second, pid, single"),
         ("exim", "client", "5", "no variable \"client\"; did you mean"),
         ("exim", "period", "2h", "expected a time up to a minute"),

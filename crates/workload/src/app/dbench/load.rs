@@ -343,7 +343,7 @@ impl Parser {
         let disposition = args.small(2, "the disposition")?;
         let handle = args.small(3, "the handle")?;
         if succeeds {
-            if let Some(_other) = self.open.insert(handle, path) {
+            if self.open.insert(handle, path).is_some() {
                 return Err(format!("{}: handle {handle} is open already", args.op));
             }
             if OVERWRITE.contains(&disposition) {
@@ -362,7 +362,7 @@ impl Parser {
         if args.op == "ReadX" {
             return Ok(Op::Read { handle, offset, size, done });
         }
-        let end = offset.checked_add(size.into()).filter(|end| *end <= i64::MAX as u64);
+        let end = offset.checked_add(size.into()).filter(|end| i64::try_from(*end).is_ok());
         let end = end.ok_or_else(|| format!("{}: the range ends beyond the largest offset", args.op))?;
         let len = self.sizes.get(&file).copied().unwrap_or(0);
         self.resize(file, len.max(end));

@@ -85,11 +85,11 @@ fn of<T>(call: &'static str, path: &str, result: Result<T>) -> Done<T> {
 }
 
 /// A call that must find nothing.
-fn absent<T>(call: &'static str, path: &str, result: Result<T>) -> Done {
+fn absent(call: &'static str, path: &str, result: Result<()>) -> Done {
     match result {
         Err(Errno::ENOENT) => Ok(()),
         Err(errno) => of(call, path, Err(errno)),
-        Ok(_) => Err(Failure::new(format!("{call} of {path} succeeded, and nothing should be there"), None)),
+        Ok(()) => Err(Failure::new(format!("{call} of {path} succeeded, and nothing should be there"), None)),
     }
 }
 
@@ -127,7 +127,7 @@ impl Of<'_> {
 
     /// To the text of a message, behind its name.
     fn seek(&self, path: &str, fd: Fd) -> Done {
-        of("lseek", path, self.calls.lseek(fd, LOCKED as i64, Whence::Set).map(drop))
+        of("lseek", path, self.calls.lseek(fd, LOCKED.cast_signed(), Whence::Set).map(drop))
     }
 
     fn fsync(&self, path: &str, fd: Fd) -> Done {
@@ -287,7 +287,7 @@ impl Message {
     }
 
     fn open_log(&self, of: &Of<'_>) -> Done<Fd> {
-        absent("open", &self.journal, of.calls.open(self.journal.as_bytes(), APPEND, 0))?;
+        absent("open", &self.journal, of.calls.open(self.journal.as_bytes(), APPEND, 0).map(drop))?;
         of.owned(&self.log, APPEND | OpenFlags::CREATE)
     }
 
@@ -329,7 +329,11 @@ impl Message {
 fn look_for_retries(calls: &Of<'_>) -> Done {
     let fd = calls.open(RETRY_LOCK, OpenFlags::READ | OpenFlags::WRITE)?;
     calls.lock(RETRY_LOCK, fd, LockKind::Shared, 0)?;
-    absent("open", "spool/db/DB_CONFIG", calls.calls.open(b"spool/db/DB_CONFIG", OpenFlags::READ, 0))?;
+    absent(
+        "open",
+        "spool/db/DB_CONFIG",
+        calls.calls.open(b"spool/db/DB_CONFIG", OpenFlags::READ, 0).map(drop),
+    )?;
     absent("stat", "spool/db/retry", calls.calls.stat(b"spool/db/retry").map(drop))?;
     calls.close(RETRY_LOCK, fd)
 }

@@ -43,7 +43,7 @@ Clients send messages to a mailbox each. A message is 4 files made, 1 renamed, 4
 1.5 KB in all (3 of them appends to the log of all), 5 locks, 2 forks; docs/applications.md has every call.
 
   cores       on how many cores the clients are (--threads); they take them in turn
-  clients     connections at once
+  clients     connections at once; 0: one for each core
   messages    of each connection
   spool       second: messages of one second share a directory, as Exim is; pid: those of one process, as FxMark's; single: all do
   period      the second of spool=second
@@ -154,7 +154,7 @@ pub(super) fn load(settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> 
     let us = Nanos::from_micros;
     let exim = Exim {
         cores: reader.count("cores", 1, 1..=MAX_CLIENTS)?,
-        clients: reader.count("clients", 160, 1..=MAX_CLIENTS)?,
+        clients: reader.count("clients", 160, 0..=MAX_CLIENTS)?,
         messages: reader.count("messages", 100, 1..=3844)?,
         spool: reader.word("spool", SPOOLS)?,
         period: reader.time("period", Nanos::from_secs(1))?.max(Nanos(1)),
@@ -168,7 +168,8 @@ pub(super) fn load(settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> 
         values: reader.finish()?,
         kernel: Kernel::new(),
     };
-    Ok(Arc::new(Loaded(Arc::new(exim))))
+    let clients = if exim.clients == 0 { exim.cores } else { exim.clients };
+    Ok(Arc::new(Loaded(Arc::new(Exim { clients, ..exim }))))
 }
 
 /// The workload, which its runs share.

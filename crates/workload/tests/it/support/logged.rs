@@ -21,7 +21,7 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    pub(crate) fn new(directory: &Path, log: &Log) -> Arc<dyn Syscalls> {
+    pub(crate) fn on(directory: &Path, log: &Log) -> Arc<dyn Syscalls> {
         let inner = Host::new(directory).unwrap();
         Arc::new(Self { inner, log: Arc::clone(log), open: Mutex::default() })
     }
