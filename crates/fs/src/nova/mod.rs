@@ -56,6 +56,7 @@ mod mapped;
 mod mkfs;
 mod mutant;
 mod namei;
+mod original;
 mod parts;
 mod recovery;
 mod rename;
@@ -196,6 +197,7 @@ pub(crate) struct Volume {
     pub(crate) settings: Settings,
     pub(crate) counters: Counters,
     pub(crate) cache: Option<Box<dyn PageCache>>,
+    log_lines: original::LogLines,
 }
 
 impl Volume {
