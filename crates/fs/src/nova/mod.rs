@@ -197,7 +197,6 @@ pub(crate) struct Volume {
     pub(crate) settings: Settings,
     pub(crate) counters: Counters,
     pub(crate) cache: Option<Box<dyn PageCache>>,
-    log_lines: original::LogLines,
 }
 
 impl Volume {

@@ -10,9 +10,8 @@
 //! | copies the rest of a partly written block by `memcpy_mcsafe` | `nova_copy_partial_block`, where the processor has `clwb` | [`copied_rest`] |
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
-use sim::{LINE_BYTES, Recency};
+use sim::LINE_BYTES;
 
 use super::Volume;
 use super::layout::BLOCK;
@@ -23,25 +22,6 @@ use super::map::Place;
 const COPIES_MCSAFE: Range<(u16, u16)> = (4, 6)..(5, 10);
 /// Bytes of an entry of a file: a line.
 const ENTRY: u64 = LINE_BYTES as u64;
-/// Blocks whose lines one piece of [`LogLines`] has.
-const PIECE: u64 = 8;
-
-/// Which lines of log pages the processor's caches hold. The table is made as lines are used: 12 KiB for eight blocks that follow
-/// each other, and 16 bytes for eight of which none is in a log.
-#[derive(Default)]
-pub(super) struct LogLines(OnceLock<Box<[OnceLock<Box<[Recency]>>]>>);
-
-impl LogLines {
-    /// The line at `at` of a region of `blocks` blocks.
-    fn of(&self, at: u64, blocks: u64) -> &Recency {
-        let lines = PIECE * BLOCK / ENTRY;
-        let pieces = self.0.get_or_init(|| (0..blocks.div_ceil(PIECE)).map(|_| OnceLock::new()).collect());
-        let piece = pieces[(at / ENTRY / lines) as usize]
-            .get_or_init(|| (0..lines).map(|_| Recency::new()).collect());
-        &piece[(at / ENTRY % lines) as usize]
-    }
-}
-
 /// Charges for the copy of `bytes` of a block that a write leaves as they were.
 pub(super) fn copied_rest(bytes: usize) {
     if bytes > 0 && sim::follows_originals() && sim::linux().is_some_and(|it| COPIES_MCSAFE.contains(&it)) {
@@ -65,7 +45,7 @@ impl Volume {
     pub(super) fn read_entry(&self, page: u64, place: Place) {
         if sim::follows_originals() {
             let _scope = sim::scope(media::charges::METADATA);
-            self.touch_line(self.entry_of(page, place));
+            self.region.touch_page(self.entry_of(page, place), 1);
         }
     }
 
@@ -73,12 +53,6 @@ impl Volume {
     /// entries of a page are in that order.
     fn entry_of(&self, page: u64, place: Place) -> u64 {
         place.log_page() * BLOCK + page % (self.geometry.log_room / ENTRY) * ENTRY
-    }
-
-    fn touch_line(&self, at: u64) -> &Recency {
-        let line = self.log_lines.of(at, self.geometry.blocks);
-        self.region.touch(line, at - at % ENTRY, 1);
-        line
     }
 
     /// Stores a word of metadata through the caches and flushes its line; the word keeps its value. A fault of the medium is left to
@@ -89,12 +63,9 @@ impl Volume {
             return;
         }
         let _scope = sim::scope(media::charges::METADATA);
-        let line = self.touch_line(at);
+        self.region.touch_page(at - at % ENTRY, 1);
         if self.region.store_cached(at, &word).is_ok() {
             self.region.flush(at, 8);
-        }
-        if sim::cache::flush_evicts() {
-            line.evict();
         }
     }
 }

@@ -155,7 +155,6 @@ impl Volume {
             renames: Mutex::new(&RENAME, ()),
             maps: DirectMaps::default(),
             left_over: Mutex::new(&LEFT_OVER, Vec::new()),
-            log_lines: super::original::LogLines::default(),
             orphans: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             counters: Counters::default(),
