@@ -360,8 +360,8 @@ fn charge(cx: &Context, level: Level, lines: u64, miss: bool, medium: impl FnOnc
     }
 }
 
-/// A page of 64 lines, which come into the caches and leave them one by one; the page is forgotten as a whole, when none of them was
-/// used for long. A use that misses a line comes from memory with all of its lines.
+/// A page of 64 lines, which come into the caches and leave them one by one; the page is forgotten as a whole, when none of them
+/// was used for long. A use that misses a line comes from memory with all of its lines.
 #[derive(Default)]
 pub struct CachedPage {
     recency: Recency,

@@ -143,7 +143,8 @@ impl Blocks {
         known.or_else(|| self.take_from_fullest(home, most, need)).ok_or(Error::NoSpace)
     }
 
-    /// Takes from the shard that has most, and asks it first from now on. Others may empty it meanwhile, so all are asked in the end.
+    /// Takes from the shard that has most, and asks it first from now on. Others may empty it meanwhile, so all are asked in the
+    /// end.
     fn take_from_fullest(&self, home: usize, most: u64, need: Need) -> Option<Extent> {
         let fullest = (0..self.shards.len()).max_by_key(|shard| self.shards[*shard].lock().free());
         let others = (0..self.shards.len()).map(|distance| (home + distance) % self.shards.len());

@@ -2,12 +2,14 @@
 //! stands for the module and pays for it; on every other machine, and under the real clock, nothing here does anything. No byte of
 //! the medium changes.
 //!
-//! | the module | where it is | here |
+//! | the module | in its source | here |
 //! |---|---|---|
-//! | counts the entries of a log page in the tail of the page, and flushes it | `nova_inc_page_num_entries`, on each append | [`Volume::count_entry`] |
-//! | marks an entry that is replaced, counts it in its page, flushes both | `nova_invalidate_write_entry`, `nova_inc_page_invalid_entries` | [`Volume::mark_replaced`] |
-//! | reads the entry that maps a page, to which its tree points | `do_dax_mapping_read`, `nova_get_write_entry` | [`Volume::read_entry`] |
-//! | copies the rest of a partly written block by `memcpy_mcsafe` | `nova_copy_partial_block`, where the processor has `clwb` | [`copied_rest`] |
+//! | counts the entries of a log page in its tail | `nova_inc_page_num_entries` | [`Volume::count_entry`] |
+//! | marks an entry that is replaced, and counts it | `nova_invalidate_write_entry` | [`Volume::mark_replaced`] |
+//! | reads the entry that maps a page | `do_dax_mapping_read` | [`Volume::read_entry`] |
+//! | copies the rest of a block by `memcpy_mcsafe` | `nova_copy_partial_block` | [`copied_rest`] |
+//!
+//! Counters and marks are flushed each. `memcpy_mcsafe` is used where the processor has `clwb`.
 
 use std::ops::Range;
 
@@ -49,14 +51,14 @@ impl Volume {
         }
     }
 
-    /// Where such an entry is taken to lie. The map knows the log page only; in a log that was written in the order of the file, the
-    /// entries of a page are in that order.
+    /// Where such an entry is taken to lie. The map knows the log page only; in a log that was written in the order of the file,
+    /// the entries of a page are in that order.
     fn entry_of(&self, page: u64, place: Place) -> u64 {
         place.log_page() * BLOCK + page % (self.geometry.log_room / ENTRY) * ENTRY
     }
 
-    /// Stores a word of metadata through the caches and flushes its line; the word keeps its value. A fault of the medium is left to
-    /// who reads the word for what it says.
+    /// Stores a word of metadata through the caches and flushes its line; the word keeps its value. A fault of the medium is left
+    /// to who reads the word for what it says.
     fn update_word(&self, at: u64) {
         let mut word = [0; 8];
         if !sim::follows_originals() || self.region.peek(at, &mut word).is_err() {
