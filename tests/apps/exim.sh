@@ -59,7 +59,7 @@ mailbox:
   user = Debian-exim
   group = Debian-exim
 CONFIG
-    # The first message makes the mailbox, the lock of the retries and directories of the spool: it is not counted.
+    # The first message makes the mailbox and the lock of the retries: it is not counted.
     python3 - >"$work/first" <<'SMTP'
 print("HELO client\r\nMAIL FROM:<a@mail.example>\r\nRCPT TO:<b@mail.example>\r\nDATA\r\nFrom: a\r\n\r\nthe body\r\n.\r\nQUIT\r")
 SMTP
@@ -67,6 +67,8 @@ SMTP
 message = "MAIL FROM:<a@mail.example>\r\nRCPT TO:<b@mail.example>\r\nDATA\r\nFrom: a\r\nTo: b\r\n\r\nthe body\r\n.\r\n"
 print("HELO client\r\n" + 10 * message + "QUIT\r")
 SMTP
+    # Exim makes the directory of a second when it needs it: no message is to be the first in one.
+    for digit in {0..9} {A..Z} {a..z}; do mkdir -p "$work/spool/input/$digit" "$work/spool/msglog/$digit"; done
     chown -R "$owner" "$work/spool" "$work/mail"
     chmod 755 "$work"
     WORK=$work EXIM_FOUND=$exim unshare --mount bash -euc '
