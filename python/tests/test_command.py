@@ -133,6 +133,13 @@ class Plans(unittest.TestCase):
         self.assertTrue(all((row["failed"] is None) == (row["ops"] is not None) for row in samples))
         self.assertIn("2 of 4 samples failed", got._repr_html_())
 
+    def test_messages_have_no_colour_where_a_notebook_asks_for_it(self):
+        with mock.patch.dict(os.environ, {"CLICOLOR_FORCE": "1", "FORCE_COLOR": "1"}):
+            with self.assertRaises(weirlab.Refused) as refused:
+                weirlab.read(FOLDER / "missing.json")
+        self.assertNotIn("\x1b", str(refused.exception))
+        self.assertTrue(str(refused.exception).startswith("there is no result"))
+
     def test_progress_is_told_and_can_be_left_out(self):
         for progress in (True, False):
             script = f"import weirlab; weirlab.run({self.PLAN!r}, progress={progress})"

@@ -155,7 +155,8 @@ class Tables(unittest.TestCase):
         self.assertEqual(sum(result().tables["series"]["calls"]), sum(sum(sample["series"]["ops"]) for sample in samples))
         histograms = result().tables["histograms"]
         counted = sum(row["count"] for row in histograms if row["grain"] == "call")
-        self.assertEqual(counted, of("operations", "count"))
+        # Work in the background, as cleaning a log, has no latency.
+        self.assertEqual(counted, sum(call["latency_ns"]["count"] for sample in samples for call in sample["operations"]))
 
     def test_quantiles_of_a_sample_are_those_that_it_records(self):
         names = {"p50_ns": 0.5, "p90_ns": 0.9, "p95_ns": 0.95, "p99_ns": 0.99, "p99_9_ns": 0.999, "p99_99_ns": 0.9999}

@@ -21,6 +21,9 @@ LEAST: Tuple[int, int] = (0, 1)
 #: How long a command that is told to stop may take to keep what it has, in seconds.
 PATIENCE_S = 30.0
 
+#: What makes programs write colours to what is no terminal; notebooks set it.
+COLOUR = ("CLICOLOR_FORCE", "FORCE_COLOR", "CLICOLOR")
+
 #: What clap says of an argument or a command that it does not know.
 UNKNOWN = re.compile(r"(unexpected argument|unrecognized subcommand|invalid value) '([^']*)'")
 
@@ -92,6 +95,7 @@ def call(arguments: Sequence[str], *, progress: bool = False) -> Outcome:
         # A session of its own: Ctrl-C on a terminal must not reach the command twice.
         child = subprocess.Popen(
             [str(find()), *quiet, *arguments],
+            env={**{name: value for name, value in os.environ.items() if name not in COLOUR}, "NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,

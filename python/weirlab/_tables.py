@@ -106,11 +106,12 @@ class Table:
     def to_pandas(self) -> Any:
         """The table as a pandas frame: ``Int64``, ``UInt64``, ``float64``, ``boolean`` and ``string``; units are in ``attrs``."""
         pandas = need("pandas", "pandas")
-        kinds = {"signed": "Int64", "unsigned": "UInt64", "number": "float64", "flag": "boolean", "text": "string"}
+        kinds = {"number": "float64", "flag": "boolean", "text": "string"}
         made = {}
         for column in self.columns:
             kind, values = self._as_kind(column)
-            made[column.name] = pandas.Series(pandas.array(values, dtype=kinds[kind]), name=column.name)
+            array = pandas.array(values, dtype=kinds[kind]) if kind in kinds else _whole(pandas, kind, values)
+            made[column.name] = pandas.Series(array, name=column.name)
         frame = pandas.DataFrame(made, columns=[column.name for column in self.columns])
         frame.attrs["units"] = {column.name: column.unit for column in self.columns if column.unit}
         return frame
@@ -148,6 +149,13 @@ class Table:
             about = {"unit": column.unit, "meaning": column.meaning}
             fields.append(arrow.field(column.name, kinds[kind], metadata=about))
         return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+
+
+def _whole(pandas: Any, kind: str, values: Sequence[Optional[int]]) -> Any:
+    """Whole numbers as pandas keeps them, with a mask; older versions would take large ones through floating point."""
+    numpy = importlib.import_module("numpy")
+    numbers = numpy.array([value or 0 for value in values], dtype="int64" if kind == "signed" else "uint64")
+    return pandas.arrays.IntegerArray(numbers, numpy.array([value is None for value in values], dtype=bool))
 
 
 def need(module: str, extra: str) -> Any:
