@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The wheel with the command inside: built twice to the same bytes, installed offline into fresh virtual environments, tested there, and
-# the tutorial notebook run, whose frames must sum to the numbers of the page.
+# The wheel with the command inside: built twice to the same bytes, installed offline into fresh virtual environments and tested there;
+# the tutorial notebook, whose frames must sum to the numbers of the page.
 # usage: tests/python/wheel.sh WEIR
 set -euo pipefail
 weir=$(realpath "${1:?usage: wheel.sh WEIR}")
@@ -13,8 +13,12 @@ unset WEIR PYTHONPATH
 
 # The first of several Pythons that can do what is asked.
 look() { local one; for one in python3 /usr/bin/python3; do "$one" -c "$1" 2>/dev/null && { echo "$one"; return; }; done; return 1; }
-fetch() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"; }
-builder=$(look 'import tomllib, venv, ensurepip') || { fetch python3 python3-venv >/dev/null 2>&1 || true; builder=$(look 'import tomllib, venv, ensurepip'); } \
+fetch() {
+  [ "$(id -u)" = 0 ] && command -v apt-get && apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"
+} >/dev/null 2>&1
+find_or_fetch() { look "$1" || { fetch "${@:2}" || true; look "$1"; }; }
+
+builder=$(find_or_fetch 'import tomllib, venv, ensurepip' python3 python3-venv) \
   || { echo "left out: there is no Python 3.11 with venv"; exit 0; }
 
 # Symbols are of no use in a wheel.
@@ -51,8 +55,7 @@ done
 check "$work/plain/bin/python" tests.test_command tests.test_result
 
 echo "== with pandas"
-pandas='import pandas, venv, ensurepip'
-with_pandas=$(look "$pandas") || { fetch python3-pandas python3-venv >/dev/null 2>&1 || true; with_pandas=$(look "$pandas"); } \
+with_pandas=$(find_or_fetch 'import pandas, venv, ensurepip' python3-pandas python3-venv) \
   || { echo "left out: there is no pandas, so neither frames nor the notebook are tried"; exit 0; }
 install "$with_pandas" "$work/data-frames" --system-site-packages
 check "$work/data-frames/bin/python" tests.test_result.Frames tests.test_result.Figures tests.test_result.Reading
