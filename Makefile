@@ -42,7 +42,7 @@ test-mount: build
 	tests/mount/block.sh $(WEIR)
 
 # Handles, lists, flags, stacked mounts, what a second user can reach, and overlayfs: seconds. As root.
-SHORT_MOUNTS = for script in calls stacked second_user overlay; do tests/mount/$$script.sh $(WEIR) || exit 1; done
+SHORT_MOUNTS = for script in calls bytes stacked second_user overlay; do tests/mount/$$script.sh $(WEIR) || exit 1; done
 test-mount-short: build
 	$(SHORT_MOUNTS)
 
