@@ -1,5 +1,9 @@
 //! Tables of `weir validate`: rows, errors, orders, limits, controls.
 
+mod page;
+
+pub use page::page;
+
 use results::validation::{Compared, Control, Limit, Ranks, Row, State, Summary, ValidationFile};
 
 use crate::table::Table;
@@ -58,7 +62,7 @@ fn rows(found: &ValidationFile, null: Option<Predict<'_>>) -> Table {
         let live = if row.live { " (measured now)" } else { "" };
         let mut cells = vec![
             row.id.clone(),
-            digits(row.published),
+            number((row.published > 0.0).then_some(row.published)),
             number(row.measured),
             format!("{}{live}", row.unit),
             percent(row.error),
@@ -84,6 +88,7 @@ fn counts(row: &Row) -> String {
         (Compared::Sign, _) => "order".to_owned(),
         (Compared::Bound, _) => "bound".to_owned(),
         (Compared::Claim, _) => "claim".to_owned(),
+        (Compared::Predicted, _) => "predicted".to_owned(),
         (Compared::No, _) => "no".to_owned(),
     };
     if row.is_fitted() { format!("{way}, fitted: {}", row.fitted_by.join(", ")) } else { way }

@@ -84,7 +84,7 @@ pub struct Row {
     pub claim: Option<String>,
     /// The unit of the numbers.
     pub unit: String,
-    /// The published value.
+    /// The published value; 0 in a prediction, which has none.
     pub published: f64,
     /// What the model of `before_commit` gave.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +143,8 @@ pub enum Compared {
     Bound,
     /// As a claim of a paper, which is judged with the claims.
     Claim,
+    /// By nothing: it has no published value, and is measured so that a page can show what the model predicts.
+    Predicted,
     /// Not at all.
     #[default]
     No,
@@ -270,12 +272,25 @@ pub struct Control {
 }
 
 impl Row {
-    /// Takes what the command gave, and works out the errors; `published` must be there and above 0.
+    /// Takes what the command gave, and works out the errors; `published` must be there and above 0 if the row is not a prediction.
     pub fn measure(&mut self, measured: f64) {
+        if self.compared == Compared::Predicted {
+            self.measured = Some(measured);
+            return;
+        }
         let ratio = measured / self.published;
         let speed = if self.better == Better::High { ratio } else { 1.0 / ratio };
         (self.measured, self.error) = (Some(measured), Some((ratio - 1.0).abs()));
         (self.speed, self.factor) = (Some(speed), Some(speed.max(1.0 / speed)));
+    }
+
+    /// The range of the published runs. The published value is the middle of what the source says in words such as
+    /// `7 runs, spread 63 %`.
+    pub fn published_range(&self) -> (f64, f64) {
+        let spread =
+            self.uncertainty.split_once("spread ").and_then(|(_, rest)| rest.split_whitespace().next());
+        let half = spread.and_then(|number| number.parse::<f64>().ok()).map_or(0.0, |spread| spread / 200.0);
+        (self.published * (1.0 - half), self.published * (1.0 + half))
     }
 
     /// Whether its value counts.

@@ -38,7 +38,7 @@ use std::array;
 use std::collections::VecDeque;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64};
 
 use parking_lot::Mutex;
 
@@ -246,22 +246,7 @@ impl Recency {
     #[inline]
     pub fn touch_with(&self, lines: u64, miss: bool, medium: impl FnOnce()) {
         let Some(cx) = clock::virtual_task() else { return };
-        match self.use_by(cx, lines * LINE_BYTES as u64) {
-            Level::Private => {}
-            Level::Socket => {
-                if let Some(caches) = &cx.run.machine.caches {
-                    cx.ledger.add_units(cx.op.get(), SOCKET_LINES, lines);
-                    let span = Nanos((caches.socket_hit_ps * lines + 500) / 1_000);
-                    clock::compute(cx, cx.software(Activity::SOFTWARE), span);
-                }
-            }
-            Level::Memory => {
-                if miss {
-                    clock::work(Work::MISS, lines);
-                }
-                medium();
-            }
-        }
+        charge(cx, self.use_by(cx, lines * LINE_BYTES as u64), lines, miss, medium);
     }
 
     /// The object is in no cache any more: it was stored past them.
@@ -353,6 +338,83 @@ impl Drop for Recency {
             drop(unsafe { Box::from_raw(far) });
         }
     }
+}
+
+/// A use of so many lines of an object at this level.
+fn charge(cx: &Context, level: Level, lines: u64, miss: bool, medium: impl FnOnce()) {
+    match level {
+        Level::Private => {}
+        Level::Socket => {
+            if let Some(caches) = &cx.run.machine.caches {
+                cx.ledger.add_units(cx.op.get(), SOCKET_LINES, lines);
+                let span = Nanos((caches.socket_hit_ps * lines + 500) / 1_000);
+                clock::compute(cx, cx.software(Activity::SOFTWARE), span);
+            }
+        }
+        Level::Memory => {
+            if miss {
+                clock::work(Work::MISS, lines);
+            }
+            medium();
+        }
+    }
+}
+
+/// A page of 64 lines, which come into the caches and leave them one by one; the page is forgotten as a whole, when none of them
+/// was used for long. A use that misses a line comes from memory with all of its lines.
+#[derive(Default)]
+pub struct CachedPage {
+    recency: Recency,
+    /// Lines that came in since the page was in no cache; a bit each.
+    lines: AtomicU64,
+}
+
+impl CachedPage {
+    /// Of a page that is in no cache.
+    pub const fn new() -> Self {
+        Self { recency: Recency::new(), lines: AtomicU64::new(0) }
+    }
+
+    /// Uses the lines of the `bytes` from `offset` on; the rest as [`Recency::touch_with`].
+    #[inline]
+    pub fn touch_with(&self, (offset, bytes): (u64, u64), miss: bool, medium: impl FnOnce()) {
+        let Some(cx) = clock::virtual_task() else { return };
+        let level = self.use_by(cx, offset, bytes);
+        charge(cx, level, u64::from(bits(offset, bytes).count_ones()), miss, medium);
+    }
+
+    /// These bytes are in no cache any more.
+    #[inline]
+    pub fn evict(&self, offset: u64, bytes: u64) {
+        let left = self.lines.load(Relaxed) & !bits(offset, bytes);
+        self.lines.store(left, Relaxed);
+        if left == 0 {
+            self.recency.evict();
+        }
+    }
+
+    /// The current task uses these bytes.
+    #[inline]
+    pub(crate) fn use_by(&self, cx: &Context, offset: u64, bytes: u64) -> Level {
+        let (used, held) = (bits(offset, bytes), self.lines.load(Relaxed));
+        let (level, lines) = match self.recency.level(cx) {
+            Level::Memory => (Level::Memory, used),
+            level if held & used == used => (level, held),
+            _ => (Level::Memory, held | used),
+        };
+        self.lines.store(lines, Relaxed);
+        self.recency.note(cx, u64::from(lines.count_ones()));
+        level
+    }
+}
+
+/// The lines of a page that hold the `bytes` from `offset` on, which lie in it.
+#[inline]
+fn bits(offset: u64, bytes: u64) -> u64 {
+    let line = LINE_BYTES as u64;
+    let (first, end) = (offset / line, (offset + bytes).div_ceil(line));
+    let below = |bit: u64| if bit >= 64 { u64::MAX } else { (1 << bit) - 1 };
+    below(end) & !below(first)
 }
 
 /// What marks a run in an object; never 0.

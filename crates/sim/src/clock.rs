@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{Level, Recency};
+use crate::cache::{CachedPage, Level, Recency};
 use crate::context::{self, Context};
 use crate::ledger::{Activity, COPIED_BYTES};
 use crate::machine::Work;
@@ -157,16 +157,28 @@ pub fn copy_past(bytes: u64) {
 /// memory and memory, as by [`copy`].
 #[inline]
 pub fn copy_from(object: &Recency, bytes: u64) -> bool {
-    copy_cached(object, bytes, READ)
+    copy_cached(|cx| object.use_by(cx, bytes), bytes, READ)
+}
+
+/// As [`copy_from`], of the bytes of a page from `offset` on.
+#[inline]
+pub fn copy_from_page(page: &CachedPage, offset: u64, bytes: u64) -> bool {
+    copy_cached(|cx| page.use_by(cx, offset, bytes), bytes, READ)
+}
+
+/// As [`copy_to`], to the bytes of a page from `offset` on.
+#[inline]
+pub fn copy_to_page(page: &CachedPage, offset: u64, bytes: u64) -> bool {
+    copy_cached(|cx| page.use_by(cx, offset, bytes), bytes, STORED)
 }
 
 /// Copies `bytes` from the task's buffer to `object`; the rest as [`copy_from`].
 #[inline]
 pub fn copy_to(object: &Recency, bytes: u64) -> bool {
-    copy_cached(object, bytes, STORED)
+    copy_cached(|cx| object.use_by(cx, bytes), bytes, STORED)
 }
 
-fn copy_cached(object: &Recency, bytes: u64, moved: Moved) -> bool {
+fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved) -> bool {
     let Some(cx) = virtual_task() else { return true };
     let Some(caches) = &cx.run.machine.caches else {
         copy(bytes);
@@ -176,7 +188,7 @@ fn copy_cached(object: &Recency, bytes: u64, moved: Moved) -> bool {
     if !has_buffer {
         cx.run.inflow.add(cx, bytes);
     }
-    let ps_per_byte = match object.use_by(cx, bytes) {
+    let ps_per_byte = match use_by(cx) {
         Level::Private => caches.private_copy_ps_per_byte,
         Level::Socket => caches.socket_copy_ps_per_byte,
         Level::Memory => {

@@ -16,7 +16,7 @@
 //! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
-//! | [`cache`] | what is still in the caches: [`Recency`] |
+//! | [`cache`] | what is still in the caches: [`Recency`], [`CachedPage`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
 //! | [`task`] | [`run`], [`run_here`], [`spawn`], [`Setup`], [`core()`] |
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
@@ -64,10 +64,11 @@ pub mod task;
 pub mod units;
 mod virt;
 
-pub use cache::Recency;
+pub use cache::{CachedPage, Recency};
 pub use clock::{
-    Clock, clock, compute_for, copy, copy_cost, copy_from, copy_past, copy_to, cost_of, cpu_time,
-    follows_originals, interact, linux, medium, medium_until, now, priced, sleep, sleep_until, work,
+    Clock, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past, copy_to, copy_to_page,
+    cost_of, cpu_time, follows_originals, interact, linux, medium, medium_until, now, priced, sleep,
+    sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, Part, count, op, part, scope};
 pub use machine::{Caches, Machine, PartPrice, Scheduling, Work};

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::sync::{AtomicBool, AtomicI64, Ordering};
+use sim::sync::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use sim::{LockClass, Mutex, Work};
 
 use super::layout::{BLOCK, Geometry};
@@ -88,6 +88,8 @@ impl Drop for Taken<'_> {
 /// All free blocks.
 pub(crate) struct Blocks {
     shards: Vec<Mutex<FreeMap>>,
+    /// Of each shard, the one that gave blocks when it had none left: asked first the next time.
+    lenders: Vec<AtomicUsize>,
     /// Held by a trim.
     trim: Mutex<()>,
     /// Blocks of a shard; the last may have fewer.
@@ -116,6 +118,7 @@ impl Blocks {
         };
         Self {
             shards: (0..geometry.shards).map(map).collect(),
+            lenders: (0..geometry.shards as usize).map(AtomicUsize::new).collect(),
             trim: Mutex::new(&TRIM, ()),
             per_shard,
             reserve: (per_shard / 32).clamp(2, RESERVE_MAX),
@@ -135,11 +138,21 @@ impl Blocks {
         if let Some(extent) = self.take_from(home, most, need) {
             return Ok(extent);
         }
-        // Others may empty the fullest meanwhile, so all are asked in the end.
+        let lender = self.lenders[home].load(Ordering::Relaxed);
+        let known = (lender != home).then(|| self.take_from(lender, most, need)).flatten();
+        known.or_else(|| self.take_from_fullest(home, most, need)).ok_or(Error::NoSpace)
+    }
+
+    /// Takes from the shard that has most, and asks it first from now on. Others may empty it meanwhile, so all are asked in the
+    /// end.
+    fn take_from_fullest(&self, home: usize, most: u64, need: Need) -> Option<Extent> {
         let fullest = (0..self.shards.len()).max_by_key(|shard| self.shards[*shard].lock().free());
         let others = (0..self.shards.len()).map(|distance| (home + distance) % self.shards.len());
-        let found = fullest.into_iter().chain(others).find_map(|shard| self.take_from(shard, most, need));
-        found.ok_or(Error::NoSpace)
+        fullest.into_iter().chain(others).find_map(|shard| {
+            let extent = self.take_from(shard, most, need)?;
+            self.lenders[home].store(shard, Ordering::Relaxed);
+            Some(extent)
+        })
     }
 
     fn take_from(&self, shard: usize, most: u64, need: Need) -> Option<Extent> {

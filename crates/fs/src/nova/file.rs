@@ -20,6 +20,7 @@ use super::layout::{BLOCK, FILE_BLOCKS_MAX, SetEntry, WriteEntry, ino, kind, pac
 use super::log::Append;
 use super::map::Place;
 use super::mutant;
+use super::original;
 use super::parts;
 use super::{PageCache, Volume};
 use crate::error::{Error, Result};
@@ -96,7 +97,7 @@ impl Volume {
         buffer: &mut [u8],
     ) -> Result<usize> {
         let len = loaded.facts.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        let mut done = 0;
+        let (mut done, mut before) = (0, Place::HOLE);
         while done < len {
             let at = offset + done as u64;
             let within = at % BLOCK;
@@ -117,7 +118,14 @@ impl Volume {
             match &self.cache {
                 _ if place.is_hole() => piece.fill(0),
                 Some(cache) if !self.maps.is_writable(number, at / BLOCK) && from_cache(&**cache, piece) => {}
-                _ => self.region.load(place.block() * BLOCK + within, piece)?,
+                _ => {
+                    // Pages that lie in a row are taken for those of one entry.
+                    if place != before.next() {
+                        self.read_entry(at / BLOCK, place);
+                    }
+                    before = place;
+                    self.region.load(place.block() * BLOCK + within, piece)?;
+                }
             }
             done += part;
         }
@@ -230,7 +238,10 @@ impl Volume {
         taken.keep();
         let mut freed = Freed::default();
         for (change, at) in &changes {
-            let mut gone = |page, old: Place| freed.add(page, old.block());
+            let mut gone = |page, old: Place| {
+                freed.add(page, old.block());
+                self.mark_replaced(page, old);
+            };
             match change {
                 Change::Write(entry) => apply_write(file, entry, *at, &mut gone),
                 Change::Set(entry) => apply_set(file, entry, *at, &mut gone),
@@ -333,7 +344,10 @@ impl Volume {
         match file.blocks.get(at / BLOCK) {
             _ if bytes.is_empty() => Ok(()),
             place if place.is_hole() => Ok(()),
-            place => Ok(self.region.load(place.block() * BLOCK + at % BLOCK, bytes)?),
+            place => {
+                original::copied_rest(bytes.len());
+                Ok(self.region.load(place.block() * BLOCK + at % BLOCK, bytes)?)
+            }
         }
     }
 

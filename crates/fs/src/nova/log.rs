@@ -358,6 +358,7 @@ impl Volume {
         let at = append.at;
         self.region.store(at, entry)?;
         self.region.flush(at, len);
+        self.count_entry(at);
         append.needs_data(&self.region, at, len);
         append.at += len;
         Ok(at)

@@ -32,6 +32,11 @@ impl Place {
         self.0 >> 32
     }
 
+    /// The place of the next page, if one entry maps both.
+    pub(crate) fn next(self) -> Self {
+        Self::new(self.block() + 1, self.log_page())
+    }
+
     pub(crate) fn is_hole(self) -> bool {
         self.block() == 0
     }

@@ -56,6 +56,7 @@ mod mapped;
 mod mkfs;
 mod mutant;
 mod namei;
+mod original;
 mod parts;
 mod recovery;
 mod rename;

@@ -141,16 +141,9 @@ fn of_group<'r>(rows: &'r [Row], group: &str) -> Vec<&'r Row> {
     rows.iter().filter(|row| row.group.starts_with(group) && row.counts()).collect()
 }
 
-/// What the source says of the spread of its runs, in words such as `7 runs, spread 63 %`: the published value is their middle.
-fn range(row: &Row) -> (f64, f64) {
-    let spread = row.uncertainty.split_once("spread ").and_then(|(_, rest)| rest.split_whitespace().next());
-    let half = spread.and_then(|number| number.parse::<f64>().ok()).map_or(0.0, |spread| spread / 200.0);
-    (row.published * (1.0 - half), row.published * (1.0 + half))
-}
-
 /// Whether the measured value is within `part` of the published range.
 fn is_near(row: &Row, part: f64) -> bool {
-    let (low, high) = range(row);
+    let (low, high) = row.published_range();
     row.measured.is_some_and(|measured| (low * (1.0 - part)..=high * (1.0 + part)).contains(&measured))
 }
 

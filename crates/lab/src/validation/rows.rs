@@ -14,6 +14,12 @@
 //! command = "lattester optane.100 seq read 64 1 0"
 //! compare = "yes"           # band 0.30: …; sign: …; bound; claim: …; no: …
 //! before = 169.3            # optional; also note, claim
+//!
+//! [[curve]]                 # what the model predicts where nothing was published: a row `ID.N` for each number of threads
+//! id = "opt.thr.100x6.read"
+//! unit = "GiB/s"            # also class, what, size, preset, group
+//! threads = [1, 2, 4]
+//! command = "lattester optane.100x6 seq read 256 THREADS 1"
 //! ```
 //!
 //! A file that cannot be read as TOML, or a row without an id, is an error with its place. What else is wrong with a row leaves the
@@ -95,9 +101,15 @@ impl Rows {
 /// The rows of a file, and keys that are not known. A file of something else, as a machine, has none.
 fn file(root: &Table<'_>) -> Result<(Vec<Row>, BTreeSet<String>), Problem> {
     let mut unknown = BTreeSet::new();
+    let mut read = Vec::new();
+    if let Some(curves) = root.get("curve") {
+        for item in curves.items()? {
+            read.extend(item.read(curve)?);
+        }
+    }
     let Some(rows) = root.get("row") else {
         root.take_rest();
-        return Ok((Vec::new(), unknown));
+        return Ok((read, unknown));
     };
     let commit = match root.get("before") {
         Some(before) => {
@@ -105,7 +117,6 @@ fn file(root: &Table<'_>) -> Result<(Vec<Row>, BTreeSet<String>), Problem> {
         }
         None => None,
     };
-    let mut read = Vec::new();
     for item in rows.items()? {
         let mut row = item.read(|table| row(table, &mut unknown))?;
         if row.before.is_some() && row.before_commit.is_none() {
@@ -114,6 +125,35 @@ fn file(root: &Table<'_>) -> Result<(Vec<Row>, BTreeSet<String>), Problem> {
         read.push(row);
     }
     Ok((read, unknown))
+}
+
+/// The rows of a curve without published values.
+fn curve(table: &Table<'_>) -> Result<Vec<Row>, Problem> {
+    let text = |key: &'static str| Ok::<_, Problem>(table.get(key).map(|item| item.word()).transpose()?);
+    let id = table.need("id", "a name of its own")?.text()?;
+    let command = table.need("command", "what measures a point, with THREADS in it")?.text()?;
+    let threads = table.need("threads", "a list of numbers of threads")?;
+    let words = |key| Ok::<_, Problem>(text(key)?.unwrap_or_default());
+    let like = Row {
+        unit: table.need("unit", "what the numbers count")?.text()?,
+        class: words("class")?,
+        what: words("what")?,
+        size: words("size")?,
+        preset: words("preset")?,
+        group: text("group")?.unwrap_or_else(|| id.clone()),
+        better: Better::High,
+        compare: "predicted".to_owned(),
+        compared: Compared::Predicted,
+        ..Row::default()
+    };
+    let numbers = threads.items()?.iter().map(|item| item.number()).collect::<Result<Vec<u64>, _>>()?;
+    let point = |threads: u64| Row {
+        id: format!("{id}.{threads}"),
+        command: command.replace("THREADS", &threads.to_string()),
+        threads,
+        ..like.clone()
+    };
+    Ok(numbers.into_iter().map(point).collect())
 }
 
 fn row(table: &Table<'_>, unknown: &mut BTreeSet<String>) -> Result<Row, Problem> {

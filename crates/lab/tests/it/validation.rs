@@ -291,9 +291,28 @@ fn what_a_model_gave_before_is_read_with_its_commit() {
 }
 
 #[test]
+fn a_curve_is_a_row_for_each_number_of_threads_that_has_no_error_and_counts_nowhere() {
+    let curve = "[[curve]]\nid = \"six.nt\"\nunit = \"GiB/s\"\nclass = \"media\"\nthreads = [1, 24]\n\
+                 command = \"lattester optane.100x6 seq nt 256 THREADS 1\"\n";
+    let mut rows = rows_of(curve).rows;
+    assert_eq!(rows[1].id, "six.nt.24");
+    assert_eq!(rows[1].command, "lattester optane.100x6 seq nt 256 24 1");
+    rows.iter_mut().for_each(|row| row.measure(2.0));
+    assert!(
+        rows.iter().all(|row| row.left_out.is_none() && row.error.is_none() && row.measured == Some(2.0))
+    );
+    let found = lab::validation::judge(rows, &[]);
+    assert!(found.summaries.iter().all(|one| one.compared == 0));
+    let wrong = Rows::default().add("here.toml", &curve.replace("THREADS", "4").replace("threads", "thread"));
+    assert!(wrong.unwrap_err().to_string().contains("threads"));
+}
+
+#[test]
 fn every_row_that_comes_with_weir_can_be_read() {
     let rows = Rows::calibration().unwrap();
-    assert_eq!(rows.rows.len(), 387);
+    let (predicted, published): (Vec<_>, Vec<_>) =
+        rows.rows.iter().partition(|row| row.compared == Compared::Predicted);
+    assert_eq!((published.len(), predicted.len()), (387, 24));
     let wrong: Vec<_> = rows.rows.iter().filter(|row| row.left_out.is_some()).map(|row| &row.id).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(rows.rows.iter().all(|row| row.calibration));

@@ -75,7 +75,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use sim::{Bytes, LINE_BYTES, Nanos, PAGE_BYTES, Recency};
+use sim::{Bytes, CachedPage, LINE_BYTES, Nanos, PAGE_BYTES, Recency};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::MediaError;
@@ -262,7 +262,7 @@ impl Region {
         sim::count(&crate::charges::BYTES_LOADED, buf.len() as u64);
         let mut at = 0;
         for (piece, len) in pages(off, buf.len() as u64) {
-            if self.copied(piece, len, sim::copy_from) {
+            if self.copied(piece, len, sim::copy_from_page) {
                 if at == 0 { self.model.load(piece, len) } else { self.model.load_on(piece, len) }
             }
             // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
@@ -279,11 +279,21 @@ impl Region {
         recency.touch_with(lines, !self.model.loads_whole(), || self.model.load(off, lines * LINE));
     }
 
+    /// Comes to `lines` cache lines of metadata from `off` on, which lie in one page and of which no object remembers the last use:
+    /// as [`Region::touch`], by what is known of the page. Nothing on a machine that does not price copies by level.
+    #[inline]
+    pub fn touch_page(&self, off: u64, lines: u64) {
+        if sim::cache::prices_copies() {
+            let (page, part) = (self.cached.of(off), (off % PAGE, lines * LINE));
+            page.touch_with(part, !self.model.loads_whole(), || self.model.load(off, lines * LINE));
+        }
+    }
+
     /// Charges a copy between a page and a buffer of the caller; true when the bytes come from the medium.
     #[inline]
-    fn copied(&self, off: u64, len: u64, copy: fn(&Recency, u64) -> bool) -> bool {
+    fn copied(&self, off: u64, len: u64, copy: fn(&CachedPage, u64, u64) -> bool) -> bool {
         if sim::cache::prices_copies() {
-            return copy(self.cached.of(off), len);
+            return copy(self.cached.of(off), off % PAGE, len);
         }
         sim::copy(len);
         true
@@ -361,7 +371,7 @@ impl Region {
     pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.check_range(off, data.len() as u64)?;
         for (piece, len) in pages(off, data.len() as u64) {
-            if self.copied(piece, len, sim::copy_to) {
+            if self.copied(piece, len, sim::copy_to_page) {
                 self.model.fetch(piece, len);
             }
         }
@@ -496,7 +506,7 @@ impl Region {
         let started = if self.model.posts_stores() { sim::now() } else { Nanos::ZERO };
         sim::copy_past(len);
         if sim::cache::prices_copies() {
-            self.cached.of(off).evict();
+            self.cached.of(off).evict(off % PAGE, len);
         }
         match self.instructions {
             // SAFETY: `store_to` checked the range; offset and length are multiples of 8.
@@ -578,7 +588,7 @@ impl Region {
         let evicts = sim::cache::flush_evicts();
         for (piece, len) in pages(first, len) {
             if evicts {
-                self.cached.of(piece).evict();
+                self.cached.of(piece).evict(piece % PAGE, len);
             }
             self.model.write(piece, len.div_ceil(LINE));
         }

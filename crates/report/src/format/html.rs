@@ -74,23 +74,23 @@ struct PageSection {
 }
 
 /// One figure on the page, or the reason why it is missing.
-struct PageFigure {
-    id: String,
-    title: String,
-    caption: String,
-    legend: Vec<(String, String)>,
-    panels: Vec<PagePanel>,
+pub(crate) struct PageFigure {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) legend: Vec<(String, String)>,
+    pub(crate) panels: Vec<PagePanel>,
     /// Whether panels stand below one another.
-    stacked: bool,
-    table: Table,
-    error: String,
+    pub(crate) stacked: bool,
+    pub(crate) table: Table,
+    pub(crate) error: String,
 }
 
-struct PagePanel {
-    title: String,
-    drawings: Vec<String>,
+pub(crate) struct PagePanel {
+    pub(crate) title: String,
+    pub(crate) drawings: Vec<String>,
     /// What holds its lines back; may be empty.
-    limits: String,
+    pub(crate) limits: String,
 }
 
 struct PageReadings {
@@ -300,7 +300,8 @@ fn curves(
     })
 }
 
-fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
+/// A figure with its drawings.
+pub(crate) fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
     let panel = |panel: &Panel| PagePanel {
         title: panel.title.clone(),
         drawings: chart::draw(figure, panel, palette),

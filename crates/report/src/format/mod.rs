@@ -21,6 +21,7 @@ use crate::Report;
 use crate::grains::Grain;
 
 pub use difference::html as difference_html;
+pub(crate) use html::{PageFigure, page_figure};
 
 /// A way to write a report down.
 pub trait Format: Sync {

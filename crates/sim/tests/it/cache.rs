@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sim::{Bytes, Caches, Machine, Nanos, Recency, Seed, Setup, TaskSpec, Work};
+use sim::{Bytes, CachedPage, Caches, Machine, Nanos, Recency, Seed, Setup, TaskSpec, Work};
 
 const CACHE: u64 = 1 << 20;
 
@@ -176,6 +176,47 @@ fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
         );
         page.evict();
         assert_eq!(copy_on(0, &page, 4096), Nanos(2048), "it was stored past the caches");
+    });
+}
+
+#[test]
+fn the_lines_of_a_page_come_in_and_leave_one_by_one() {
+    run_with_levels(|| {
+        let page = Arc::new(CachedPage::new());
+        let read = |offset: u64, bytes: u64| {
+            let page = Arc::clone(&page);
+            on_core(0, move || _ = sim::copy_from_page(&page, offset, bytes))
+        };
+        assert_eq!(read(256, 256), Nanos(128), "four lines from memory");
+        assert_eq!(read(256, 256), Nanos(32), "which are there now");
+        assert_eq!(read(512, 256), Nanos(128), "those beside them are not");
+        assert_eq!(read(256, 512), Nanos(64), "all eight");
+        assert_eq!(read(200, 100), Nanos(50), "a line of the two that the range shares is missing");
+        page.evict(256, 64);
+        assert_eq!(read(320, 64), Nanos(8), "another line was written back");
+        assert_eq!(read(256, 64), Nanos(32));
+        on_core(0, || sim::copy(PRIVATE));
+        on_core(1, || sim::copy(CACHE));
+        assert_eq!(read(320, 64), Nanos(32), "the page was forgotten");
+        assert_eq!(read(256, 64), Nanos(32), "with all of its lines");
+    });
+}
+
+#[test]
+fn pages_of_which_little_is_used_take_little_room() {
+    run_with_levels(|| {
+        let pages: Vec<_> = (0..CACHE / 256).map(|_| Arc::new(CachedPage::new())).collect();
+        let pass = |line: u64| {
+            let read = |page: &Arc<CachedPage>| {
+                let page = Arc::clone(page);
+                on_core(0, move || _ = sim::copy_from_page(&page, line * 64, 64))
+            };
+            pages.iter().map(read).max()
+        };
+        assert_eq!(pass(0), Some(Nanos(32)));
+        assert_eq!(pass(0), Some(Nanos(16)), "a line of each page fits");
+        (1..8).for_each(|line| _ = pass(line));
+        assert_eq!(pass(0), Some(Nanos(32)), "eight lines of each do not");
     });
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Validate {
     /// The same on tmpfs
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     tmpfs: Option<PathBuf>,
-    /// Write the document to a .json, or the tables to a .md or .txt file; repeatable
+    /// Write the page to a .html, the document to a .json, or the tables to a .md or .txt file; repeatable
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
     /// Rows that run in parallel [default: one for each core]
@@ -160,6 +160,7 @@ impl Validate {
                     serde_json::to_string_pretty(found).expect("our documents have string keys only") + "\n"
                 }
                 "md" => text(report::table::Table::to_markdown),
+                "html" => report::validation::page(found, self.null.then_some(&null))?,
                 _ => text(report::table::Table::to_text),
             };
             results::file::write_atomic(path, bytes)?;
@@ -174,9 +175,9 @@ fn extension(path: &Path) -> &str {
 }
 
 fn check_output(path: &Path) -> Result<(), Failure> {
-    if !["json", "md", "txt"].contains(&extension(path)) {
+    if !["html", "json", "md", "txt"].contains(&extension(path)) {
         return Err(Failure::usage(format!(
-            "{}: the name of the file must end in .json, .md or .txt",
+            "{}: the name of the file must end in .html, .json, .md or .txt",
             path.display()
         )));
     }
