@@ -123,6 +123,28 @@ class Reading(unittest.TestCase):
         with self.assertRaisesRegex(weirlab.Error, "no whole Parquet file"):
             weirlab.read(path)
 
+    @needs("pyarrow")
+    def test_parquet_of_the_types_that_the_command_writes_is_read(self):
+        import pyarrow
+        import pyarrow.parquet
+
+        types = {"text": pyarrow.string(), "count": pyarrow.uint64(), "number": pyarrow.float64(), "flag": pyarrow.bool_()}
+        for table in result().tables.values():
+            columns = {column.name: pyarrow.array(table[column.name], types[column.type]) for column in table.columns}
+            pyarrow.parquet.write_table(pyarrow.table(columns), self.folder / f"{table.name}.parquet")
+        got = weirlab.read(self.folder)
+        for name, table in result().tables.items():
+            self.assertEqual(list(got.tables[name]), list(table), name)
+            self.assertEqual(got.tables[name].columns, table.columns, name)
+        path = self.folder / "samples.parquet"
+        self.assertEqual(list(weirlab.read(path).tables["samples"]), self.rows(result()))
+        path.write_bytes(path.read_bytes()[:-100])
+        with self.assertRaisesRegex(weirlab.Error, "no whole Parquet file"):
+            weirlab.read(path)
+        pyarrow.parquet.write_table(pyarrow.table({"a": [[1]]}), self.folder / "foreign.parquet")
+        with self.assertRaisesRegex(weirlab.Error, "'a' is of type list.*no table of Weir"):
+            weirlab.read(self.folder / "foreign.parquet")
+
     def test_parquet_without_pyarrow_is_told(self):
         path = self.folder / "samples.parquet"
         path.write_bytes(b"PAR1")

@@ -163,7 +163,8 @@ def need(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        advice = f"install it (`pip install 'weir-lab[{extra}]'`), or use `.tables`, which need no package"
+        without = "`.svgs`, Weir's own drawings" if extra == "figures" else "`.tables`, which need no package"
+        advice = f"install it (`pip install 'weir-lab[{extra}]'`), or use {without}"
         raise PackageMissing(f"{module} is not installed: {advice}") from error
 
 
