@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The JSON that `weir report --as fio-json` prints beside that of fio for the same job file: it has every key that fio's has, the options
+# The JSON that `weir report --as fio-json` prints beside that of fio for the same job file: it has every key that fio has, the options
 # are the same, and programs that were written for fio read it.
 # usage: tests/fio/json.sh WEIR
 set -euo pipefail
