@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-mount-short test-suites test-package evidence install package lint docs bench build build-whole clean
+.PHONY: demo test test-mount test-mount-short test-suites test-package evidence install package wheel lint docs bench build build-whole clean
 
 # Two designs on four workloads with six seeds each, half a minute: the answer here, charts in one HTML file.
 demo: build
@@ -42,7 +42,7 @@ test-mount: build
 	tests/mount/block.sh $(WEIR)
 
 # Handles, lists, flags, stacked mounts, what a second user can reach, and overlayfs: seconds. As root.
-SHORT_MOUNTS = for script in calls stacked second_user overlay; do tests/mount/$$script.sh $(WEIR) || exit 1; done
+SHORT_MOUNTS = for script in calls bytes stacked second_user overlay; do tests/mount/$$script.sh $(WEIR) || exit 1; done
 test-mount-short: build
 	$(SHORT_MOUNTS)
 
@@ -58,6 +58,10 @@ test-package: build-whole
 package: build-whole
 	packaging/stage.sh $(WEIR) $(TARGET)/package
 	$(CARGO) deb --no-build --no-strip -p weir
+
+# The Python wheel with the command inside, under target/wheel.
+wheel: build-whole
+	python3 python/build_wheel.py $(WEIR) $(TARGET)/wheel
 
 # Every check at full size, into the ledger that the command carries: hours. As root.
 evidence: build

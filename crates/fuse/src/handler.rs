@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustix::mount::MountFlags;
 use sim::ledger::OpGuard;
@@ -17,7 +17,7 @@ use crate::acl::{self, Acl};
 use crate::convert::{Numbers, UNKNOWN_KIND, kind_bits};
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
-use crate::options::{Backing, Cache, NAMES_WAIT, Options};
+use crate::options::{Backing, Cache, Moved, NAMES_WAIT, Options};
 use crate::panics::{self, Panics};
 use crate::record::{Recorder, Seen};
 use crate::threads;
@@ -84,7 +84,9 @@ pub(crate) struct Handler {
     always: IoFlags,
     /// A change of names is durable when it returns. A remount changes it.
     names_wait: AtomicBool,
-    result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
+    result_so_far: Arc<dyn Fn(Moved) -> Vec<u8> + Send + Sync>,
+    read_bytes: AtomicU64,
+    written_bytes: AtomicU64,
     backing: Arc<dyn Backing>,
     invalidator: Invalidator,
     /// Access-control lists are kept, and the kernel checks them.
@@ -130,6 +132,8 @@ impl Handler {
             always: if synchronous { IoFlags::SYNC } else { IoFlags::empty() },
             names_wait: AtomicBool::new(synchronous || options.flags.contains(MountFlags::DIRSYNC)),
             result_so_far: Arc::clone(&options.result_so_far),
+            read_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
             backing: Arc::clone(&options.backing),
             invalidator,
             lists: options.lists,
@@ -241,7 +245,10 @@ impl Handler {
     /// What the file system has done so far.
     fn result(&self) -> Vec<u8> {
         self.join_run();
-        (self.result_so_far)()
+        (self.result_so_far)(Moved {
+            read: self.read_bytes.load(Relaxed),
+            written: self.written_bytes.load(Relaxed),
+        })
     }
 
     /// How long the kernel may cache attributes. It does not hear of set-id bits that a direct write clears.

@@ -68,8 +68,8 @@ mod wire;
 mod writeback;
 
 pub use options::{
-    Backing, Cache, FLAG_WORDS, Options, RESULT_BYTES_MAX, SYNC_XATTR, TRIM_XATTR, end_xattr, remount_xattr,
-    result_of, time_flags,
+    Backing, Cache, FLAG_WORDS, Moved, Options, RESULT_BYTES_MAX, SYNC_XATTR, TRIM_XATTR, end_xattr,
+    remount_xattr, result_of, time_flags,
 };
 pub use panics::is_serving;
 pub use record::Recorder;

@@ -16,6 +16,15 @@ pub(crate) const RESULT_XATTR: &str = "weir.result";
 /// The longest value of an attribute that a kernel passes on.
 pub const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes that requests of the kernel have moved since the mount was made. What its page cache serves is no request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes that reads have returned.
+    pub read: u64,
+    /// Bytes that writes have taken.
+    pub written: u64,
+}
+
 /// What the mount whose root is `dir` has done so far, as its [`Options::result_so_far`] tells it. Another directory answers with
 /// ENODATA or EOPNOTSUPP, a mount whose server has gone with ENOTCONN.
 pub fn result_of(dir: &Path) -> rustix::io::Result<Vec<u8>> {
@@ -151,7 +160,7 @@ pub struct Options {
     /// Keep access-control lists (acl(5)), and let the kernel check them.
     pub lists: bool,
     /// What [`result_of`] answers: what the file system has done so far. At most [`RESULT_BYTES_MAX`].
-    pub result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
+    pub result_so_far: Arc<dyn Fn(Moved) -> Vec<u8> + Send + Sync>,
     /// The medium.
     pub backing: Arc<dyn Backing>,
     /// Records the requests.

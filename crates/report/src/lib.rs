@@ -1,4 +1,4 @@
-//! Results made readable: terminal tables, JSON, CSV, Parquet, Markdown and one self-contained HTML page.
+//! Results made readable: terminal tables, JSON, CSV, Parquet, Markdown, one self-contained HTML page, and formats of other tools.
 //!
 //! | module | holds |
 //! |---|---|

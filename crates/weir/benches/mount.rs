@@ -185,7 +185,7 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
                 readers: threads(),
                 poll: Duration::from_micros(50),
                 lists: false,
-                result_so_far: Arc::new(Vec::new),
+                result_so_far: Arc::new(|_| Vec::new()),
                 backing: Arc::new(Memory(region)),
                 recorder: None,
             };

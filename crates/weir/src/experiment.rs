@@ -155,7 +155,7 @@ impl How {
         let report = Report::new(results)?;
         let page = folder.as_ref().map(|folder| folder.join("report.html"));
         for path in self.outputs.iter().chain(&page) {
-            if let Err(failure) = store::write_report(&report, path) {
+            if let Err(failure) = store::write_report(&report, path, output) {
                 lost.get_or_insert(failure);
             }
         }

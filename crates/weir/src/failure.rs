@@ -87,7 +87,11 @@ impl From<report::FigureError> for Failure {
 
 impl From<report::format::RenderError> for Failure {
     fn from(error: report::format::RenderError) -> Self {
-        Self::new(Exit::Internal, error.to_string())
+        let exit = match &error {
+            report::format::RenderError::Nothing(_) => Exit::Usage,
+            _ => Exit::Internal,
+        };
+        Self::new(exit, error.to_string())
     }
 }
 

@@ -9,6 +9,7 @@ use results::{FileError, ResultFile};
 use rustix::io::Errno;
 
 use crate::failure::{Exit, Failure};
+use crate::output::Output;
 use crate::{bundle, mounted};
 
 /// The name that stands for the last run, where nothing else is called so. No baseline can be.
@@ -244,8 +245,21 @@ pub(crate) fn write_table(table: &report::grains::Grain, format: &str, path: &Pa
 }
 
 /// Writes a report in the format that the file's name ends in.
-pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
-    let bytes = format_of(path)?.bytes(report)?;
+pub(crate) fn write_report(report: &Report, path: &Path, output: &Output) -> Result<(), Failure> {
+    write_as(report, format_of(path)?, path, output)
+}
+
+/// Writes a report in a format, and tells what of it has no place there.
+pub(crate) fn write_as(
+    report: &Report,
+    format: &dyn Format,
+    path: &Path,
+    output: &Output,
+) -> Result<(), Failure> {
+    let bytes = format.bytes(report)?;
+    if let Some(skipped) = format.skips(report) {
+        output.note(&format!("{}: {skipped}", path.display()));
+    }
     results::file::write_atomic(path, bytes).map_err(Failure::from)
 }
 

@@ -368,6 +368,7 @@ impl Handler {
         }
         let size = given.size.min(super::REQUEST_BYTES) as usize;
         let bytes = self.fs().read(ino, given.offset, reply.room(size), io_flags(given.flags))?;
+        self.read_bytes.fetch_add(bytes as u64, Relaxed);
         reply.shorten(bytes);
         if !open_flags(given.flags).contains(vfs::OpenFlags::NOATIME) {
             self.accessed(ino);
@@ -392,6 +393,7 @@ impl Handler {
         let written = self.put(ino, given.offset, data, io_flags(given.flags));
         self.nodes.changed(ino);
         let bytes = written?;
+        self.written_bytes.fetch_add(bytes as u64, Relaxed);
         if self.cache == Cache::Pages && is_direct && bytes > 0 && self.nodes.may_be_cached(ino) {
             self.invalidator.answer(Written::new(node, given.offset, bytes, ask.header.unique));
             return Ok(Answer::Later(bytes as u32));

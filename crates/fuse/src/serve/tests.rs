@@ -180,7 +180,7 @@ fn options(told: &Arc<Told>) -> Options {
         readers: 2,
         poll: Duration::from_micros(50),
         lists: false,
-        result_so_far: Arc::new(Vec::new),
+        result_so_far: Arc::new(|_| Vec::new()),
         backing: Arc::clone(told) as Arc<dyn Backing>,
         recorder: None,
     }

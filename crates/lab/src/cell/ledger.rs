@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fuse::Moved;
 use results::{Clock, OperationRecord, PartRecord, ResultFile, Sample, WorkRecord};
 use sim::ledger::{Counted, Snapshot};
 use sim::{LINE_BYTES, Nanos, Op};
@@ -15,8 +16,8 @@ use crate::contention;
 use crate::machine::{activities, works};
 
 /// What the current run, which is on the real clock, has done until now, as a result with one sample. There are no latencies: a
-/// ledger has sums.
-pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant) -> ResultFile {
+/// ledger has sums. `moved` are the bytes of its reads and writes, which a ledger does not count.
+pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant, moved: Moved) -> ResultFile {
     let window = Snapshot::of_run();
     let mut sample = Sample::new(axes, 0, 0);
     fill(&mut sample, &window, &BTreeMap::new());
@@ -24,11 +25,24 @@ pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant) -> Res
         sample.operations.iter().map(|operation| operation.count).sum(),
         since.elapsed().as_nanos() as u64,
     );
+    put_bytes(&mut sample, moved);
     let mut result = ResultFile::new(name, serde_json::Value::Null, 0, Clock::Real);
     "host".clone_into(&mut result.machine);
     result.lines = contention::lines_of(std::slice::from_ref(&sample));
     result.samples = vec![sample];
     result
+}
+
+/// Puts the bytes of reads and writes beside their counts.
+fn put_bytes(sample: &mut Sample, moved: Moved) {
+    (sample.read_bytes, sample.written_bytes) = (moved.read, moved.written);
+    for (op, bytes) in [(ops::READ, moved.read), (ops::WRITE, moved.written)] {
+        let found = sample.operations.iter_mut().find(|record| record.kind == op.name());
+        let Some(record) = found else { continue };
+        record.bytes = bytes;
+        let counted = if op == ops::READ { &mut sample.read_ops } else { &mut sample.write_ops };
+        *counted = record.count;
+    }
 }
 
 /// The root of the mount that `dir` is on, which answers [`fuse::result_of`]; none where it is on no mount of ours.

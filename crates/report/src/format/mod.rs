@@ -2,6 +2,9 @@
 
 mod csv;
 mod difference;
+mod exchange;
+mod fio_json;
+mod folded;
 mod html;
 mod json;
 mod kept;
@@ -12,6 +15,7 @@ mod parquet;
 #[path = "parquet_left_out.rs"]
 mod parquet;
 mod terminal;
+mod trackers;
 
 use crate::Report;
 use crate::grains::Grain;
@@ -32,6 +36,12 @@ pub trait Format: Sync {
 
     /// Why this build cannot write it, and how to get one that can.
     fn left_out(&self) -> Option<String> {
+        None
+    }
+
+    /// What of the report is not in the document, in a sentence.
+    fn skips(&self, report: &Report) -> Option<String> {
+        let _ = report;
         None
     }
 
@@ -58,6 +68,9 @@ pub enum RenderError {
     /// This command was built without the format's feature.
     #[error("{0}")]
     LeftOut(String),
+    /// The results have nothing that the format holds.
+    #[error("{0}")]
+    Nothing(String),
     /// The page's template refused.
     #[error("cannot write the page: {0}")]
     Page(#[from] askama::Error),
@@ -71,9 +84,14 @@ pub(crate) fn left_out(what: &str, feature: &str) -> String {
     )
 }
 
-/// Every format.
+/// Every format. Where the ending of one is the end of another's, the longer one comes first.
 pub const FORMATS: &[&dyn Format] = &[
     &terminal::Terminal,
+    &fio_json::FioJson,
+    &trackers::GithubBenchmark,
+    &trackers::GithubLatency,
+    &trackers::Bencher,
+    &folded::Folded,
     &json::Json,
     &kept::Kept,
     &csv::Csv,

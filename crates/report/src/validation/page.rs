@@ -37,7 +37,9 @@ struct Page {
 /// One page that opens offline, with a chart for each curve of at least three points by threads or by size.
 pub fn page(found: &ValidationFile, null: Option<Predict<'_>>) -> Result<String, RenderError> {
     let mut palette = Palette::default();
-    SERIES.iter().for_each(|name| palette.add(Kind::Lines, name));
+    for name in SERIES {
+        palette.add(Kind::Lines, name);
+    }
     let figures = figures(&found.rows);
     let page = Page {
         title: "The model beside published measurements".to_owned(),

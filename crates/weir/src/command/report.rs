@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ::report::grains;
+use ::report::{FORMATS, Format, grains};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -13,13 +14,13 @@ use crate::{bundle, experiment, store};
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir report result.json -o report.html -o samples.csv · weir report latest --tables DIR · \
-                  weir report latest --bundle result.tar.gz"
+                  weir report latest --as folded > x.folded · weir report latest --bundle result.tar.gz"
 )]
 pub(crate) struct Report {
     /// Results: files, folders of runs, or names of runs in the data folder
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<String>,
-    /// Write a file instead, in the format of its ending: .html .json[.gz] .csv .parquet .md .txt
+    /// Write a file instead, in the format of its ending (`weir list formats`) or of --as: .html .json[.gz] .csv .parquet .md …
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
     /// Write each chart as SVG and PDF, and the numbers of each figure as CSV, into this folder
@@ -29,10 +30,9 @@ pub(crate) struct Report {
     /// histograms, settings; columns says what each column is
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
-    /// Format of --tables
-    #[arg(long = "as", value_name = "FORMAT", default_value = "csv", requires = "tables", hide_short_help = true,
-        value_parser = ["csv", "parquet"])]
-    tables_as: String,
+    /// Print the results in this format, or write the files of -o in it; with --tables: csv (the default) or parquet
+    #[arg(long = "as", value_name = "FORMAT", hide_short_help = true, value_parser = formats())]
+    format: Option<String>,
     /// With -o FILE.csv or FILE.parquet: the wide table of earlier versions, in which rows of calls stand below those of samples
     #[arg(long, hide_short_help = true)]
     wide: bool,
@@ -48,13 +48,7 @@ impl Report {
         if self.wide && self.outputs.iter().all(|path| store::table_format(path).is_none()) {
             return Err(Failure::usage("--wide needs -o FILE.csv or -o FILE.parquet".to_owned()));
         }
-        for path in &self.outputs {
-            match store::table_format(path).filter(|_| self.wide) {
-                Some(format) => store::write_table(&grains::wide(&report), format, path)?,
-                None => store::write_report(&report, path)?,
-            }
-            output.note(&format!("report   {}", path.display()));
-        }
+        self.write_files(&report, output)?;
         if let Some(folder) = &self.figures {
             make(folder)?;
             let exported = ::report::export::figures(&report)?;
@@ -67,13 +61,7 @@ impl Report {
             }
         }
         if let Some(folder) = &self.tables {
-            make(folder)?;
-            let tables = grains::of(&report);
-            for table in &tables {
-                let path = folder.join(format!("{}.{}", table.name, self.tables_as));
-                store::write_table(table, &self.tables_as, &path)?;
-            }
-            output.note(&format!("tables   {} files in {}", tables.len(), folder.display()));
+            self.write_tables(&report, folder, output)?;
         }
         if let Some(path) = &self.bundle {
             store::check_file(path)?;
@@ -81,8 +69,71 @@ impl Report {
             output.note(&format!("bundle   {}", path.display()));
         }
         let written = [&self.figures, &self.tables, &self.bundle].iter().any(|path| path.is_some());
-        if self.outputs.is_empty() && !written { experiment::print(&report, output) } else { Ok(()) }
+        if self.outputs.is_empty() && !written { self.print(&report, output) } else { Ok(()) }
     }
+
+    /// Writes the files of `-o`.
+    fn write_files(&self, report: &::report::Report, output: &Output) -> Result<(), Failure> {
+        for path in &self.outputs {
+            match (store::table_format(path).filter(|_| self.wide), self.format()?) {
+                (Some(format), None) => store::write_table(&grains::wide(report), format, path)?,
+                (Some(_), Some(_)) => {
+                    return Err(Failure::usage(
+                        "--wide has the format of the file's ending: leave --as out".to_owned(),
+                    ));
+                }
+                (None, Some(format)) => store::write_as(report, format, path, output)?,
+                (None, None) => store::write_report(report, path, output)?,
+            }
+            output.note(&format!("report   {}", path.display()));
+        }
+        Ok(())
+    }
+
+    /// The format of `--as`, in builds that can write it.
+    fn format(&self) -> Result<Option<&'static dyn Format>, Failure> {
+        let Some(format) = self.format.as_deref().and_then(::report::by_name) else { return Ok(None) };
+        format.left_out().map_or(Ok(Some(format)), |why| Err(Failure::usage(why)))
+    }
+
+    fn write_tables(&self, report: &::report::Report, folder: &Path, output: &Output) -> Result<(), Failure> {
+        let format = self.format.as_deref().unwrap_or("csv");
+        if !["csv", "parquet"].contains(&format) {
+            return Err(Failure::usage(format!(
+                "tables are csv or parquet, not {format}: leave --tables or --as out"
+            )));
+        }
+        make(folder)?;
+        let tables = grains::of(report);
+        for table in &tables {
+            store::write_table(table, format, &folder.join(format!("{}.{format}", table.name)))?;
+        }
+        output.note(&format!("tables   {} files in {}", tables.len(), folder.display()));
+        Ok(())
+    }
+
+    /// Prints the results in the format of `--as`, or as a command that measures does.
+    fn print(&self, report: &::report::Report, output: &Output) -> Result<(), Failure> {
+        let Some(format) = self.format()? else { return experiment::print(report, output) };
+        let name = format.name();
+        if output.is_json() {
+            return Err(Failure::usage(format!(
+                "--json and --as {name} are two formats of one output: leave one out"
+            )));
+        }
+        let text = String::from_utf8(format.bytes(report)?)
+            .map_err(|_| Failure::usage(format!("{name} is not text: name a file with -o FILE")))?;
+        if let Some(skipped) = format.skips(report) {
+            output.note(&skipped);
+        }
+        output.data(&text);
+        Ok(())
+    }
+}
+
+/// The names that `--as` takes.
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name()))
 }
 
 fn make(folder: &Path) -> Result<(), Failure> {

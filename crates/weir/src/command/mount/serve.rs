@@ -132,11 +132,11 @@ impl Job {
     }
 
     /// What the attribute `weir.result` of the root tells: `weir explain DIR`.
-    fn result_so_far(&self) -> Arc<dyn Fn() -> Vec<u8> + Send + Sync> {
+    fn result_so_far(&self) -> Arc<dyn Fn(fuse::Moved) -> Vec<u8> + Send + Sync> {
         let axes = [("fs", self.design.name().to_owned()), ("medium", self.medium.to_string())];
         let axes: BTreeMap<_, _> = axes.into_iter().map(|(axis, value)| (axis.to_owned(), value)).collect();
         let since = Instant::now();
-        Arc::new(move || lab::cell::so_far("mount", axes.clone(), since).to_json().into_bytes())
+        Arc::new(move |moved| lab::cell::so_far("mount", axes.clone(), since, moved).to_json().into_bytes())
     }
 
     /// The pool, with its journal where that is in another file.

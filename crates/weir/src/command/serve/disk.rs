@@ -84,7 +84,7 @@ fn options(export: &Export) -> fuse::Options {
         readers: 8,
         poll: Duration::ZERO,
         lists: false,
-        result_so_far: Arc::new(Vec::new),
+        result_so_far: Arc::new(|_| Vec::new()),
         backing: Arc::new(Memory),
         recorder: None,
     }

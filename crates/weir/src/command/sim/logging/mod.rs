@@ -167,7 +167,7 @@ impl Logging {
         result.samples = samples;
         let report = Report::new(vec![result])?;
         for path in &self.outputs {
-            store::write_report(&report, path)?;
+            store::write_report(&report, path, output)?;
             output.note(&format!("report   {}", path.display()));
         }
         Ok(())
