@@ -2,6 +2,9 @@
 # How long a program of two threads takes, how long its replay with pace=think takes, and the replay without its computing. Prints
 # figures, decides nothing: the host may be busy. The aim is a difference of at most 15 %.
 #
+# Program, recording and replays take turns, and each replay is compared with the program beside it. Processor time says what a busy
+# host hides: that of the replay less that of asap should be the program's own, less its calls.
+#
 #   tests/traces/timing.sh WEIR
 #
 # On a tmpfs (DIR, a folder of /dev/shm), with strace and cc. The program computes, writes, syncs and reads in two threads that hand
@@ -70,23 +73,31 @@ def timed(*command):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.monotonic() - begin, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-native = sorted(timed("./two") for _ in range(5))
-subprocess.run([weir, "record", "--quiet", "--root", "tree", "-o", "two.wtrace", "--", "./two"], check=True)
-def replay(*settings):
-    took = []
-    for _ in range(5):
-        command = [weir, "bench", "trace:two.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", *settings]
-        out = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-        document = json.loads(out)
-        sample = document.get("results", [document])[0]["samples"][0]
-        assert sample["counters"]["replay.differing"] == 0, sample["notes"]
-        took.append(sample["elapsed_ns"] / 1e9)
-    return sorted(took)
-think, asap = replay("-D", "pace=think"), replay("-D", "pace=asap")
-program = native[2][0]
-print(f"load {os.getloadavg()[0]:.1f}; medians of five")
-print(f"program          {program:7.3f} s, {native[2][1]:.3f} s of processor time, best {native[0][0]:.3f} s")
-print(f"replay, think    {think[2]:7.3f} s, best {think[0]:.3f} s: {100 * (think[2] / program - 1):+.1f} % of the program, "
-      f"best to best {100 * (think[0] / native[0][0] - 1):+.1f} %")
-print(f"replay, asap     {asap[2]:7.3f} s")
+def record():
+    if os.path.exists("two.wtrace"):
+        os.remove("two.wtrace")
+    subprocess.run([weir, "record", "--quiet", "--root", "tree", "-o", "two.wtrace", "--", "./two"], check=True)
+def replay(pace):
+    command = [weir, "bench", "trace:two.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", "-D", f"pace={pace}"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    document = json.loads(out)
+    sample = document.get("results", [document])[0]["samples"][0]
+    assert sample["counters"]["replay.differing"] == 0, sample["notes"]
+    return sample["elapsed_ns"] / 1e9, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def turn():
+    program = timed("./two")
+    record()
+    return program, replay("think"), replay("asap")
+rounds = [turn() for _ in range(int(os.environ.get("ROUNDS", 7)))]
+median = lambda values: sorted(values)[len(values) // 2]
+program, think, asap = ([median([one[which][what] for one in rounds]) for what in (0, 1)] for which in range(3))
+ratios = sorted(one[1][0] / one[0][0] for one in rounds)
+print(f"load {os.getloadavg()[0]:.1f}; medians of {len(rounds)} rounds")
+print(f"program          {program[0]:7.3f} s, {program[1]:.3f} s of processor time")
+print(f"replay, think    {think[0]:7.3f} s, {think[1]:.3f} s of processor time")
+print(f"replay, asap     {asap[0]:7.3f} s, {asap[1]:.3f} s of processor time")
+print(f"think to program {median(ratios):7.3f} (from {ratios[0]:.3f} to {ratios[-1]:.3f}), the aim is 0.85 to 1.15")
+print(f"processor time   {think[1] / program[1]:7.3f}, {(think[1] - asap[1]) / program[1]:.3f} without what asap takes")
 PY

@@ -20,12 +20,16 @@ pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error>
             None => suite.read(file, &text(file)?, settings),
         }
     } else {
-        let (suite, entry) = suite::find(name).ok_or_else(|| unknown(name))?;
+        let (suite, short) = suite::find(name)
+            .map(|(suite, entry)| (suite, entry.name))
+            // A suite may know more of a name than that it has no such workload.
+            .or_else(|| name.split_once('/').and_then(|(suite, short)| Some((suite::by_name(suite)?, short))))
+            .ok_or_else(|| unknown(name))?;
         check_switches(suite, settings)?;
-        suite.load(entry.name, settings)
+        suite.load(short, settings)
     };
     loaded.map_err(|error| match error {
-        LoadError::Unknown(name) => unknown(&name),
+        LoadError::Unknown(_) => unknown(name),
         wrong => Error::Setting(wrong.to_string()),
     })
 }

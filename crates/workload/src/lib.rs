@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`app`] | applications: the calls of a mail server, a file server's clients and others |
 //! | [`block`] | requests to a block device as plain data, and the public formats of traces |
 //! | [`charges`] | what a load generator charges to the ledger |
 //! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
@@ -12,6 +13,7 @@
 //! | [`fxmark`] | loops on one part of a file system each, with more and more workers |
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod block;
 pub mod charges;
 pub mod filebench;
@@ -25,5 +27,11 @@ mod tree;
 pub use suite::{Job, JobError, LoadError, Suite, Workload};
 
 /// Every suite, in the order in which lists show them.
-pub const SUITES: &[&dyn Suite] =
-    &[&filebench::Filebench, &fxmark::FxMark, &fragmentation::Fragmentation, &fio::Fio, &replay::Replay];
+pub const SUITES: &[&dyn Suite] = &[
+    &filebench::Filebench,
+    &fxmark::FxMark,
+    &fragmentation::Fragmentation,
+    &fio::Fio,
+    &replay::Replay,
+    &app::App,
+];

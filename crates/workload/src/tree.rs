@@ -1,4 +1,6 @@
-//! Trees of directories through system calls, for preparing and clearing up.
+//! Trees of directories through system calls, for preparing, checking and clearing up.
+
+use std::collections::BTreeMap;
 
 use vfs::{DirEntry, Errno, FileKind, OpenFlags, Syscalls};
 
@@ -38,6 +40,42 @@ pub(crate) fn remove(calls: &dyn Syscalls, root: &str) -> Result<(), CallFailed>
         }
     }
     Ok(())
+}
+
+/// Every file with its size, and every directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left(BTreeMap<String, Option<u64>>);
+
+impl Left {
+    /// In words, the first name at which another tree differs.
+    pub(crate) fn first_difference(&self, other: &Self) -> Option<String> {
+        let words = |tree: &Self, name: &String| match tree.0.get(name) {
+            None => "is not there".to_owned(),
+            Some(None) => "is a directory".to_owned(),
+            Some(Some(size)) => format!("has {size} bytes"),
+        };
+        let mut names = self.0.keys().chain(other.0.keys());
+        let name = names.find(|name| self.0.get(*name) != other.0.get(*name))?;
+        Some(format!("{name} {}, and was left such that it {}", words(other, name), words(self, name)))
+    }
+}
+
+/// What is below the root.
+pub(crate) fn left(calls: &dyn Syscalls) -> Result<Left, CallFailed> {
+    let (mut found, mut pending) = (Left::default(), vec![".".to_owned()]);
+    while let Some(path) = pending.pop() {
+        for (name, is_directory) in names_in(calls, &path).map_err(CallFailed::of("readdir", &path))? {
+            let inner = format!("{path}/{name}");
+            if is_directory {
+                pending.push(inner.clone());
+                found.0.insert(inner, None);
+            } else {
+                let attr = calls.lstat(inner.as_bytes()).map_err(CallFailed::of("stat", &inner))?;
+                found.0.insert(inner, Some(attr.size));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The names in a directory, each with whether it is a directory.

@@ -240,6 +240,57 @@ fn waits_of_the_program_for_itself_are_an_activity_and_the_ledger_balances() {
     assert!(fast.samples[0].elapsed_ns < sample.elapsed_ns / 10);
 }
 
+/// A parent that computes before it makes a thread, which computes before its call.
+const LATE: &str = "T 1 1 1 \"\"\nT 2 1 2 \"\"\n1 1000000 0 sync = 0\nF 1 2 2000000 thread,files\n\
+                    2 4000000 0 stat \"\" = 0\n1 2000000 500000 fork 2 = 0\n1 100000 0 sync = 0\n";
+
+/// How long a replay took, in microseconds.
+fn took_us(trace: &Trace, head: &str, axes: &str, vars: &str) -> u64 {
+    let file = trace.run(head, axes, vars);
+    agrees(&file.samples[0]);
+    file.samples[0].elapsed_ns / 1000
+}
+
+#[test]
+fn a_thread_begins_when_its_parent_has_computed_up_to_the_fork() {
+    let trace = Trace::new(LATE);
+    let think = took_us(&trace, "", ONE, "");
+    assert!((7_000..7_050).contains(&think), "1 ms, 2 ms, and 4 ms of the child: {think} us");
+    let half = took_us(&trace, "", ONE, "cpu_scale = \"0.5\"");
+    assert!((3_500..3_550).contains(&half), "{half} us");
+    assert!(took_us(&trace, "", ONE, "pace = \"asap\"") < 50);
+}
+
+#[test]
+fn no_call_of_a_timed_replay_begins_before_its_time() {
+    let trace = Trace::new(LATE);
+    let timed = took_us(&trace, "", ONE, "pace = \"timed\"");
+    assert!((7_000..7_050).contains(&timed), "{timed} us");
+    let fast = took_us(&trace, "", ONE, "pace = \"timed\", speed = \"2\"");
+    assert!((3_500..3_550).contains(&fast), "{fast} us");
+    // What the recorded calls took is part of the time, whatever they take here.
+    let slow = Trace::new("T 1 1 1 \"\"\n1 0 3000000 sync = 0\n1 1000000 0 sync = 0\n");
+    assert!((4_000..4_050).contains(&took_us(&slow, "", ONE, "pace = \"timed\"")));
+    assert!((1_000..1_050).contains(&took_us(&slow, "", ONE, "pace = \"think\"")));
+    // A busy host may be late, and is never early.
+    let dir = trace.folder.path().join("dir");
+    std::fs::create_dir(&dir).unwrap();
+    let axes = format!("[[axis]]\nfs = [\"host:{}\", \"pmfs\"]", dir.display());
+    for pace in ["timed", "think"] {
+        let file = trace.run("clock = \"real\"", &axes, &format!("pace = \"{pace}\""));
+        assert!(file.samples.iter().all(|sample| sample.elapsed_ns >= 7_000_000), "{pace}");
+    }
+}
+
+#[test]
+fn forks_that_no_program_could_have_made_hold_nothing_up() {
+    let mut records =
+        "T 1 1 1 \"\"\nT 2 1 2 \"\"\n2 0 0 mkdir \"d\" 0755 = 0\n1 0 0 rmdir \"d\" = 0\n".to_owned();
+    records += "1 0 0 fork 2 = 0\n2 0 0 fork 1 = 0\n1 0 0 fork 1 = 0\n1 0 0 fork 9 = 0\n";
+    let file = Trace::new(&records).run("", ONE, "");
+    agrees(&file.samples[0]);
+}
+
 #[test]
 fn copies_work_in_trees_of_their_own_or_in_one() {
     let trace = Trace::new(

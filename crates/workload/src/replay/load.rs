@@ -98,8 +98,8 @@ fn digest(path: &Path) -> io::Result<String> {
 /// A thread that another starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
-    /// After this of the other's steps.
-    pub(super) after: u32,
+    /// The other's step: its fork, during which the thread begins, or the one after which it does.
+    pub(super) step: u32,
     /// The place of the one that starts.
     pub(super) thread: usize,
 }
@@ -109,7 +109,9 @@ pub(super) struct Start {
 pub(super) struct Plan {
     /// Threads that nothing must precede.
     pub(super) roots: Vec<usize>,
-    /// Of each thread, those that it starts, in the order of its steps.
+    /// Of each thread, those that begin during one of its steps, in the order of its steps.
+    pub(super) forks: Vec<Vec<Start>>,
+    /// Of each thread, those that begin after one of its steps, in the order of its steps.
     pub(super) starts: Vec<Vec<Start>>,
     /// Of each thread, its process.
     pub(super) process: Vec<usize>,
@@ -138,7 +140,8 @@ pub(super) struct Sizes {
 
 impl Plan {
     fn of(program: &Program) -> Self {
-        let mut plan = Self { starts: vec![Vec::new(); program.threads.len()], ..Self::default() };
+        let none = vec![Vec::new(); program.threads.len()];
+        let mut plan = Self { forks: none.clone(), starts: none, ..Self::default() };
         plan.find_starts(program);
         plan.find_processes(program);
         plan.awaited = vec![false; program.steps().len()];
@@ -160,18 +163,32 @@ impl Plan {
         plan
     }
 
-    /// A thread is started by the last of the steps that its first one waits for: it could not begin earlier.
+    /// A thread begins during its parent's fork. One whose fork is not in the trace, or not where a fork can be, is started by the
+    /// last of the steps that its first one waits for: it could not begin earlier.
     fn find_starts(&mut self, program: &Program) {
-        for (at, thread) in program.threads.iter().enumerate() {
+        let mut forked = vec![false; program.threads.len()];
+        for (parent, thread) in program.threads.iter().enumerate() {
+            for (own, pair) in (1..).zip(thread.steps.windows(2)) {
+                let call = &program.get(pair[1]).call;
+                let child = program.thread_at(call.mode).filter(|_| call.op == Op::Fork);
+                // All that the parent does before must be possible without the child.
+                let may_begin = |child: &usize| program.threads[*child].steps.first() > Some(&pair[0]);
+                if let Some(child) = child.filter(may_begin).filter(|child| !forked[*child]) {
+                    forked[child] = true;
+                    self.forks[parent].push(Start { step: own, thread: child });
+                }
+            }
+        }
+        for (at, thread) in program.threads.iter().enumerate().filter(|(at, _)| !forked[*at]) {
             let Some(first) = thread.steps.first() else { continue };
             let waits = program.waits(*first).iter().filter(|wait| step_of(program, **wait).is_some());
             let last = waits.max_by_key(|wait| step_of(program, **wait));
             match last.and_then(|wait| Some((wait.step, program.thread_at(wait.thread)?))) {
-                Some((after, by)) => self.starts[by].push(Start { after, thread: at }),
+                Some((step, by)) => self.starts[by].push(Start { step, thread: at }),
                 None => self.roots.push(at),
             }
         }
-        self.starts.iter_mut().for_each(|starts| starts.sort_by_key(|start| start.after));
+        self.starts.iter_mut().for_each(|starts| starts.sort_by_key(|start| start.step));
     }
 
     fn find_processes(&mut self, program: &Program) {

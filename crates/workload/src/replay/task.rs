@@ -12,7 +12,7 @@ use vfs::Errno;
 use super::call::{self, Made, Place, Scratch};
 use super::compare::{agrees, excused, words};
 use super::copy::Copy;
-use super::load::step_of;
+use super::load::{Start, step_of};
 use super::run::Shared;
 use super::variables::{Order, Pace};
 use crate::charges::{PROGRAM, TRACE_ORDER};
@@ -100,9 +100,13 @@ impl Running<'_> {
         let program = &shared.loaded.program;
         let steps = &program.threads[self.task.thread].steps;
         let mut starts = shared.loaded.plan.starts[self.task.thread].iter().peekable();
+        let mut forks = shared.loaded.plan.forks[self.task.thread].iter().peekable();
         for (own, number) in steps.iter().enumerate() {
             let step = program.get(*number);
-            self.before(*number, step);
+            match forks.next_if(|fork| fork.step == own as u32) {
+                Some(fork) if shared.variables.order == Order::Resource => self.fork(*number, step, fork),
+                _ => self.before(*number, step),
+            }
             if shared.is_over(self.task.copy) {
                 break;
             }
@@ -111,7 +115,7 @@ impl Running<'_> {
                 self.copy.threads.ended(self.task.thread, own as u32);
             }
             if shared.variables.order == Order::Resource {
-                while let Some(start) = starts.next_if(|start| start.after == own as u32) {
+                while let Some(start) = starts.next_if(|start| start.step == own as u32) {
                     Shared::start(&self.task.shared, self.task.copy, start.thread);
                 }
             }
@@ -120,42 +124,62 @@ impl Running<'_> {
 
     /// What the program does before a call: it waits for its other threads, and computes.
     fn before(&mut self, number: u32, step: &Step) {
+        self.wait(number);
+        self.think(step);
+    }
+
+    /// A fork: the child begins when the parent has come to it. What the parent then waits for is its child, after a vfork.
+    fn fork(&mut self, number: u32, step: &Step, fork: &Start) {
+        self.think(step);
+        if !self.task.shared.is_over(self.task.copy) {
+            Shared::start(&self.task.shared, self.task.copy, fork.thread);
+        }
+        self.wait(number);
+    }
+
+    fn wait(&mut self, number: u32) {
         let shared = &*self.task.shared;
-        let (variables, program) = (&shared.variables, &shared.loaded.program);
-        let waits = match variables.order {
+        let program = &shared.loaded.program;
+        let waits = match shared.variables.order {
             Order::Resource => program.waits(number),
             Order::Thread => &[],
             Order::Total => shared.previous(number),
         };
-        let times = &step.times;
+        if waits.is_empty() {
+            return;
+        }
+        let _op = sim::op(PROGRAM);
+        let _scope = sim::scope(TRACE_ORDER);
+        for wait in waits {
+            // A trace that was cut may lack the step, or its thread.
+            let thread = program.thread_at(wait.thread).filter(|_| step_of(program, *wait).is_some());
+            if let Some(thread) = thread {
+                self.tally.waits += u64::from(self.copy.threads.wait(self.task.thread, thread, wait.step));
+            }
+        }
+    }
+
+    /// Computes as long as the pace says, or waits until the call is due.
+    fn think(&mut self, step: &Step) {
+        let shared = &*self.task.shared;
+        let (variables, times) = (&shared.variables, &step.times);
         let mut span = match variables.pace {
-            Pace::Think => scaled(times.cpu_ns(program.summary.level_ns), variables.cpu_scale),
+            Pace::Think => scaled(times.cpu_ns(shared.loaded.program.summary.level_ns), variables.cpu_scale),
             Pace::Asap | Pace::Timed => Nanos::ZERO,
         };
         if variables.jitter > Nanos::ZERO {
             span += Nanos(self.rng.random_range(0..=variables.jitter.0));
         }
         if variables.pace == Pace::Timed {
-            let gap = scaled(times.gap_ns, 1.0 / variables.speed);
-            self.due += gap;
+            self.due += scaled(times.gap_ns, 1.0 / variables.speed);
         }
         let is_early = variables.pace == Pace::Timed && sim::now() < self.due;
-        if waits.is_empty() && span == Nanos::ZERO && !is_early {
-            self.due += self.duration(step);
-            return;
-        }
-        let _op = sim::op(PROGRAM);
-        for wait in waits {
-            // A trace that was cut may lack the step, or its thread.
-            let thread = program.thread_at(wait.thread).filter(|_| step_of(program, *wait).is_some());
-            if let Some(thread) = thread {
-                let _scope = sim::scope(TRACE_ORDER);
-                self.tally.waits += u64::from(self.copy.threads.wait(self.task.thread, thread, wait.step));
+        if span > Nanos::ZERO || is_early {
+            let _op = sim::op(PROGRAM);
+            compute(span);
+            if is_early {
+                sim::sleep_until(self.due);
             }
-        }
-        compute(span);
-        if is_early {
-            sim::sleep_until(self.due);
         }
         self.due += self.duration(step);
     }

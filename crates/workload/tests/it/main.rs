@@ -1,5 +1,6 @@
 //! The tests of this crate: one program, a module for each topic.
 
+mod app;
 mod engine;
 mod fio;
 mod fxmark;

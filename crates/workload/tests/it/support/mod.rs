@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "the bench of the engine uses a part")]
 
+pub(crate) mod logged;
 mod memory;
 pub(crate) mod wrapped;
 

@@ -1,0 +1,129 @@
+//! Applications: the calls of well-known programs, made in this process. `weir bench app/dbench`.
+//!
+//! An application is a closed loop of clients. Each makes the calls that the real program makes, in the program's order, and
+//! computes between them as long as its variables say. What calls that are was read from the programs (strace);
+//! `docs/applications.md` says how each is compared with the original.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `dbench` | DBENCH: the interpreter of its load files |
+//! | `exim` | Exim: a mail server that takes messages and delivers them |
+//! | `postmark` | PostMark: transactions on many small files |
+//! | `control` | start and end of a run, and what is counted |
+//! | `run` | a [`Job`](crate::suite::Job) of clients |
+//! | `listing` | reading directories as programs do |
+//! | `variables` | variables with their checks |
+
+mod control;
+mod dbench;
+mod exim;
+mod listing;
+mod postmark;
+mod run;
+mod variables;
+
+use std::sync::Arc;
+
+use sim::{LockClass, Nanos};
+
+use crate::suite::{Entry, LoadError, Settings, Suite, Switch, Workload};
+
+static CLASSES: &[&LockClass] = &[&exim::TASK_LIST, &exim::PROCESS_IDS, &exim::BACKLOG];
+
+/// The suite.
+#[derive(Clone, Copy, Debug)]
+pub struct App;
+
+/// An application.
+struct Application {
+    entry: Entry,
+    detail: &'static str,
+    load: fn(&Settings) -> Result<Arc<dyn Workload>, LoadError>,
+}
+
+const APPLICATIONS: &[Application] = &[
+    Application {
+        entry: Entry {
+            name: "exim",
+            summary: "a mail server: messages are taken by SMTP, spooled, and appended to mailboxes (FxMark's Exim)",
+        },
+        detail: exim::DETAIL,
+        load: exim::load,
+    },
+    Application {
+        entry: Entry {
+            name: "dbench",
+            summary: "a file server's clients: the load file of dbench 4, operation for operation (FxMark's DBENCH)",
+        },
+        detail: dbench::DETAIL,
+        load: dbench::load,
+    },
+    Application {
+        entry: Entry {
+            name: "postmark",
+            summary: "PostMark: small files are made, read, appended to and removed, as a mail or news server does",
+        },
+        detail: postmark::DETAIL,
+        load: postmark::load,
+    },
+];
+
+/// Applications of the same papers that are not here yet.
+const NOT_BUILT: [&str; 6] = ["rocksdb", "redb", "sqlite", "tpcc", "kernel-grep", "kernel-make"];
+
+fn find(name: &str) -> Option<&'static Application> {
+    APPLICATIONS.iter().find(|application| application.entry.name == name)
+}
+
+impl Suite for App {
+    fn name(&self) -> &'static str {
+        "app"
+    }
+
+    fn summary(&self) -> &'static str {
+        "applications: the calls of a mail server, a file server's clients and others"
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        APPLICATIONS.iter().map(|application| application.entry).collect()
+    }
+
+    fn usual(&self) -> Vec<Entry> {
+        self.entries()
+    }
+
+    fn usual_time(&self, modelled: bool) -> Nanos {
+        // Under the virtual clock a fifth of a second holds thousands of messages, and dbench's first files.
+        if modelled { Nanos::from_millis(200) } else { Nanos::from_secs(10) }
+    }
+
+    fn warms_up(&self) -> bool {
+        true
+    }
+
+    fn file_counts(&self) -> &'static [&'static str] {
+        &["number"]
+    }
+
+    fn switches(&self) -> &'static [Switch] {
+        &[]
+    }
+
+    fn classes(&self) -> &'static [&'static LockClass] {
+        CLASSES
+    }
+
+    fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
+        match find(name) {
+            Some(application) => (application.load)(settings),
+            None if NOT_BUILT.contains(&name) => Err(LoadError::Wrong(format!(
+                "app/{name} is not built; record the program and replay it: `weir record -- PROGRAM …`, `weir bench trace:FILE`"
+            ))),
+            None => Err(LoadError::Unknown(name.to_owned())),
+        }
+    }
+
+    fn describe(&self, name: &str) -> Option<String> {
+        find(name).map(|application| application.detail.to_owned())
+    }
+}

@@ -1,0 +1,167 @@
+//! A run of an application: one task a client, a common start, a common window.
+//!
+//! Clients are tasks; each has processes of its own. They take the cores in turn. With `check` the names and sizes of all files at
+//! the end must be the same after the next mount.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use results::WorkerRecord;
+use sim::{Bytes, JoinHandle, Nanos, TaskSpec};
+use vfs::Syscalls;
+
+use super::control::{Control, Failure, Kind, Tally};
+use crate::suite::{How, Job, JobError, Measured, Phase, Processes, sleep_until_begin};
+use crate::tree::{self, CallFailed, Left};
+
+/// What an application is to its run.
+pub(super) trait Plan: Send + Sync {
+    /// The application's name.
+    fn name(&self) -> &'static str;
+    /// The kinds of its operations.
+    fn kinds(&self) -> &'static [Kind];
+    /// How many clients it has.
+    fn clients(&self) -> u64;
+    /// On how many of the machine's cores they are.
+    fn cores(&self) -> u64;
+    /// Whether each client stays on its core.
+    fn is_bound(&self) -> bool;
+    /// The longest read or write of a client.
+    fn buffer(&self) -> Bytes;
+    /// Makes directories and files.
+    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed>;
+    /// Client number `client`, from 0 on.
+    fn client(self: Arc<Self>, client: u64, place: Place<'_>) -> Box<dyn Client>;
+}
+
+/// Where a client works.
+pub(super) struct Place<'a> {
+    /// How the run is made.
+    pub(super) how: &'a How,
+    /// The core of the client.
+    pub(super) core: u16,
+    /// What starts processes.
+    pub(super) processes: &'a Arc<dyn Processes>,
+}
+
+/// A client.
+pub(super) trait Client: Send {
+    /// Makes the next operation, and notes it in `tally`. False: it has no further one.
+    fn step(&mut self, control: &Arc<Control>, tally: &mut Tally) -> Result<bool, Failure>;
+
+    /// Waits for what it has begun.
+    fn finish(&mut self, _tally: &mut Tally) {}
+}
+
+/// The run of an application on one subject.
+pub(super) struct Run<P> {
+    plan: Arc<P>,
+    how: How,
+    processes: Arc<dyn Processes>,
+    main: Arc<dyn Syscalls>,
+    /// What the work has left, where that is checked.
+    left: Mutex<Option<Left>>,
+}
+
+impl<P: Plan + 'static> Run<P> {
+    pub(super) fn new(plan: Arc<P>, how: &How, processes: Arc<dyn Processes>) -> Self {
+        let main = processes.start();
+        Self { plan, how: how.clone(), processes, main, left: Mutex::default() }
+    }
+
+    fn failed(&self, what: &str, error: &CallFailed) -> JobError {
+        let told = format!("app/{}: {what}: {error}", self.plan.name());
+        match error.errno {
+            vfs::Errno::ENOSPC => JobError::Full(told),
+            _ => JobError::Failed(told),
+        }
+    }
+
+    fn start(&self, control: &Arc<Control>) -> Vec<(u16, JoinHandle<Ended>)> {
+        let cores = self.plan.cores().clamp(1, u64::from(self.how.cores.count()));
+        let start = |client: u64| {
+            let core = self.how.cores.round_robin(client % cores);
+            let place = Place { how: &self.how, core, processes: &self.processes };
+            let mut client_of = Arc::clone(&self.plan).client(client, place);
+            let control = Arc::clone(control);
+            let spec = TaskSpec::named(format!("{} {client}", self.plan.name()))
+                .on_core(core)
+                .with_buffer(self.plan.buffer());
+            let spec = if self.plan.is_bound() { spec.pinned() } else { spec.movable() };
+            (core, sim::spawn(spec, move || play(&mut *client_of, &control)))
+        };
+        (0..self.plan.clients()).map(start).collect()
+    }
+}
+
+/// What a client has left behind.
+struct Ended {
+    tally: Tally,
+    elapsed: Nanos,
+    failed: bool,
+}
+
+/// Operation after operation until the end.
+fn play(client: &mut dyn Client, control: &Arc<Control>) -> Ended {
+    sim::sleep_until(control.start());
+    let (mut tally, mut failed) = (Tally::default(), false);
+    while !control.is_over() {
+        match client.step(control, &mut tally) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(failure) => {
+                failed = true;
+                control.fail(failure);
+            }
+        }
+    }
+    client.finish(&mut tally);
+    control.ended(&tally);
+    Ended { tally, elapsed: sim::now().since(control.begin()), failed }
+}
+
+impl<P: Plan + 'static> Job for Run<P> {
+    fn prepare(&self) -> Result<(), JobError> {
+        self.plan.prepare(&self.how, &*self.main).map_err(|error| self.failed("prepare", &error))?;
+        self.main.sync().map_err(|errno| self.failed("prepare", &CallFailed::of("sync", "/")(errno)))
+    }
+
+    fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
+        let control = Arc::new(Control::new(self.plan.kinds(), &self.how, self.plan.clients()));
+        let tasks = self.start(&control);
+        if self.how.warm_up == Nanos::ZERO {
+            // Each client sleeps until then, and what it books from then on is of calls that count.
+            watch(Phase::Ready);
+        }
+        sleep_until_begin(self.how.interrupt.as_deref(), control.begin());
+        watch(Phase::Begins);
+        let ended: Vec<(u16, Ended)> = tasks.into_iter().map(|(core, task)| (core, task.join())).collect();
+        watch(Phase::Ends);
+        let mut measured = control.measured()?;
+        measured.workers = ended.iter().map(|(core, ended)| self.worker(*core, ended)).collect();
+        if self.how.check && !measured.cut_short {
+            let left = tree::left(&*self.main).map_err(|error| self.failed("what is left", &error))?;
+            *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        }
+        Ok(measured)
+    }
+
+    fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError> {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(left) = left.as_ref() else { return Ok(()) };
+        let found = tree::left(calls).map_err(|error| self.failed("verify", &error))?;
+        let told = left.first_difference(&found);
+        told.map_or(Ok(()), |told| Err(JobError::Failed(format!("app/{}: verify: {told}", self.plan.name()))))
+    }
+}
+
+impl<P: Plan> Run<P> {
+    fn worker(&self, core: u16, ended: &Ended) -> WorkerRecord {
+        WorkerRecord {
+            core: Some(core),
+            ops: ended.tally.ops(self.plan.kinds()),
+            errors: u64::from(ended.failed),
+            elapsed_ns: ended.elapsed.0,
+            ..WorkerRecord::default()
+        }
+    }
+}
