@@ -44,7 +44,9 @@ fn varying<'a>(all: &[&'a BTreeMap<String, String>]) -> Vec<&'a str> {
     let names: BTreeSet<&str> = all.iter().flat_map(|axes| axes.keys().map(String::as_str)).collect();
     let differs = |name: &&str| {
         let of = |axes: &BTreeMap<String, String>| {
-            axes.get(*name).cloned().unwrap_or_else(|| if *name == FREE.0 { FREE.1.to_owned() } else { String::new() })
+            axes.get(*name)
+                .cloned()
+                .unwrap_or_else(|| if *name == FREE.0 { FREE.1.to_owned() } else { String::new() })
         };
         all.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
     };
