@@ -52,7 +52,8 @@ impl File {
     fn page_mut(&mut self, number: u64, next: &mut u64) -> &mut Page {
         self.pages.entry(number).or_insert_with(|| {
             *next += 1;
-            let shared = Arc::new(PageShared { id: *next, recency: Recency::now() });
+            // A page that was free is in no cache.
+            let shared = Arc::new(PageShared { id: *next, recency: Recency::new() });
             Page { bytes: Vec::new(), dirty: false, shared }
         })
     }

@@ -189,6 +189,11 @@ impl Objects {
         if sim::takes_no_time(self.preset.objects[object].class) {
             return inside();
         }
+        self.excluding(object, key, touch, inside);
+    }
+
+    /// The same where the object does guard something of this process: when it is free, it excludes at no cost.
+    fn excluding(&self, object: usize, key: u64, touch: u64, inside: impl FnOnce()) {
         match &*self.instance(object, key) {
             Instance::Lock(lock) => {
                 let guard = lock.lock();
@@ -210,10 +215,10 @@ impl Objects {
         self.preset.objects.iter().position(|object| object.name == name)
     }
 
-    /// Does `inside` with the one object of this name.
+    /// Does `inside` with the one object of this name, which excludes also when it is free.
     pub(super) fn holding(&self, name: &str, inside: impl FnOnce()) {
         match self.named(name) {
-            Some(object) => self.locked(object, 0, 0, inside),
+            Some(object) => self.excluding(object, 0, 0, inside),
             None => inside(),
         }
     }

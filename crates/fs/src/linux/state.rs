@@ -256,7 +256,8 @@ impl State {
         to: (u64, &[u8]),
         how: &Renaming<'_>,
     ) -> Result<(bool, Option<Gone>)> {
-        let (moved, replaced) = (self.child(from.0, from.1)?, self.dir(to.0)?.get(to.1));
+        let replaced = self.dir(to.0)?.get(to.1);
+        let moved = self.child(from.0, from.1)?;
         let differs = rename::check_target(how.flags, moved, replaced)?;
         rename::check_subtrees(how.flags, (from.0, to.0), (moved, replaced), |dir, above| {
             self.is_below(dir, above)

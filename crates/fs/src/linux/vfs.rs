@@ -181,9 +181,9 @@ impl FileSystem for Model {
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
         let mut state = self.state();
-        let moved = state.child(from.0.0, from.1)?;
+        let moved = state.child(from.0.0, from.1);
         let (did, gone) = state.rename((from.0.0, from.1), (to.0.0, to.1), &how)?;
-        let at = state.at(moved, to.0.0);
+        let at = state.at(moved?, to.0.0);
         drop(state);
         if did {
             self.charge(Call::Rename, &at);

@@ -212,7 +212,8 @@ fn second(ways: KernelWays, kernel: Option<Linux>, call: fn(&Process, u16)) -> u
     machine.work_ps[sim::Work::LOCK.index()] = 10_000;
     machine.work_ps[sim::Work::LINE_SAME_SOCKET.index()] = 100_000;
     let took = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
-        let fs = MemFs { ways, ..MemFs::new() };
+        let mut fs = MemFs::new();
+        fs.ways = ways;
         let options = MountOptions { kernel, ..MountOptions::default() };
         let mount = Mount::new(Arc::new(fs), options).expect("it has a root");
         let process = Process::new(Arc::clone(&mount), Credentials::root());
