@@ -1,7 +1,7 @@
 //! Curves over the number of threads, and the class of each.
 //!
-//! With s(n) the throughput of n threads by that of the fewest, P the largest s, N the largest number of threads, e = s(N), and linear
-//! what s(N) is when each thread does as much as one of the fewest:
+//! With s(n) the throughput of n threads by that of the fewest, P the largest s, N the largest number of threads, e = s(N), and
+//! linear what s(N) is when each thread does as much as one of the fewest:
 //!
 //! | class | letter | rule |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | saturates | S | P is at least 2, and e at least 70 % of P |
 //! | never scales | F | P is below 2, and e at least 70 % of P |
 //!
-//! The *peak* is the smallest number of threads with 95 % of P. That a curve peaks and falls a little does not make it a collapse: the
-//! peak says where. Fewer than three numbers of threads have no class.
+//! The *peak* is the smallest number of threads with 95 % of P. That a curve peaks and falls a little does not make it a collapse:
+//! the peak says where. Fewer than three numbers of threads have no class.
 
 use std::collections::BTreeMap;
 

@@ -66,8 +66,8 @@ impl Linux {
 pub struct KernelWays {
     /// References of dentries are counted by load and compare-and-swap.
     pub exchanges_references: bool,
-    /// A lookup of a name that is not cached, or that is to be changed, looks at the word of `rename_lock`; a missed one looks again,
-    /// and is repeated when a rename has come between.
+    /// A lookup of a name that is not cached, or that is to be changed, looks at the word of `rename_lock`; a missed one looks
+    /// again, and is repeated when a rename has come between.
     pub lookups_see_renames: bool,
     /// Inodes are in no hash.
     pub unhashed: bool,

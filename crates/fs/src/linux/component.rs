@@ -2,8 +2,8 @@
 //!
 //! # Transactions
 //!
-//! A handle joins the running transaction. A sync of an inode that this transaction has changed commits it: it is *locked*, so that no
-//! handle starts, until the last handle has stopped; then a new one runs, and the blocks of the old one go to the device while
+//! A handle joins the running transaction. A sync of an inode that this transaction has changed commits it: it is *locked*, so that
+//! no handle starts, until the last handle has stopped; then a new one runs, and the blocks of the old one go to the device while
 //! handles of the new one come and go. One commit at a time; whoever waits for its turn finds its own transaction committed with
 //! another's. The five seconds after which jbd2 commits by itself, and a full log, do not come in a run of milliseconds.
 //!
@@ -216,8 +216,8 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place for a new inode below a directory at `parent`: a directory that is to be spread goes to the flex group with the fewest
-    /// directories; anything else to the first group of its directory's flex group.
+    /// A place for a new inode below a directory at `parent`: a directory that is to be spread goes to the flex group with the
+    /// fewest directories; anything else to the first group of its directory's flex group.
     pub(super) fn choose(&mut self, parent: Place, is_dir: bool, spread: bool) -> Place {
         let own = parent.group / FLEX;
         let fewest = || self.directories.iter().enumerate().min_by_key(|(_, count)| **count);

@@ -8,8 +8,8 @@ use media::Storage;
 use sim::Bytes;
 
 /// Why a model cannot be made, mounted from an image, checked or crashed.
-pub(super) const REFUSAL: &str = "a model of the kernel's file system keeps all in memory and has no image: it answers `weir bench`, \
-     `weir run` and `weir check model`; for images take ext4, or another design of `weir list fs`";
+pub(super) const REFUSAL: &str = "a model of the kernel's file system keeps all in memory and has no image: it answers \
+     `weir bench`, `weir run` and `weir check model`; for images take ext4, or another design of `weir list fs`";
 
 /// The smallest storage: 16 pages.
 const MIN_SIZE: Bytes = Bytes::kib(64);

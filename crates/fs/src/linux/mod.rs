@@ -1,7 +1,8 @@
 //! Models of Linux's file systems: real contents in memory, and what the kernel's code shares between cores, charged.
 //!
-//! No format, no recovery, no crash: they show why a curve bends, and store nothing (docs/designs/linux.md). A call is done in memory
-//! first, as one change; then the steps of its row in the preset are charged, in the order in which the kernel takes the objects.
+//! No format, no recovery, no crash: they show why a curve bends, and store nothing (docs/designs/linux.md). A call is done in
+//! memory first, as one change; then the steps of its row in the preset are charged, in the order in which the kernel takes the
+//! objects.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Presets of kernels: what file systems share between cores, with a source for each object and each operation.
 //!
-//! The format is described in docs/designs/linux.md. What is wrong is told with file, line and column, all of it at once as far as it
-//! does not follow from something else that is wrong.
+//! The format is described in docs/designs/linux.md. What is wrong is told with file, line and column, all of it at once as far as
+//! it does not follow from something else that is wrong.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

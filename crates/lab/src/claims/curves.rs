@@ -5,8 +5,8 @@
 //! | `classes = [{ at = { fs = "a", workload = "W" }, are = "SF" }, …]` | of how many curves the class is among these letters |
 //! | `peak = { fs = "a", workload = "W" }` | the smallest number of threads with 95 % of the curve's best |
 //!
-//! Classes and their letters are those of [`results::curve`]. A curve that is not there, or has too few points for a class, is an error
-//! that names it.
+//! Classes and their letters are those of [`results::curve`]. A curve that is not there, or has too few points for a class, is an
+//! error that names it.
 
 use std::collections::BTreeMap;
 

@@ -348,8 +348,8 @@ mod tests {
         ("rcache", 12),
     ];
 
-    /// Of a paper of which only a part can be measured yet: what the names of claims end in that the list does not have, because they
-    /// are about that part of a claim of the list. What the list has beyond the others needs designs that do not exist.
+    /// Of a paper of which only a part can be measured yet: what the names of claims end in that the list does not have, because
+    /// they are about that part of a claim of the list. What the list has beyond the others needs designs that do not exist.
     const OF_A_PART: &str = ".first_wave";
 
     /// Where the lists are, in the project's own checkout.

@@ -53,8 +53,8 @@ impl Line {
     }
 
     /// An update by load and compare-and-swap, as the kernel's `lockref` and `get_page_unless_zero` do it: the load brings the line
-    /// shared, and the exchange asks for it again. So it takes two transfers where another core wrote last; and, where more than one
-    /// update was before it in the queue, one more transfer and update, for the exchange that another's has made fail.
+    /// shared, and the exchange asks for it again. So it takes two transfers where another core wrote last; and, where more than
+    /// one update was before it in the queue, one more transfer and update, for the exchange that another's has made fail.
     #[inline]
     pub fn exchange(&self) {
         if let Some((cx, scheduler)) = super::virtual_task() {
@@ -142,7 +142,8 @@ impl Turns {
         run.machine.transfer((cores >> 16) as u16, cores as u16).0
     }
 
-    /// Virtual clock: the current task, which has the lock of this line, writes `lines` lines that the one before it wrote under it.
+    /// Virtual clock: the current task, which has the lock of this line, writes `lines` lines that the one before it wrote under
+    /// it.
     pub(super) fn move_data(&self, class: &'static LockClass, lines: u64) {
         let Some((cx, _)) = super::virtual_task() else { return };
         let ns = if is_free(cx, class) { 0 } else { lines * self.moved_ns(&cx.run) };

@@ -5,7 +5,7 @@
 //! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served |
 //! | [`Mutex::sleeping`] | `parking_lot` | parked tasks, woken in turn; others may come between |
 //! | [`Mutex::waking`] | `parking_lot` | parked tasks; a release hands the lock over by a wake-up |
-//! | [`Sequence`] | a mutex and an atomic | writers one at a time; readers fetch the word after each change, and wait out a writer |
+//! | [`Sequence`] | a mutex and an atomic | writers one at a time; readers fetch the word after a change, and wait out a writer |
 //! | [`Semaphore`] | a `parking_lot` mutex and condition variable | the same as a lock |
 //! | [`Line`] | nothing: the hardware does it | transfer of a cache line between cores, one at a time |
 //! | [`Server`] | reserves time, then spins | reserves time, then advances |

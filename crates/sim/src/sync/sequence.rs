@@ -1,9 +1,9 @@
 //! A sequence lock: writers exclude each other, and readers look at a word instead of taking a lock.
 //!
-//! The word is a cache line. A reader fetches it when it was written since the reader's core looked last, and then has it for nothing.
-//! While a writer is in, the word is odd and readers look again until it is even. A writer changes the word when it comes and when it
-//! goes; each change fetches the line from the core that wrote last, and once more from each other socket that has looked at it
-//! meanwhile, because each of these brings it back before the writer has it again.
+//! The word is a cache line. A reader fetches it when it was written since the reader's core looked last, and then has it for
+//! nothing. While a writer is in, the word is odd and readers look again until it is even. A writer changes the word when it comes
+//! and when it goes; each change fetches the line from the core that wrote last, and once more from each other socket that has
+//! looked at it meanwhile, because each of these brings it back before the writer has it again.
 //!
 //! Lock order: the writers' mutex alone. The virtual state is made of atomics, as that of a lock.
 
