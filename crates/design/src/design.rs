@@ -26,6 +26,18 @@ pub trait Design: Sync {
     /// The format that it mounts.
     fn format(&self) -> &dyn Format;
 
+    /// Why it has no image that could be made, mounted again, checked or crashed, in a sentence; none where it has one, as all
+    /// designs with a format do.
+    fn without_image(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// By which part the private work of an operation varies in measurements with these options
+    /// ([`sim::Setup::work_jitter_per_mille`]).
+    fn work_jitter(&self, _options: &Options) -> f64 {
+        0.0
+    }
+
     /// What a word after `-o` asks for that is none of its options: of a design with a driver in the kernel, the options of that
     /// driver.
     fn mount_word(&self, _key: &str, _value: Option<&str>) -> MountWord {

@@ -31,6 +31,8 @@
 //! | `dump.rs` | parts of an image, for people | pmfs nova redo ext4 |
 //! | `parts.rs` | named parts of calls, whose time the ledger keeps | pmfs nova ext4 |
 //!
+//! `linux` has models of the kernel's file systems, which have no image, so none of the roles of one.
+//!
 //! `hinfs` and `rcache` are on other designs' formats and have only what they change; `crest` is a format and no file system yet.
 //! What designs share is beside the folders: `name_tree.rs`, the tree of names that fsck and repair judge; `persist/`, parts of
 //! designs in memory; `cache/`, the page cache of designs on block devices; `dax.rs`, direct mappings. The rules of renaming are
@@ -44,6 +46,7 @@ mod dax;
 pub mod error;
 mod ext4;
 mod hinfs;
+mod linux;
 mod name_tree;
 mod nova;
 mod persist;
@@ -55,7 +58,7 @@ use ::design::Design;
 
 pub use ext4::journal_uuid;
 
-/// Every design, in the order in which they are listed.
+/// Every design with an image, in the order in which they are listed.
 pub static FILE_SYSTEMS: &[&dyn Design] = &[
     &pmfs::design::PmfsDesign,
     &hinfs::design::HINFS,
@@ -69,7 +72,16 @@ pub static FILE_SYSTEMS: &[&dyn Design] = &[
     &ext4::design::EXT4_DAX,
 ];
 
-/// The design called `name`.
+/// Models of the kernel's file systems: designs without an image ([`Design::without_image`]).
+pub static MODELS: &[&dyn Design] =
+    &[&linux::design::TMPFS, &linux::design::EXT4, &linux::design::EXT4_NO_JOURNAL];
+
+/// All of both tables.
+pub fn all() -> impl Iterator<Item = &'static dyn Design> + Clone {
+    FILE_SYSTEMS.iter().chain(MODELS).copied()
+}
+
+/// The design or model called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Design> {
-    FILE_SYSTEMS.iter().copied().find(|design| design.name() == name)
+    all().find(|design| design.name() == name)
 }

@@ -199,6 +199,14 @@ fn setup(spec: &CellSpec, run: &Run) -> Setup {
     Setup { free, ..setup }
 }
 
+/// What a run needs that its design has no image for.
+fn refuse_without_image(spec: &CellSpec, run: &Run, design: &dyn Design) -> Result<(), Error> {
+    match design.without_image() {
+        Some(why) if run.save_image.is_some() => Err(failed(spec, format!("no image can be kept: {why}"))),
+        _ => Ok(()),
+    }
+}
+
 fn on_design(
     spec: &CellSpec,
     run: &Run,
@@ -206,6 +214,7 @@ fn on_design(
     options: &BTreeMap<String, String>,
 ) -> Result<Sample, Error> {
     let options = resolve(design, options)?;
+    refuse_without_image(spec, run, design)?;
     let size = region_size(spec, design, &options);
     let model = spec.medium.build().map_err(|error| failed(spec, error))?;
     let region = Arc::new(run.spare.take(size, model).map_err(|error| failed(spec, error))?);
@@ -220,11 +229,13 @@ fn on_design(
         None => storage,
     };
     let work = work::Work::new(spec, run);
+    let work_jitter_per_mille = (design.work_jitter(&options) * 1000.0).round() as u32;
+    let setup = Setup { work_jitter_per_mille, ..setup(spec, run) };
     let inside = {
         let storage = storage.clone();
         move || work.on_design(design, &storage, built.as_ref(), &options)
     };
-    let sample = sim::run(&setup(spec, run), inside).map_err(|error| failed(spec, error))?;
+    let sample = sim::run(&setup, inside).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
     image::after(spec, run, design, &storage)?;
     drop(storage);

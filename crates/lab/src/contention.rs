@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use design::Design;
 use results::Sample;
 use sim::LockClass;
 use workload::{SUITES, Suite};
@@ -21,7 +22,7 @@ fn between() -> Vec<&'static LockClass> {
 
 /// All of them.
 pub fn all() -> Vec<&'static LockClass> {
-    let designs = fs::FILE_SYSTEMS.iter().flat_map(|design| design.classes());
+    let designs = fs::all().flat_map(Design::classes);
     let suites = SUITES.iter().flat_map(|suite| suite.classes().iter().copied());
     let kernel = vfs::charges::KERNEL_CLASSES.iter().copied();
     sorted(designs.chain(suites).chain(between()).chain(kernel).collect())

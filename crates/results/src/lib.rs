@@ -5,6 +5,7 @@
 //! | [`record`] | [`ResultFile`] and its [`Sample`]s: one cell of a plan, run once |
 //! | [`histogram`] | [`Histogram`] of latencies, kept whole in the file |
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
+//! | [`curve`] | curves over the number of threads, and the class of each: scales, saturates, collapses, never scales |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod curve;
 pub mod environment;
 pub mod file;
 pub mod histogram;

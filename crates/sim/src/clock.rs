@@ -285,7 +285,12 @@ pub(crate) fn virtual_task() -> Option<&'static Context> {
 /// Advances a task of the virtual clock by CPU work that takes `span` on a core of its own.
 #[inline]
 pub(crate) fn compute(cx: &Context, activity: Activity, span: Nanos) {
-    advance(cx, activity, beside_sibling(cx, span));
+    let span = beside_sibling(cx, span);
+    let paced = match cx.pace.get() {
+        1000 => span,
+        pace => Nanos(span.0 * u64::from(pace) / 1000),
+    };
+    advance(cx, activity, paced);
 }
 
 /// How long CPU work takes that takes `span` on a core of its own: longer beside a busy hardware thread. What the sibling does is

@@ -48,6 +48,8 @@ pub(crate) struct RunShared {
     pub(crate) free: Vec<String>,
     /// How far a task may run ahead of its last interaction, in nanoseconds.
     pub(crate) run_ahead_ns: u64,
+    /// By how many thousandths the private work of operations varies.
+    pub(crate) jitter_per_mille: u32,
     /// The price of each named part that has run, by its number, in picoseconds.
     part_prices: Box<[OnceLock<u64>]>,
 }
@@ -69,6 +71,7 @@ impl RunShared {
             stack_bytes: setup.stack.as_usize(),
             free: setup.free.clone(),
             run_ahead_ns: setup.run_ahead.0,
+            jitter_per_mille: setup.work_jitter_per_mille.min(999),
             part_prices: if setup.machine.parts.is_empty() {
                 Box::default()
             } else {
@@ -131,6 +134,9 @@ pub(crate) struct Context {
     pub(crate) activity: Cell<Activity>,
     pub(crate) op: Cell<u8>,
     pub(crate) op_start: Cell<u64>,
+    /// Thousandths of its price that private work takes now, and the stream from which each operation draws them.
+    pub(crate) pace: Cell<u32>,
+    paces: Cell<u64>,
     /// Real clock: time of the current operation that was charged to a named activity.
     pub(crate) op_charged: Cell<u64>,
     /// Virtual clock: how the task is suspended.
@@ -165,6 +171,8 @@ impl Context {
             activity: Cell::new(Activity::DATA),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),
+            pace: Cell::new(1000),
+            paces: Cell::new(run.seed.derive("pace", u64::from(id)).0),
             op_charged: Cell::new(0),
             parking: Parking::default(),
             ran: Counts::default(),
@@ -198,6 +206,17 @@ impl Context {
     #[inline]
     pub(crate) fn show(&self) {
         self.seen.set(self.time.get());
+    }
+
+    /// Draws the pace of an operation that begins.
+    #[inline]
+    pub(crate) fn draw_pace(&self) {
+        let jitter = self.run.jitter_per_mille;
+        if jitter > 0 {
+            let drawn = Seed(self.paces.get()).derive("next", 0).0;
+            self.paces.set(drawn);
+            self.pace.set(1000 - jitter + (drawn % u64::from(2 * jitter + 1)) as u32);
+        }
     }
 
     /// The task is in an operation of this kind from now on.

@@ -75,10 +75,11 @@ pub use machine::{Caches, Machine, PartPrice, Scheduling, Work};
 pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{
-    Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
+    Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Sequence,
+    SequenceGuard, Server, takes_no_time,
 };
 pub use task::{
-    Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, spawn, work_for,
-    works_for,
+    Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, socket, spawn,
+    work_for, works_for,
 };
 pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

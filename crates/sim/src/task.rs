@@ -29,6 +29,10 @@ pub struct Setup {
     pub stack: Bytes,
     /// Classes of locks and lines that are free in this run: see [`crate::sync`]. Default none.
     pub free: Vec<String>,
+    /// By how many thousandths the private work of an operation may be longer or shorter than priced: each operation draws its own
+    /// pace from the run's seed, evenly. Default 0. Without it the workers of a closed loop keep the order in which they began, and
+    /// most lines move between neighbours.
+    pub work_jitter_per_mille: u32,
     /// How far a task may run ahead of its last interaction before it must interact. Default 10 ms.
     pub run_ahead: Nanos,
 }
@@ -42,6 +46,7 @@ impl Setup {
             seed,
             stack: Bytes::kib(256),
             free: Vec::new(),
+            work_jitter_per_mille: 0,
             run_ahead: Nanos::from_millis(10),
         }
     }
@@ -296,6 +301,13 @@ impl TaskSpec {
 #[inline]
 pub fn core() -> u16 {
     context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core.get())
+}
+
+/// The socket of the modelled machine on which the current task runs. 0 under the real clock.
+#[inline]
+pub fn socket() -> u16 {
+    let task = context::current().filter(|cx| cx.scheduler().is_some());
+    task.map_or(0, |cx| cx.run.machine.socket(cx.core.get()))
 }
 
 /// Says for which user and group the current task works from now on. A task begins as root.

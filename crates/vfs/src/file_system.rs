@@ -18,6 +18,7 @@
 use crate::attr::{Attr, DirEntry, FileExtent, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs, Timestamp};
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, InodeFlags, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
+use crate::kernel::KernelWays;
 use crate::mapping::MappedFiles;
 
 /// How [`FileSystem::rename`] renames: by flags alone, or leaving a whiteout.
@@ -89,6 +90,11 @@ pub trait FileSystem: Send + Sync {
     /// Gives the host the space of free blocks back; returns the bytes. `EOPNOTSUPP` where free blocks must keep theirs.
     fn trim(&self) -> Result<u64> {
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// What a kernel's objects above this file system do, where a mount stands for a kernel ([`crate::MountOptions::kernel`]).
+    fn kernel_ways(&self) -> KernelWays {
+        KernelWays::default()
     }
 
     // ---- names ----

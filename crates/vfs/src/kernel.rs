@@ -23,7 +23,8 @@
 //!
 //! What is modelled elsewhere: the descriptor table's lock (`descriptors.rs`) and the reference counts of dentries (`vnode.rs`).
 //! What is left out because it is kept for each core since 2.6.38: the counts of mounts and of open files. What is left out because
-//! it only reads: the walks that check the sequence number of `rename_lock`.
+//! it only reads: the walks that check the sequence number of `rename_lock`, unless a model of the kernel's file system is below
+//! ([`KernelWays`]).
 //!
 //! An inode that is still open when its last name goes leaves memory at its last close; here it is charged with the name.
 //!
@@ -33,7 +34,9 @@
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+use sim::{
+    LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Sequence, SequenceGuard, Work,
+};
 
 pub(crate) static INODES: LockClass = LockClass::new("kernel.inodes");
 pub(crate) static DIRECTORY: LockClass = LockClass::new("kernel.directory");
@@ -57,6 +60,31 @@ impl Linux {
     }
 }
 
+/// How the objects of a kernel above a file system behave, as a model of that file system names them. The default is what every
+/// other design gets: an atomic update for a reference, and a neighbour in a list that misses the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelWays {
+    /// References of dentries are counted by load and compare-and-swap.
+    pub exchanges_references: bool,
+    /// A lookup of a name that is not cached, or that is to be changed, looks at the word of `rename_lock`; a missed one looks
+    /// again, and is repeated when a rename has come between.
+    pub lookups_see_renames: bool,
+    /// Inodes are in no hash.
+    pub unhashed: bool,
+    /// Lines that move with the lock of a directory that changes.
+    pub directory_change: u64,
+    /// Lines that move with it for a listing.
+    pub directory_listing: u64,
+    /// Lines that move with the list of inodes when one comes; 0: a neighbour that misses the caches, as without a model.
+    pub new_inode: u64,
+    /// The same when one goes.
+    pub old_inode: u64,
+    /// Lines that move with the hash of inodes; 0: as for the list.
+    pub inode_hash: u64,
+    /// Lines that move with `rename_lock`, where lookups see renames.
+    pub rename: u64,
+}
+
 impl FromStr for Linux {
     type Err = &'static str;
 
@@ -74,12 +102,22 @@ impl FromStr for Linux {
 pub(crate) struct DirectoryLock(OnceLock<Box<RwLock<()>>>);
 
 /// A directory's lock, held.
-#[expect(dead_code, reason = "a guard is held for its drop")]
 pub(crate) enum DirectoryGuard<'a> {
     /// With other lookups and listings.
-    Shared(RwLockReadGuard<'a, ()>),
+    Shared(#[expect(dead_code, reason = "a guard is held for its drop")] RwLockReadGuard<'a, ()>),
     /// Alone.
     Alone(RwLockWriteGuard<'a, ()>),
+}
+
+impl DirectoryGuard<'_> {
+    /// Lines of the directory that move with its lock, where it is held alone.
+    pub(crate) fn touch(&self, lines: u64) {
+        if let Self::Alone(guard) = self
+            && lines > 0
+        {
+            RwLockWriteGuard::touch(guard, lines);
+        }
+    }
 }
 
 impl DirectoryLock {
@@ -91,32 +129,61 @@ impl DirectoryLock {
 
 /// Lines of a doubly linked list that adding or removing an inode writes and another core had last: a neighbour.
 const NEIGHBOURS: u64 = 1;
+/// Steps of the search through a chain of dentries.
+const CHAIN_STEPS: u64 = 16;
+
+/// `rename_lock`: a lock whose word nobody reads, or a sequence lock that lookups see.
+enum RenameLock {
+    Unseen(Mutex<()>),
+    Seen(Sequence),
+}
 
 /// The locks of one mount.
 pub(crate) struct KernelLocks {
     pub(crate) version: Linux,
+    pub(crate) ways: KernelWays,
     inodes: Mutex<()>,
     hash: Mutex<()>,
-    rename: Mutex<()>,
+    rename: RenameLock,
     rename_dirs: Mutex<()>,
 }
 
 impl KernelLocks {
-    pub(crate) fn new(version: Linux) -> Self {
+    pub(crate) fn new(version: Linux, ways: KernelWays) -> Self {
         Self {
             version,
+            ways,
             inodes: Mutex::new(&INODES, ()),
             hash: Mutex::new(&INODE_HASH, ()),
-            rename: Mutex::new(&RENAME, ()),
+            rename: if ways.lookups_see_renames {
+                RenameLock::Seen(Sequence::new(&RENAME))
+            } else {
+                RenameLock::Unseen(Mutex::new(&RENAME, ()))
+            },
             rename_dirs: Mutex::sleeping(&RENAME_DIRS, ()),
         }
     }
 
     /// An inode comes into memory, or leaves it: it is linked into the list of its file system and into the hash, or out of them.
-    pub(crate) fn link_inode(&self) {
-        for list in [&self.inodes, &self.hash] {
-            let _held = list.lock();
-            sim::work(Work::MISS, NEIGHBOURS);
+    pub(crate) fn link_inode(&self, comes: bool) {
+        let of_list = if comes { self.ways.new_inode } else { self.ways.old_inode };
+        let hash = (!self.ways.unhashed).then_some((&self.hash, self.ways.inode_hash));
+        for (list, lines) in [(&self.inodes, of_list)].into_iter().chain(hash) {
+            let held = list.lock();
+            match lines {
+                0 => sim::work(Work::MISS, NEIGHBOURS),
+                lines => MutexGuard::touch(&held, lines),
+            }
+        }
+    }
+
+    /// The cache of dentries is searched for a name that is about to be looked up or changed; `missed`: nothing is found.
+    pub(crate) fn search_dentries(&self, missed: bool) {
+        let RenameLock::Seen(rename) = &self.rename else { return };
+        let mut seen = rename.read();
+        while missed && rename.changed(seen) {
+            sim::work(Work::STEP, CHAIN_STEPS);
+            seen = rename.read();
         }
     }
 
@@ -127,7 +194,12 @@ impl KernelLocks {
 
     /// The dentry changes its name.
     pub(crate) fn move_dentry(&self) {
-        let _held = self.rename.lock();
-        sim::work(Work::MISS, 2 * NEIGHBOURS);
+        match &self.rename {
+            RenameLock::Unseen(lock) => {
+                let _held = lock.lock();
+                sim::work(Work::MISS, 2 * NEIGHBOURS);
+            }
+            RenameLock::Seen(rename) => SequenceGuard::touch(&rename.write(), self.ways.rename),
+        }
     }
 }

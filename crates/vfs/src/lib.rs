@@ -67,7 +67,7 @@ pub use flags::{
     FallocateMode, InodeFlags, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode,
 };
 pub use host::{Host, HostError};
-pub use kernel::Linux;
+pub use kernel::{KernelWays, Linux};
 pub use locks::{LockAction, LockKind, LockOwner};
 pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};

@@ -19,7 +19,7 @@ use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
 use crate::file_system::{FileSystem, Renaming};
 use crate::flags::RenameFlags;
-use crate::kernel::{DirectoryGuard, KernelLocks, Linux};
+use crate::kernel::{DirectoryGuard, KernelLocks, KernelWays, Linux};
 use crate::locks::Locks;
 use crate::vnode::{DeferredReleases, Vnode};
 
@@ -73,9 +73,10 @@ impl Mount {
     /// Mounts `fs`, which the design has already mounted on its side.
     pub fn new(fs: Arc<dyn FileSystem>, options: MountOptions) -> Result<Arc<Self>> {
         let deferred = Arc::default();
-        let root = Vnode::new(&fs.getattr(fs.root())?, None);
+        let ways = if options.kernel.is_some() { fs.kernel_ways() } else { KernelWays::default() };
+        let root = Vnode::new(&fs.getattr(fs.root())?, None, ways);
         let dentries = Dentries::new(options.dentries);
-        let kernel = options.kernel.map(|version| Box::new(KernelLocks::new(version)));
+        let kernel = options.kernel.map(|version| Box::new(KernelLocks::new(version, ways)));
         Ok(Arc::new(Self {
             fs,
             options,
@@ -219,6 +220,11 @@ impl Mount {
         }
     }
 
+    /// What the kernel's objects do, where the mount stands for one.
+    pub(crate) fn ways(&self) -> KernelWays {
+        self.kernel.as_ref().map_or_else(KernelWays::default, |kernel| kernel.ways)
+    }
+
     /// The kernel's lock of a directory that changes, where the mount stands for a kernel.
     #[inline]
     pub(crate) fn lock_directory<'a>(&self, dir: &'a Vnode) -> Option<DirectoryGuard<'a>> {
@@ -231,11 +237,25 @@ impl Mount {
         self.kernel.as_ref().map(|kernel| dir.directory.lock(kernel.version.shares_directories()))
     }
 
-    /// An inode comes into memory, or leaves it.
+    /// The same for a listing.
     #[inline]
-    fn inode_moves(&self) {
+    pub(crate) fn list_directory<'a>(&self, dir: &'a Vnode) -> Option<DirectoryGuard<'a>> {
+        self.share_directory(dir).inspect(|held| held.touch(self.ways().directory_listing))
+    }
+
+    /// An inode comes into memory (`comes`), or leaves it.
+    #[inline]
+    fn inode_moves(&self, comes: bool) {
         if let Some(kernel) = &self.kernel {
-            kernel.link_inode();
+            kernel.link_inode(comes);
+        }
+    }
+
+    /// The kernel searches its cache for a name behind the lock of the directory.
+    #[inline]
+    fn search_dentries(&self, missed: bool) {
+        if let Some(kernel) = &self.kernel {
+            kernel.search_dentries(missed);
         }
     }
 
@@ -245,7 +265,7 @@ impl Mount {
         let Some(ino) = gone.filter(|_| self.kernel.is_some()) else { return };
         // Before any other task can go on: each call frees what it has removed.
         let unused = self.deferred.take(ino);
-        self.inode_moves();
+        self.inode_moves(false);
         sim::priced(charges::EVICT_INODE, 1);
         if unused {
             self.fs.release(ino);
@@ -255,7 +275,7 @@ impl Mount {
     /// The vnode of an inode that a name has led to. The name is claimed.
     fn vnode(&self, dir: &Arc<Vnode>, attr: &Attr) -> Arc<Vnode> {
         if attr.kind == FileKind::Directory {
-            return Vnode::new(attr, Some(dir));
+            return Vnode::new(attr, Some(dir), self.ways());
         }
         sim::ran::did(Work::HASH, 1);
         sim::ran::did(Work::NODE, 1);
@@ -263,7 +283,7 @@ impl Mount {
         if let Some(vnode) = linked.get(&attr.ino).and_then(Weak::upgrade) {
             return vnode;
         }
-        let vnode = Vnode::new(attr, Some(dir));
+        let vnode = Vnode::new(attr, Some(dir), self.ways());
         if attr.nlink > 1 {
             insert_linked(&mut linked, &vnode);
         }
@@ -384,6 +404,14 @@ impl<'a> Claim<'a> {
         }
     }
 
+    /// The same for a change, for which what the directory's lock guards moves here.
+    fn lock_for_change(&mut self) {
+        self.lock_directory();
+        if let Some(held) = &self.held {
+            held.touch(self.mount.ways().directory_change);
+        }
+    }
+
     /// What the name leads to.
     #[inline]
     pub(crate) fn vnode(&self) -> Option<&Arc<Vnode>> {
@@ -412,15 +440,21 @@ impl<'a> Claim<'a> {
             Some(Binding::Unknown) => {}
             Some(Binding::Present(vnode)) => {
                 vnode.found();
+                self.mount.search_dentries(false);
                 return Ok(());
             }
-            Some(Binding::Absent) | None => return Ok(()),
+            Some(Binding::Absent) => {
+                self.mount.search_dentries(false);
+                return Ok(());
+            }
+            None => return Ok(()),
         }
         self.lock_directory();
+        self.mount.search_dentries(true);
         sim::priced(charges::NEW_DENTRY, 1);
         self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
             Ok(attr) => {
-                self.mount.inode_moves();
+                self.mount.inode_moves(true);
                 sim::priced(charges::NEW_INODE, 1);
                 sim::ran::allocate(1);
                 charge_for_linked(1 + u64::from(attr.nlink > 1));
@@ -434,14 +468,14 @@ impl<'a> Claim<'a> {
 
     /// A new regular file.
     pub(crate) fn create(mut self, new: &NewInode) -> Result<Arc<Vnode>> {
-        self.lock_directory();
+        self.lock_for_change();
         let attr = self.mount.fs.create(self.dir.ino, self.name, new)?;
         Ok(self.made(&attr))
     }
 
     /// A new directory.
     pub(crate) fn mkdir(mut self, new: &NewInode) -> Result<()> {
-        self.lock_directory();
+        self.lock_for_change();
         let attr = self.mount.fs.mkdir(self.dir.ino, self.name, new)?;
         self.made(&attr);
         Ok(())
@@ -449,7 +483,7 @@ impl<'a> Claim<'a> {
 
     /// A new node.
     pub(crate) fn mknod(mut self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<()> {
-        self.lock_directory();
+        self.lock_for_change();
         let attr = self.mount.fs.mknod(self.dir.ino, self.name, kind, rdev, new)?;
         self.made(&attr);
         Ok(())
@@ -457,7 +491,7 @@ impl<'a> Claim<'a> {
 
     /// A new symbolic link.
     pub(crate) fn symlink(mut self, target: &[u8], new: &NewInode) -> Result<()> {
-        self.lock_directory();
+        self.lock_for_change();
         let attr = self.mount.fs.symlink(self.dir.ino, self.name, target, new)?;
         self.made(&attr);
         Ok(())
@@ -465,7 +499,7 @@ impl<'a> Claim<'a> {
 
     /// Another name for `source`.
     pub(crate) fn link(mut self, source: &Arc<Vnode>) -> Result<()> {
-        self.lock_directory();
+        self.lock_for_change();
         self.mount.note_linked(source);
         self.mount.fs.link(source.ino, self.dir.ino, self.name)?;
         source.changed();
@@ -485,7 +519,7 @@ impl<'a> Claim<'a> {
     }
 
     fn remove(mut self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<()> {
-        self.lock_directory();
+        self.lock_for_change();
         let mount = self.mount;
         sim::priced(charges::REMOVE, 1);
         let gone = self.removing(call)?;
@@ -531,8 +565,10 @@ impl<'a> Claim<'a> {
     fn lock_directories(&self, to: &Self) -> [Option<DirectoryGuard<'a>>; 2] {
         let (first, second) =
             if self.dir.ino <= to.dir.ino { (self.dir, to.dir) } else { (to.dir, self.dir) };
-        let held = self.mount.lock_directory(first);
-        [held, if first.ino == second.ino { None } else { self.mount.lock_directory(second) }]
+        let lines = self.mount.ways().directory_change;
+        let lock = |dir: &'a Arc<Vnode>| self.mount.lock_directory(dir).inspect(|held| held.touch(lines));
+        let held = lock(first);
+        [held, if first.ino == second.ino { None } else { lock(second) }]
     }
 
     /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`. Returns the inode that has
@@ -576,11 +612,11 @@ impl<'a> Claim<'a> {
     }
 
     fn made(self, attr: &Attr) -> Arc<Vnode> {
-        self.mount.inode_moves();
+        self.mount.inode_moves(true);
         sim::priced(charges::NEW_INODE, 1);
         sim::priced(charges::CREATE, 1);
         sim::ran::allocate(1);
-        let vnode = Vnode::new(attr, Some(self.dir));
+        let vnode = Vnode::new(attr, Some(self.dir), self.mount.ways());
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode
     }
@@ -588,7 +624,7 @@ impl<'a> Claim<'a> {
     /// Ends the claim: the name has changed, and the design is to be asked what it leads to.
     fn becomes_unknown(mut self) {
         self.dir.changed();
-        self.mount.inode_moves();
+        self.mount.inode_moves(true);
         self.binding = Some(Binding::Unknown);
     }
 

@@ -23,7 +23,7 @@ use crate::credentials::Subject;
 use crate::errno::Result;
 use crate::file_system::FileSystem;
 use crate::flags::OpenFlags;
-use crate::kernel::DirectoryLock;
+use crate::kernel::{DirectoryLock, KernelWays};
 
 pub(crate) static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
 pub(crate) static REFERENCES: LockClass = LockClass::of_lines(
@@ -57,6 +57,8 @@ pub(crate) struct Vnode {
     /// The reference count as in the kernel: every call whose walk ends here moves this cache line to its
     /// core when it takes its reference, and again when it drops it, at its end or at the close of the file.
     references: Line,
+    /// By load and compare-and-swap.
+    exchanges: bool,
     /// Taken where the mount stands for a kernel.
     pub(crate) directory: DirectoryLock,
     /// The parent of a directory; a held directory holds its ancestors.
@@ -64,7 +66,7 @@ pub(crate) struct Vnode {
 }
 
 impl Vnode {
-    pub(crate) fn new(attr: &Attr, parent: Option<&Arc<Self>>) -> Arc<Self> {
+    pub(crate) fn new(attr: &Attr, parent: Option<&Arc<Self>>, ways: KernelWays) -> Arc<Self> {
         let parent = parent.filter(|_| attr.kind == FileKind::Directory);
         Arc::new(Self {
             ino: attr.ino,
@@ -79,6 +81,7 @@ impl Vnode {
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
             recency: Recency::now(),
             references: Line::new(&REFERENCES),
+            exchanges: ways.exchanges_references,
             directory: DirectoryLock::default(),
             parent: Mutex::new(parent.cloned()),
         })
@@ -117,7 +120,7 @@ impl Vnode {
     /// Takes or drops a reference, as the kernel counts it.
     #[inline]
     pub(crate) fn touch(&self) {
-        self.references.touch();
+        if self.exchanges { self.references.exchange() } else { self.references.touch() }
     }
 
     #[inline]

@@ -9,6 +9,7 @@ mod faults;
 mod formats;
 mod fuzz;
 mod hinfs;
+mod linux;
 mod mapped;
 mod model;
 mod nova;

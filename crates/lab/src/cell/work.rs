@@ -82,6 +82,10 @@ impl Work {
         if let (Some(ssd), Some(path)) = (built.and_then(|built| built.ssd.as_ref()), job.placed()) {
             sample.placement = placement(ssd, path, &Process::new(Arc::clone(&mount), Credentials::root()));
         }
+        if self.run.check && design.without_image().is_some() {
+            job.verify(&Process::new(Arc::clone(&mount), Credentials::root())).map_err(words)?;
+            return Ok(sample);
+        }
         // Under the virtual clock what is still in a buffer is of no use, unless the image is.
         if self.run.clock == Clock::Real || self.run.check || self.run.save_image.is_some() {
             mount.unmount().map_err(words)?;

@@ -15,6 +15,7 @@
 //! | `per` | what each value is divided by: a number, or numbers by values of the axes in `over` |
 //! | `less` | what the number is diminished by |
 //! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
+//! | `classes`, `peak` | in the place of a ratio: what whole curves come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
 //! Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis may have a list; `pick` (`min`, `max`,
@@ -33,6 +34,8 @@ use results::statistics::{mean, median};
 use results::{ResultFile, Sample};
 
 use document::{Item, Problem, Problems, Table};
+
+use super::curves::Curves;
 
 /// How a number is made of cells.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +56,7 @@ pub struct Measure {
     less: f64,
     repeats: Repeats,
     order: Option<Order>,
+    curves: Option<Curves>,
 }
 
 /// Keys of a measure that win over those of another one; all of them if the plan is among them.
@@ -233,6 +237,8 @@ impl Patch {
         all.put(&mut measure.less, get("less").map(|item| item.float()).transpose());
         let repeats = [("median", Repeats::Median), ("each", Repeats::Each)];
         all.put(&mut measure.repeats, get("repeats").map(|item| item.one_of(&repeats)).transpose());
+        let (classes, peak) = (get("classes"), get("peak"));
+        measure.curves = all.take(Curves::read(classes, peak)).flatten();
         measure.order = all.take(get("order").map(|item| item.read(order)).transpose()).flatten();
         all.take(table.finish());
         all.finish().map(|()| Self { measure, keys })
@@ -264,6 +270,7 @@ impl Patch {
                 "fold" => to.fold = from.fold,
                 "less" => to.less = from.less,
                 "repeats" => to.repeats = from.repeats,
+                "classes" | "peak" => to.curves.clone_from(&from.curves),
                 _ => to.order.clone_from(&from.order),
             }
         }
@@ -283,7 +290,7 @@ impl Measure {
 
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         table.need("plan", "whose cells")?;
-        if table.get("order").is_none() {
+        if ["order", "classes", "peak"].into_iter().all(|key| table.get(key).is_none()) {
             table.need("top", "the cell on top")?;
         }
         Patch::read(table).map(|patch| patch.measure)
@@ -316,6 +323,9 @@ impl Measure {
     }
 
     fn of(&self, results: &Cut<'_>, others: &Measures<'_>) -> Result<f64, String> {
+        if let Some(curves) = &self.curves {
+            return results.repeated(|results| curves.value(results));
+        }
         if let Some(order) = &self.order {
             return order.share(&self.over, results);
         }
@@ -466,6 +476,16 @@ type Place<'a> = BTreeMap<&'a str, &'a str>;
 struct Cut<'a> {
     results: &'a ResultFile,
     repeat: Option<u32>,
+}
+
+impl Cut<'_> {
+    /// A number of whole results, of one repeat where this is one.
+    fn repeated(&self, value: impl FnOnce(&ResultFile) -> Result<f64, String>) -> Result<f64, String> {
+        let Some(repeat) = self.repeat else { return value(self.results) };
+        let mut results = self.results.clone();
+        results.samples.retain(|sample| sample.repeat == repeat);
+        value(&results)
+    }
 }
 
 fn with<'a>(place: &BTreeMap<&'a str, &'a str>, axis: &'a str, value: &'a str) -> BTreeMap<&'a str, &'a str> {

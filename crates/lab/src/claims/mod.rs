@@ -16,7 +16,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`measure`] | the cells a number is made of, and the arithmetic |
+//! | `curves` | numbers that are made of whole curves: their classes, their peaks |
 
+mod curves;
 pub mod measure;
 
 use std::collections::BTreeMap;
@@ -309,7 +311,7 @@ fn standing(table: &Table<'_>) -> Result<(Origin, bool, String), Problem> {
 
 /// Names of the tables in which [`PaperClaim::needs`] is looked up.
 fn needed() -> impl Iterator<Item = &'static str> {
-    let designs = fs::FILE_SYSTEMS.iter().map(|design| design.name());
+    let designs = fs::all().map(|design| design.name());
     let schemes = archsim::scheme::SCHEMES.iter().map(|scheme| scheme.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
     let media = media::medium::names().into_iter().chain(BlockModel::names());
@@ -337,8 +339,18 @@ mod tests {
     use crate::plan::{Axis, AxisValue, Plan};
 
     /// For each paper the number of its claims.
-    const LISTS: [(&str, usize); 5] =
-        [("fragmentation", 30), ("fxmark-designs", 8), ("hinfs", 32), ("hw-logging", 13), ("rcache", 12)];
+    const LISTS: [(&str, usize); 6] = [
+        ("fragmentation", 30),
+        ("fxmark-designs", 8),
+        ("fxmark-kernel", 2),
+        ("hinfs", 32),
+        ("hw-logging", 13),
+        ("rcache", 12),
+    ];
+
+    /// Of a paper of which only a part can be measured yet: what the names of claims end in that the list does not have, because
+    /// they are about that part of a claim of the list. What the list has beyond the others needs designs that do not exist.
+    const OF_A_PART: &str = ".first_wave";
 
     /// Where the lists are, in the project's own checkout.
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims");
@@ -368,13 +380,18 @@ mod tests {
             );
         }
         for (paper, count) in LISTS {
-            let claims = Paper::load(paper).unwrap().claims;
+            let mut claims = Paper::load(paper).unwrap().claims;
+            let is_part = claims.iter().any(|claim| claim.claim.id.ends_with(OF_A_PART));
+            claims.retain(|claim| !claim.claim.id.ends_with(OF_A_PART));
             let ours = canonical(&claims);
             assert_eq!(ours.lines().count(), count, "claims of {paper} were added or are gone");
             let Some(text) = listed.get(paper) else { continue };
             let list: toml::Table = text.parse().unwrap();
-            let list = list["claim"].as_array().unwrap();
-            let theirs: String = list.iter().map(listed_line).collect();
+            let is_ours = |theirs: &&toml::Value| {
+                !is_part || claims.iter().any(|claim| Some(claim.claim.id.as_str()) == theirs["id"].as_str())
+            };
+            let list: Vec<&toml::Value> = list["claim"].as_array().unwrap().iter().filter(is_ours).collect();
+            let theirs: String = list.iter().map(|claim| listed_line(claim)).collect();
             assert_eq!(ours, theirs, "presets/papers/{paper}.toml differs from the list of claims");
             // Where the list says it; its comments say it of whole groups.
             for (claim, theirs) in claims.iter().zip(list) {

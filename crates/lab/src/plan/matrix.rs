@@ -251,7 +251,7 @@ impl Plan {
     /// Says that none of the designs has an option.
     fn no_option(&self, name: &str, known: &BTreeSet<&str>, designs: &Axis) -> Error {
         let has = |design: &&'static dyn Design| option_names(*design).any(|option| option == name);
-        let others: Vec<&str> = fs::FILE_SYSTEMS.iter().copied().filter(has).map(Design::name).collect();
+        let others: Vec<&str> = fs::all().filter(has).map(Design::name).collect();
         let compared: Vec<&str> = designs.values.iter().map(|value| value.label.as_str()).collect();
         let advice = if others.is_empty() {
             nearest(name, known.iter().copied())
@@ -403,8 +403,17 @@ pub fn design(name: &str) -> Result<&'static dyn Design, Error> {
     fs::by_name(name).ok_or_else(|| Error::Unknown {
         what: "file system",
         name: name.to_owned(),
-        advice: nearest(name, fs::FILE_SYSTEMS.iter().copied().map(Design::name).chain([DEVICE, SSD])),
+        advice: nearest(name, fs::all().map(Design::name).chain([DEVICE, SSD])),
     })
+}
+
+/// The design called `name`, for what needs an image: a model of the kernel's file system has none.
+pub fn stored(name: &str) -> Result<&'static dyn Design, Error> {
+    let design = design(name)?;
+    match design.without_image() {
+        Some(why) => Err(Error::Setting(format!("{name} cannot be used here: {why}"))),
+        None => Ok(design),
+    }
 }
 
 /// A design's options with these values.

@@ -88,6 +88,7 @@ pub fn op(op: Op) -> OpGuard {
         return OpGuard { outer: false };
     }
     cx.set_op(op);
+    cx.draw_pace();
     cx.op_charged.set(0);
     let now = cx.now().0;
     if cx.op_start.replace(now) == now

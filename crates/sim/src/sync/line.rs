@@ -25,7 +25,7 @@ pub struct Line {
 pub(super) struct Turns {
     /// When the last update so far is over.
     free_at: AtomicU64,
-    /// The core of that update.
+    /// The core of that update, and in the upper half the one that had the line before it.
     core: AtomicU32,
     /// The run in which the two mean something; 0 is none.
     run: AtomicU32,
@@ -52,6 +52,17 @@ impl Line {
         Self { class, turns: Turns::new() }
     }
 
+    /// An update by load and compare-and-swap, as the kernel's `lockref` and `get_page_unless_zero` do it: the load brings the line
+    /// shared, and the exchange asks for it again. So it takes two transfers where another core wrote last; and, where more than
+    /// one update was before it in the queue, one more transfer and update, for the exchange that another's has made fail.
+    #[inline]
+    pub fn exchange(&self) {
+        if let Some((cx, scheduler)) = super::virtual_task() {
+            scheduler.interact(cx);
+            self.turns.update_by(cx, self.class, Turns::take_exchange);
+        }
+    }
+
     /// One atomic update by the current task. Does nothing under the real clock, where the caller's own
     /// atomic costs what it costs.
     #[inline]
@@ -72,11 +83,21 @@ impl Turns {
     /// One update by the current task, which has interacted already.
     #[inline]
     pub(super) fn update(&self, cx: &Context, class: &'static LockClass) {
+        self.update_by(cx, class, Self::take);
+    }
+
+    #[inline]
+    fn update_by(
+        &self,
+        cx: &Context,
+        class: &'static LockClass,
+        take: impl FnOnce(&Self, &RunShared, u16, u64) -> Turn,
+    ) {
         let (arrival, update) = (cx.time.get(), update_ns(&cx.run));
         let end = if is_free(cx, class) {
             arrival + update
         } else {
-            let turn = self.take(&cx.run, cx.core.get(), arrival);
+            let turn = take(self, &cx.run, cx.core.get(), arrival);
             turn.start + turn.own
         };
         let activity = cx.software(Activity::SOFTWARE);
@@ -91,14 +112,46 @@ impl Turns {
     pub(super) fn take(&self, run: &RunShared, core: u16, arrival: u64) -> Turn {
         let mut own = update_ns(run);
         let mut start = arrival;
+        let mut from = core;
         if self.is_of(run) {
-            own += run.machine.transfer(self.core.load(Relaxed) as u16, core).0;
+            from = self.core.load(Relaxed) as u16;
+            own += run.machine.transfer(from, core).0;
             start = start.max(self.free_at.load(Relaxed));
         }
         self.run.store(run.number, Relaxed);
-        self.core.store(u32::from(core), Relaxed);
+        self.core.store(u32::from(core) | u32::from(from) << 16, Relaxed);
         self.free_at.store(start + own, Relaxed);
         Turn { start, own }
+    }
+
+    /// The same by load and compare-and-swap ([`Line::exchange`]).
+    fn take_exchange(&self, run: &RunShared, core: u16, arrival: u64) -> Turn {
+        let turn = self.take(run, core, arrival);
+        let transfer = turn.own - update_ns(run);
+        let mut own = turn.own + transfer;
+        if transfer > 0 && turn.start - arrival > own {
+            own += turn.own; // the first try met another's exchange
+        }
+        self.free_at.store(turn.start + own, Relaxed);
+        Turn { own, ..turn }
+    }
+
+    /// What each line costs that moves with this one: a transfer from the core that had it before, in nanoseconds.
+    pub(super) fn moved_ns(&self, run: &RunShared) -> u64 {
+        let cores = self.core.load(Relaxed);
+        run.machine.transfer((cores >> 16) as u16, cores as u16).0
+    }
+
+    /// Virtual clock: the current task, which has the lock of this line, writes `lines` lines that the one before it wrote under
+    /// it.
+    pub(super) fn move_data(&self, class: &'static LockClass, lines: u64) {
+        let Some((cx, _)) = super::virtual_task() else { return };
+        let ns = if is_free(cx, class) { 0 } else { lines * self.moved_ns(&cx.run) };
+        if ns > 0 {
+            let activity = cx.software(Activity::SOFTWARE);
+            clock::pass(cx, activity, Nanos(ns));
+            book_line_wait(cx, activity, class, ns);
+        }
     }
 
     /// Whether the line was touched in `run`.

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served |
 //! | [`Mutex::sleeping`] | `parking_lot` | parked tasks, woken in turn; others may come between |
+//! | [`Mutex::waking`] | `parking_lot` | parked tasks; a release hands the lock over by a wake-up |
+//! | [`Sequence`] | a mutex and an atomic | writers one at a time; readers fetch the word after a change, and wait out a writer |
 //! | [`Semaphore`] | a `parking_lot` mutex and condition variable | the same as a lock |
 //! | [`Line`] | nothing: the hardware does it | transfer of a cache line between cores, one at a time |
 //! | [`Server`] | reserves time, then spins | reserves time, then advances |
@@ -40,6 +42,7 @@ mod mutex;
 mod queue;
 mod rwlock;
 mod semaphore;
+mod sequence;
 mod server;
 
 pub(crate) use atomic::Exploring;
@@ -53,6 +56,7 @@ pub use line::Line;
 pub use mutex::{Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
+pub use sequence::{Sequence, SequenceGuard};
 pub use server::Server;
 
 use std::cell::Cell;
@@ -86,6 +90,11 @@ fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
 #[inline]
 fn is_free(cx: &Context, class: &'static LockClass) -> bool {
     !cx.run.free.is_empty() && cx.run.free.iter().any(|name| name == class.name())
+}
+
+/// Whether locks and lines of this class are free in the run of the current task ([`crate::Setup::free`]). Not outside a run.
+pub fn takes_no_time(class: &'static LockClass) -> bool {
+    virtual_task().is_some_and(|(cx, _)| is_free(cx, class))
 }
 
 /// Virtual clock: the current task was given its turn by the task that woke it; in an explored run perhaps by one whose own time is

@@ -6,6 +6,10 @@
 //! type: a task that finds it taken asks the kernel to put it to sleep, and a release makes the lock free
 //! before it has a sleeper woken, so that others can come between.
 //!
+//! One made by [`Mutex::waking`] is a sleeping lock of the kernel: a semaphore, the lock of a page or a buffer. It is the first
+//! kind, but nobody spins: a release with waiters costs the holder a [`Work::WAKEUP`], and the waiter goes on one more later. It
+//! must know its waiters, so it interacts.
+//!
 //! # The sleeping kind
 //!
 //! Its word has three states, kept in `holder` and `contended`.
@@ -75,6 +79,8 @@ struct MutexState {
     line: Turns,
     /// Of the sleeping kind.
     sleeping: bool,
+    /// Its waiters sleep, and a release hands it to the first by waking it.
+    waking: bool,
     /// Sleeping kind: a task has it and there may be sleepers; its release asks the kernel.
     contended: AtomicBool,
 }
@@ -88,22 +94,29 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 impl<T> Mutex<T> {
     /// A free mutex around `value`, of the class `class`.
     pub const fn new(class: &'static LockClass, value: T) -> Self {
-        Self::of_kind(class, value, false)
+        Self::of_kind(class, value, false, false)
+    }
+
+    /// A free mutex for which tasks of the virtual clock sleep until a release hands it to them, as for the kernel's semaphores and
+    /// the locks of its pages and buffers. Under the real clock it is a mutex like any other.
+    pub const fn waking(class: &'static LockClass, value: T) -> Self {
+        Self::of_kind(class, value, false, true)
     }
 
     /// A free mutex of user space, for which tasks of the virtual clock sleep instead of spinning (see the
     /// header of this module). Under the real clock it is a mutex like any other.
     pub const fn sleeping(class: &'static LockClass, value: T) -> Self {
-        Self::of_kind(class, value, true)
+        Self::of_kind(class, value, true, false)
     }
 
-    const fn of_kind(class: &'static LockClass, value: T, sleeping: bool) -> Self {
+    const fn of_kind(class: &'static LockClass, value: T, sleeping: bool, waking: bool) -> Self {
         let state = MutexState {
             free_at: AtomicU64::new(0),
             holder: AtomicU32::new(NO_TASK),
             waiters: WaitQueue::new(),
             line: Turns::new(),
             sleeping,
+            waking,
             contended: AtomicBool::new(false),
         };
         Self { class, state, raw: parking_lot::RawMutex::INIT, value: UnsafeCell::new(value) }
@@ -259,7 +272,14 @@ impl MutexState {
                 return scheduler.wake(next, waiter.time.get());
             }
             waiter.parking.own.set(turn.own);
-            scheduler.wake(next, turn.start + turn.own);
+            let mut at = turn.start + turn.own;
+            if self.waking {
+                let wakeup = cx.run.machine.cost(Work::WAKEUP, 1);
+                clock::pass(cx, cx.software(Activity::SOFTWARE), wakeup);
+                cx.count_units(Work::WAKEUP, 1);
+                at += 2 * wakeup.0;
+            }
+            scheduler.wake(next, at);
         }
     }
 }
@@ -279,6 +299,12 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// Data under a lock moves with it: the current task writes `lines` lines that each holder writes. Each costs a transfer if
+    /// another core held the lock last, which is booked on the lock. Nothing under the real clock.
+    pub fn touch(guard: &Self, lines: u64) {
+        guard.mutex.state.line.move_data(guard.mutex.class, lines);
+    }
+
     pub(super) fn mutex(guard: &Self) -> &'a Mutex<T> {
         guard.mutex
     }
@@ -291,8 +317,8 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 
     #[inline]
     fn release(&self, cx: &Context, scheduler: &Scheduler) {
-        if self.mutex.state.sleeping {
-            return release_sleeping(&self.mutex.raw, &self.mutex.state, cx, scheduler);
+        if self.mutex.state.sleeping || self.mutex.state.waking {
+            return release_to_sleeper(self.mutex.class, &self.mutex.raw, &self.mutex.state, cx, scheduler);
         }
         // SAFETY: the guard holds the lock, and is dropped or forgotten after this.
         unsafe { self.mutex.raw.unlock() };
@@ -329,15 +355,22 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Virtual clock, sleeping kind: the current task releases what it holds, when its time has come.
+/// Virtual clock, kinds for which tasks sleep: the current task releases what it holds, when its time has come.
 #[inline(never)]
-fn release_sleeping(raw: &parking_lot::RawMutex, state: &MutexState, cx: &Context, scheduler: &Scheduler) {
-    let _release = Release { raw, state, cx, scheduler };
+fn release_to_sleeper(
+    class: &'static LockClass,
+    raw: &parking_lot::RawMutex,
+    state: &MutexState,
+    cx: &Context,
+    scheduler: &Scheduler,
+) {
+    let _release = Release { class, raw, state, cx, scheduler };
     scheduler.interact(cx);
 }
 
 /// The release itself: when dropped, also by an interaction that unwinds.
 struct Release<'a> {
+    class: &'static LockClass,
     raw: &'a parking_lot::RawMutex,
     state: &'a MutexState,
     cx: &'a Context,
@@ -348,7 +381,11 @@ impl Drop for Release<'_> {
     fn drop(&mut self) {
         // SAFETY: made by a guard that holds the lock and is being dropped.
         unsafe { self.raw.unlock() };
-        self.state.leave_and_wake(self.cx, self.scheduler);
+        if self.state.sleeping {
+            self.state.leave_and_wake(self.cx, self.scheduler);
+        } else {
+            self.state.leave(self.cx, self.scheduler, self.class);
+        }
     }
 }
 

@@ -228,6 +228,14 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
     not_send: PhantomData<*const ()>,
 }
 
+impl<T: ?Sized> RwLockWriteGuard<'_, T> {
+    /// As [`super::MutexGuard::touch`]: the task writes `lines` lines that come from the core that had the lock before, for reading
+    /// or writing.
+    pub fn touch(guard: &Self, lines: u64) {
+        guard.lock.state.line.move_data(guard.lock.class, lines);
+    }
+}
+
 impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
     #[inline]

@@ -9,6 +9,7 @@ mod determinism;
 mod endings;
 mod free;
 mod ledger;
+mod moving;
 mod program;
 mod ran;
 mod reference;

@@ -183,7 +183,7 @@ impl Process {
         }
         let mut position = file.position.lock();
         let mut cursor = *position;
-        let _directory = self.mount.share_directory(&file.vnode);
+        let _directory = self.mount.list_directory(&file.vnode);
         self.mount.file_system().readdir(file.vnode.ino, cursor, &mut |entry| {
             let next = entry.next;
             let more = sink(entry);

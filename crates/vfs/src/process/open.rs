@@ -142,7 +142,7 @@ impl Process {
         self.check_change(&dir)?;
         let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
         let attr = self.mount.file_system().tmpfile(&new)?;
-        Ok(OpenFile::new(Vnode::new(&attr, None), flags))
+        Ok(OpenFile::new(Vnode::new(&attr, None, self.mount.ways()), flags))
     }
 
     pub(super) fn dup_file(&self, fd: Fd) -> Result<Fd> {

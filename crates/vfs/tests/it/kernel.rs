@@ -7,7 +7,8 @@ use crate::memfs::MemFs;
 use sim::ledger::Snapshot;
 use sim::{Machine, Nanos, Seed, Setup, TaskSpec};
 use vfs::{
-    Credentials, FileKind, Linux, Mount, MountOptions, OpenFlags, Process, RenameFlags, Syscalls, ops,
+    Credentials, FileKind, KernelWays, Linux, Mount, MountOptions, OpenFlags, Process, RenameFlags, Syscalls,
+    ops,
 };
 
 const OLD: Option<Linux> = Some(Linux { major: 4, minor: 6 });
@@ -201,4 +202,111 @@ fn a_stat_takes_a_reference_to_what_its_path_leads_to_and_drops_it() {
         }),
         2
     );
+}
+
+/// What a call takes on core 1 after core 0 has made it: an update takes 10 ns, a line from the other core 100, and nothing else
+/// takes anything.
+fn second(ways: KernelWays, kernel: Option<Linux>, call: fn(&Process, u16)) -> u64 {
+    let mut machine = Machine::unit();
+    machine.work_ps = [0; sim::Work::MAX];
+    machine.work_ps[sim::Work::LOCK.index()] = 10_000;
+    machine.work_ps[sim::Work::LINE_SAME_SOCKET.index()] = 100_000;
+    let took = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+        let mut fs = MemFs::new();
+        fs.ways = ways;
+        let options = MountOptions { kernel, ..MountOptions::default() };
+        let mount = Mount::new(Arc::new(fs), options).expect("it has a root");
+        let process = Process::new(Arc::clone(&mount), Credentials::root());
+        process.mkdir(b"/d", 0o755).expect("free");
+        for n in 0..4 {
+            process.mknod(format!("/d/{n}").as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
+        }
+        let timed = |core: u16| {
+            let process = Process::new(Arc::clone(&mount), Credentials::root());
+            let task = TaskSpec::named(format!("t{core}")).on_core(core);
+            let body = move || {
+                let start = sim::now();
+                call(&process, core);
+                sim::now().since(start).0
+            };
+            sim::spawn(task, body).join()
+        };
+        timed(0);
+        timed(1)
+    });
+    took.expect("the run ends")
+}
+
+fn make_one(process: &Process, n: u16) {
+    process.mknod(format!("/d/new{n}").as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
+}
+
+fn stat_one(process: &Process, _: u16) {
+    process.stat(b"/d/0").expect("there");
+}
+
+fn list_one(process: &Process, _: u16) {
+    let fd = process.open(b"/d", OpenFlags::READ, 0).expect("there");
+    process.getdents(fd, &mut |_| false).expect("a directory");
+    process.close(fd).expect("open");
+}
+
+fn remove_one(process: &Process, n: u16) {
+    process.unlink(format!("/d/{n}").as_bytes()).expect("there");
+}
+
+fn rename_one(process: &Process, n: u16) {
+    let (old, new) = (format!("/d/{n}"), format!("/d/moved{n}"));
+    process.rename(old.as_bytes(), new.as_bytes(), RenameFlags::empty()).expect("free");
+}
+
+/// What `ways` add to the second call.
+fn adds(ways: KernelWays, call: fn(&Process, u16)) -> u64 {
+    second(ways, OLD, call) - second(KernelWays::default(), OLD, call)
+}
+
+#[test]
+fn lines_move_with_the_directory_that_is_changed_or_listed_and_with_the_lists_of_inodes() {
+    let none = KernelWays::default();
+    assert_eq!(adds(KernelWays { directory_change: 12, ..none }, make_one), 12 * 100);
+    assert_eq!(adds(KernelWays { directory_change: 12, ..none }, remove_one), 12 * 100);
+    assert_eq!(adds(KernelWays { directory_change: 12, ..none }, list_one), 0);
+    assert_eq!(adds(KernelWays { directory_listing: 3, ..none }, list_one), 3 * 100);
+    assert_eq!(adds(KernelWays { new_inode: 1, inode_hash: 1, ..none }, make_one), 2 * 100);
+    assert_eq!(adds(KernelWays { old_inode: 2, ..none }, remove_one), 2 * 100);
+    // No hash: neither its lock nor its line.
+    let with = second(none, OLD, make_one);
+    assert_eq!(with - second(KernelWays { unhashed: true, ..none }, OLD, make_one), 110);
+}
+
+#[test]
+fn a_reference_by_exchange_takes_a_transfer_more_where_another_core_has_it() {
+    let ways = KernelWays { exchanges_references: true, ..KernelWays::default() };
+    assert_eq!(adds(ways, stat_one), 100, "taken with two transfers in place of one, and dropped at home");
+}
+
+#[test]
+fn a_rename_writes_the_word_that_lookups_read() {
+    let ways = KernelWays { lookups_see_renames: true, rename: 8, ..KernelWays::default() };
+    // The mutex is there in both. The word is fetched for the first look, fetched again to be written, and then written once more.
+    assert_eq!(adds(ways, rename_one), 8 * 100 + 2 * 100 + 2 * 10);
+    assert_eq!(adds(ways, make_one), 0, "nobody has renamed, so nobody has written the word");
+}
+
+#[test]
+fn without_a_kernel_its_ways_change_nothing() {
+    let ways = KernelWays {
+        exchanges_references: true,
+        lookups_see_renames: true,
+        directory_change: 12,
+        directory_listing: 3,
+        new_inode: 1,
+        old_inode: 2,
+        inode_hash: 1,
+        rename: 8,
+        unhashed: true,
+    };
+    for call in [make_one as fn(&Process, u16), remove_one, rename_one, list_one, stat_one] {
+        assert_eq!(second(ways, None, call), second(KernelWays::default(), None, call));
+    }
 }

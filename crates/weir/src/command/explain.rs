@@ -1,6 +1,7 @@
 //! `weir explain`: where the time of a result went, what the extents of a file cost, or what a word, an error or an exit code
 //! means.
 
+mod classes;
 mod fragmentation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,7 +181,7 @@ impl Explain {
         }
         match &self.by {
             Some(by) => self.contrast(&results, &only, by),
-            None => Ok(report::explain(&results, &only)),
+            None => Ok(report::explain(&results, &only) + &classes::told(&results, &only)),
         }
     }
 

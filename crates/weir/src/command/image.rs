@@ -286,7 +286,7 @@ pub(super) fn identify(
     let range = part.range(region, path)?;
     let take = |design: &dyn Design| partition::storage(design, region, range.as_ref());
     if let Some(name) = named {
-        let design = lab::plan::matrix::design(name)?;
+        let design = lab::plan::matrix::stored(name)?;
         return Ok((design, take(design).map_err(|error| partition::misplaced(design, error, path))?));
     }
     // The first one ends the search: others look for copies in places where the file may have holes.

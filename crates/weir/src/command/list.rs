@@ -164,7 +164,13 @@ fn designs() -> Rows {
         promises: Some(OF_DEVICE.1.to_owned()),
         ..Row::new(DEVICE, OF_DEVICE.2)
     };
-    fs::FILE_SYSTEMS.iter().copied().map(about).chain([device, host]).collect()
+    let model = |design: &dyn design::Design| Row {
+        needs: Some("the virtual clock".to_owned()),
+        promises: Some("nothing: it has no image".to_owned()),
+        ..Row::new(design.name(), design.summary())
+    };
+    let models = fs::MODELS.iter().copied().map(model);
+    fs::FILE_SYSTEMS.iter().copied().map(about).chain([device, host]).chain(models).collect()
 }
 
 /// Of a device without a file system: what it needs, what it promises, what it is.

@@ -103,7 +103,7 @@ impl Mkfs {
                 return Err(Failure::usage("give one design and one pool: `weir mkfs pmfs pool.weir`"));
             }
         };
-        let (design, pool) = (lab::plan::matrix::design(&name)?, pool.clone());
+        let (design, pool) = (lab::plan::matrix::stored(&name)?, pool.clone());
         Ok(Target { design, pool, journal: self.journal.clone() })
     }
 

@@ -149,7 +149,7 @@ fn unknown(prefix: Option<&str>, name: &str) -> Failure {
 fn names(kind: &str) -> Vec<&'static str> {
     let of = |presets: &[Preset]| presets.iter().map(|preset| preset.name).collect();
     match kind {
-        "fs" => fs::FILE_SYSTEMS.iter().copied().map(design::Design::name).collect(),
+        "fs" => fs::all().map(design::Design::name).collect(),
         "medium" => {
             let ssds = PRESETS.iter().map(|(name, _)| *name).chain(BlockModel::names());
             media::medium::names().into_iter().chain(ssds).collect()
@@ -191,6 +191,15 @@ fn design(name: &str) -> Option<Result<Shown, Failure>> {
 /// What it needs and promises when no option is given, and what it takes of the host's memory.
 fn with_defaults(shown: Shown, design: &dyn Design) -> Shown {
     let options = design::Options::defaults(design.options());
+    if let Some(why) = design.without_image() {
+        let (needs, promises) = ("the virtual clock", "nothing: it has no image");
+        let text = format!("    needs: {needs}\n    promises: {promises}\n  {why}\n");
+        return shown
+            .and(&text)
+            .with("needs", needs)
+            .with("promises", promises)
+            .with("dram", "what its files take");
+    }
     let (needs, promises) = (design.format().needs(&options), design.promises(&options));
     let (small, large) = (Bytes::gib(1), Bytes::gib(2));
     let (dram, grown) = (design.dram(&options, small), design.dram(&options, large));

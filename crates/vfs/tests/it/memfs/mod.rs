@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sim::{LockClass, Mutex, MutexGuard, Nanos, Work};
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, KernelWays, NewInode,
+    OpenFlags, Owner, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written,
+    XattrMode,
 };
 
 static STATE: LockClass = LockClass::new("memfs.state");
@@ -38,6 +39,8 @@ pub(crate) struct MemFs {
     pub takes_ns: [AtomicU64; 2],
     /// Calls of `unlink` that have begun.
     pub unlinks: AtomicU64,
+    /// What a kernel's objects above it do.
+    pub ways: KernelWays,
 }
 
 struct State {
@@ -218,6 +221,7 @@ impl MemFs {
             lookups: AtomicU64::new(0),
             takes_ns: Default::default(),
             unlinks: AtomicU64::new(0),
+            ways: KernelWays::default(),
         }
     }
 
@@ -267,6 +271,10 @@ fn punch(pages: &mut Pages, start: u64, end: u64) {
 }
 
 impl FileSystem for MemFs {
+    fn kernel_ways(&self) -> KernelWays {
+        self.ways
+    }
+
     fn root(&self) -> Ino {
         Ino(ROOT)
     }

@@ -78,7 +78,7 @@ impl FuzzCheck {
             "loop" => Flaw::LoopAt(CANARY),
             _ => Flaw::PanicAt(CANARY),
         });
-        let designs = self.shared.designs(Size::Small)?.into_iter();
+        let designs = self.shared.stored_designs(Size::Small)?.into_iter();
         let fuzzed = designs.map(|design| {
             let (began, name) = (Instant::now(), subject(&design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();

@@ -134,12 +134,18 @@ impl Shared {
         self.fs.iter().map(|name| checked(name, &given, size)).collect()
     }
 
+    /// The same, each of which must have an image.
+    fn stored_designs(&self, size: Size) -> Result<Vec<Arc<Configured>>, Failure> {
+        self.fs.iter().try_for_each(|name| lab::plan::matrix::stored(name).map(drop))?;
+        self.designs(size)
+    }
+
     /// The designs, in each way in which they are mounted, with what each promises then; as a canary with the bug
     /// that shows when the medium fails.
     fn subjects(&self, size: Bytes, canary: bool) -> Result<Vec<Subject>, Failure> {
         let given: BTreeMap<String, String> = options(&self.options)?;
         let subjects = self.fs.iter().map(|name| {
-            let mut mutants = lab::plan::matrix::design(name)?.mutants().iter().copied();
+            let mut mutants = lab::plan::matrix::stored(name)?.mutants().iter().copied();
             let bug = if canary { mutants.find(Mutant::needs_failure) } else { None };
             subjects_of(name, &given, size, bug)
         });

@@ -56,7 +56,7 @@ pub(super) fn all(
 ) -> Result<Vec<Recalled>, Failure> {
     let given: BTreeMap<String, String> = options(&shared.options)?;
     let one = |name: &String| {
-        let mutants = lab::plan::matrix::design(name)?.mutants();
+        let mutants = lab::plan::matrix::stored(name)?.mutants();
         let mutants: Vec<Mutant> =
             mutants.iter().copied().filter(|mutant| mutant.name().contains(only)).collect();
         let seed = |mutant: &Mutant| {

@@ -121,7 +121,7 @@ impl Mount {
     /// The design that is named, or the one that the pool was made for.
     fn design(&self) -> Result<&'static dyn Design, Failure> {
         if self.design != AUTO {
-            return Ok(lab::plan::matrix::design(&self.design)?);
+            return Ok(lab::plan::matrix::stored(&self.design)?);
         }
         let part = Words::parse(&self.words, None)?.part;
         let region = image::open(&self.pool, None, Access::ReadOnly)?;

@@ -134,7 +134,7 @@ fn record(name: &str) -> Result<(Trace, Trace), Failure> {
     let told = move |what: String| Failure::new(Exit::Run, format!("{called}: {what}"));
     let refused = format!("--fs {name}");
     let design = checked(name, &BTreeMap::new(), Size::Small)?;
-    let kind = lab::plan::matrix::design(name)?;
+    let kind = lab::plan::matrix::stored(name)?;
     if kind.format().needs(&design::Options::defaults(kind.options())) != design::Needs::Memory {
         return Err(Failure::usage(format!(
             "--fs {name}: this design is not only in memory; give pmfs, hinfs, nova or rcache"
