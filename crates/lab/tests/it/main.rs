@@ -1,5 +1,6 @@
 //! The tests of this crate: one program, a module for each topic.
 
+mod campaign;
 mod device;
 mod fio;
 mod fragmentation;
