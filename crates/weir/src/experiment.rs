@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use document::nearest;
-use lab::plan::free::{self, NOTHING};
 use lab::cells::Kept;
+use lab::plan::free::{self, NOTHING};
 use lab::{Plan, Runner, Settings, canonical, environment};
 use report::{FigureSpec, Report};
 use results::{FailureKind, ResultFile, Sample};
@@ -106,12 +106,7 @@ impl How {
 
     /// Takes the cells that a run of these plans with these texts by this build has kept because it was interrupted or cells of it
     /// failed, and keeps those that run now. A run beside another of the same plans, and one that looks at images, keeps none.
-    fn go_on(
-        &self,
-        plans: &[Plan],
-        runner: &mut Runner<'_>,
-        output: &Output,
-    ) -> Result<(), Failure> {
+    fn go_on(&self, plans: &[Plan], runner: &mut Runner<'_>, output: &Output) -> Result<(), Failure> {
         if self.check || self.save_image.is_some() || plans.iter().all(|plan| plan.clock == Clock::Real) {
             return Ok(());
         }

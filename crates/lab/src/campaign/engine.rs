@@ -112,8 +112,8 @@ pub fn parallel(hosts: &[String], shards: &[usize], attempt: &str, more: &[Strin
         words.extend(["--sshlogin".to_owned(), host.clone()]);
     }
     if !hosts.is_empty() {
-        // Not `--workdir ...`, which refuses relative files, nor `--filter-hosts`, which ends parallel 20221122 where ssh says why a
-        // host is dead: the jobs that it gives to a dead host fail there and go to another.
+        // Not `--workdir ...`, which refuses relative files, nor `--filter-hosts`, which ends parallel 20221122 where ssh says
+        // why a host is dead: the jobs that it gives to a dead host fail there and go to another.
         words.extend(["--workdir".to_owned(), format!(".weir-campaign-{attempt}")]);
         for file in [MANIFEST, PROGRAM] {
             words.extend(["--basefile".to_owned(), file.to_owned()]);

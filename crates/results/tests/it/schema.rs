@@ -8,9 +8,10 @@ use results::validation::{
     Control, Inversion, LeftOut, Limit, Ranks, Row, Summary, VALIDATION_SCHEMA, ValidationFile,
 };
 use results::{
-    ClaimsFile, Clock, CostRecord, Environment, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord,
-    JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ReadingOutcome, ResultFile,
-    ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    ClaimsFile, Clock, CostRecord, Environment, FailureKind, HostFacts, HostRecord, HypothesisOutcome,
+    InputKind, InputRecord, JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord,
+    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord,
+    WorkRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
