@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-mount-short test-suites test-package evidence install package wheel lint docs bench build build-whole clean
+.PHONY: demo test test-mount test-mount-short test-suites test-cluster test-package evidence install package wheel lint docs bench build build-whole clean
 
 # Two designs on four workloads with six seeds each, half a minute: the answer here, charts in one HTML file.
 demo: build
@@ -49,6 +49,10 @@ test-mount-short: build
 # Public suites, written elsewhere, on mounts of pmfs and hinfs. As root; cargo installs them.
 test-suites: build
 	tests/mount/suites.sh $(WEIR)
+
+# A campaign on Slurm's and ssh's daemons on loopback, some of which are killed: 3 to 5 minutes. As root; Debian's packages are installed.
+test-cluster: build
+	tests/cluster.sh $(WEIR)
 
 # The Debian package in a bare Debian: installed, used, upgraded, removed, purged. As root.
 test-package: build-whole

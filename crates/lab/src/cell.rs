@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use design::{Design, Options};
 use media::Storage;
 use media::block::{BlockDevice, Built, MemoryDevice};
 use results::Sample;
+use rustix::time::{ClockId, clock_gettime};
 use sim::{Bytes, Clock, MIB, Machine, Nanos, Seed, Setup};
 use vfs::Linux;
 use workload::suite::Growth;
@@ -62,6 +63,26 @@ pub struct Run {
     pub worker: Vec<OsString>,
     /// Where the region comes from, and is left.
     pub spare: Arc<RegionPool>,
+    /// Processor time that threads of the cell's own have taken, which is added when they end.
+    pub spent_ns: Arc<AtomicU64>,
+}
+
+impl Run {
+    /// Work for the thread of a run of `sim`, whose processor time is added to that of the cell.
+    fn counted<T, W: FnOnce() -> T>(&self, work: W) -> impl FnOnce() -> T + use<T, W> {
+        let spent_ns = Arc::clone(&self.spent_ns);
+        move || {
+            let done = work();
+            spent_ns.fetch_add(thread_cpu_ns(), Relaxed);
+            done
+        }
+    }
+}
+
+/// Processor time that this thread has taken since it began.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// The clock's name in results.
@@ -235,7 +256,7 @@ fn on_design(
         let storage = storage.clone();
         move || work.on_design(design, &storage, built.as_ref(), &options)
     };
-    let sample = sim::run(&setup, inside).map_err(|error| failed(spec, error))?;
+    let sample = sim::run(&setup, run.counted(inside)).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
     image::after(spec, run, design, &storage)?;
     drop(storage);
@@ -257,7 +278,7 @@ fn on_device(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
     };
     let built = built.map_err(|error| failed(spec, error))?;
     let work = work::Work::new(spec, run);
-    let sample = sim::run(&setup(spec, run), move || work.on_device(&built));
+    let sample = sim::run(&setup(spec, run), run.counted(move || work.on_device(&built)));
     sample.map_err(|error| failed(spec, error))?.map_err(|what| failed(spec, what))
 }
 

@@ -44,6 +44,14 @@ pub fn build() -> Option<String> {
     Some(format!("{hash:016x}"))
 }
 
+/// What tells this host from others; it is hashed before it leaves the host.
+pub(crate) fn machine_id() -> String {
+    first_line("/etc/machine-id").unwrap_or_else(|| {
+        let system = rustix::system::uname();
+        system.nodename().to_string_lossy().into_owned()
+    })
+}
+
 /// Load average of one minute, in hundredths of a process.
 pub fn load_percent() -> Option<u64> {
     let line = first_line("/proc/loadavg")?;

@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`plan`] | [`Plan`]: what varies, what is kept, what is expected; checked whole before anything runs |
 //! | [`named`] | the workload of a cell, by its name |
+//! | [`cells`] | samples on disk, by the keys of their cells |
+//! | [`canonical`] | one text for one document, and its hash |
+//! | [`campaign`] | one plan on many hosts |
 //! | [`runner`] | [`Runner`]: cells side by side as memory allows, or one by one under the real clock |
 //! | [`cell`] | one cell, run once |
 //! | [`claims`] | published numbers, and how each is computed from cells |
@@ -25,7 +28,10 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod campaign;
+pub mod canonical;
 pub mod cell;
+pub mod cells;
 pub mod claims;
 pub mod contention;
 pub mod environment;

@@ -1,12 +1,19 @@
 //! The workload of a cell by its name: one that is built into a suite, or a file of a suite that has files.
+//!
+//! Lock order: one lock, of the hashes that are known; nothing is called while it is held.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
+use serde_json::{Value, json};
 use sim::{Clock, Nanos};
 use workload::suite::{self, LoadError, Settings};
 use workload::{SUITES, Suite, Workload};
 
+use crate::canonical;
 use crate::error::{Error, read_to_string};
 use crate::presets;
 use document::nearest_of;
@@ -41,6 +48,38 @@ pub fn text(name: &str) -> Result<String, Error> {
         Some(file) => Ok(file.text.to_owned()),
         None => read_to_string(Path::new(name), "workload file", advice),
     }
+}
+
+/// What the workload called `name` is written in: the hash of its text, or its name where it is code.
+pub(crate) fn source(name: &str) -> Result<Value, Error> {
+    if let Some((_, file)) = file_of(name) {
+        return Ok(json!({ "sha256": hash_of(file)? }));
+    }
+    let (suite, entry) = suite::find(name).ok_or_else(|| unknown(name))?;
+    let text = suite.extension().and_then(|_| suite.describe(entry.name));
+    Ok(match text {
+        Some(text) => json!({ "sha256": canonical::sha256(text) }),
+        None => json!({ "built_in": suite::full_name(suite, entry) }),
+    })
+}
+
+/// The hash of a workload's file. A recorded trace may have gigabytes and many cells: it is read again only if it has changed.
+fn hash_of(file: &str) -> Result<String, Error> {
+    type Stamp = (PathBuf, u64, Option<SystemTime>);
+    static KNOWN: Mutex<BTreeMap<Stamp, String>> = Mutex::new(BTreeMap::new());
+    if let Some(file) = presets::of_validation(file) {
+        return Ok(canonical::sha256(file.text));
+    }
+    let io = |source| Error::Io { action: "read", path: file.into(), source };
+    let (path, data) = (std::fs::canonicalize(file).map_err(io)?, std::fs::metadata(file).map_err(io)?);
+    let stamp = (path, data.len(), data.modified().ok());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(hash) = known().get(&stamp) {
+        return Ok(hash.clone());
+    }
+    let hash = File::open(file).and_then(canonical::sha256_of).map_err(io)?;
+    known().insert(stamp, hash.clone());
+    Ok(hash)
 }
 
 /// The suite and the file of a name that is `SUITE:FILE`, or a file that ends as those of a suite do.

@@ -18,20 +18,23 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
 
 use results::{FailureKind, ResultFile, Sample, SampleFailure};
+use serde_json::{Value, json};
 use sim::{Bytes, Clock, Machine, Seed};
 use vfs::Linux;
 
+use crate::canonical;
 use crate::cell::{self, RegionPool, Run};
+use crate::cells::{Cost, Kept, Known};
 use crate::contention;
 use crate::environment;
 use crate::error::Error;
 use crate::machine::MachinePreset;
 use crate::plan::{CellSpec, Order, Plan};
-use crate::readings::kept::{Kept, Known};
 use crate::readings::run::Size;
 
 /// Runs for which one may be made again.
@@ -77,6 +80,7 @@ pub struct Runner<'p> {
     settings: Settings,
     progress: &'p dyn Progress,
     known: Known,
+    costs: BTreeMap<String, Cost>,
     kept: Option<Kept>,
     spare: Arc<RegionPool>,
 }
@@ -86,6 +90,8 @@ struct Batch<'a> {
     plan: &'a Plan,
     cells: Vec<CellSpec>,
     machine: Machine,
+    /// What that is, for the keys of cells.
+    priced: Value,
     /// Whose locks stand beside a file system.
     kernel: Option<Linux>,
     /// The result, without samples yet.
@@ -100,25 +106,110 @@ struct Task<'a> {
     key: String,
 }
 
+/// A cell and repeat of plans, without running it.
+#[derive(Clone, Debug)]
+pub struct CellToRun {
+    /// The key: cells of one key are one cell.
+    pub key: String,
+    /// What it is called.
+    pub title: String,
+    /// What is measured and what is done: cells of a kind take alike for their effort.
+    pub kind: String,
+    /// How long it takes, to compare it with others ([`cell::effort`]).
+    pub effort: u64,
+    /// Memory that it is expected to fill.
+    pub memory: Bytes,
+    /// Which repeat it is.
+    pub repeat: u32,
+    /// Where its randomness starts.
+    pub seed: Seed,
+}
+
 /// What workers share.
 struct Queue<'a> {
     waiting: Vec<Task<'a>>,
     limit: Bytes,
     used: Bytes,
     running: usize,
-    done: BTreeMap<String, Sample>,
+    done: BTreeMap<String, (Sample, Cost)>,
 }
 
 impl<'p> Runner<'p> {
     /// A runner that tells `progress`.
     pub fn new(settings: Settings, progress: &'p dyn Progress) -> Self {
-        Self { settings, progress, known: Known::new(), kept: None, spare: Arc::default() }
+        let (known, costs) = (Known::new(), BTreeMap::new());
+        Self { settings, progress, known, costs, kept: None, spare: Arc::default() }
     }
 
     /// Takes the samples that were kept, and keeps each new one of the virtual clock as soon as its cell has run.
     pub fn keep_in(&mut self, (kept, known): (Kept, Known)) {
         self.known.extend(known);
         self.kept = Some(kept);
+    }
+
+    /// What keeps the samples for other processes, which from now on is the caller's.
+    pub fn take_kept(&mut self) -> Option<Kept> {
+        self.kept.take()
+    }
+
+    /// Takes samples that were measured elsewhere, by the keys of their cells.
+    pub fn know(&mut self, known: Known) {
+        self.known.extend(known);
+    }
+
+    /// The sample of a cell that has run or is known.
+    pub fn sample(&self, key: &str) -> Option<&Sample> {
+        self.known.get(key)
+    }
+
+    /// What a cell took that has run here.
+    pub fn cost(&self, key: &str) -> Option<Cost> {
+        self.costs.get(key).copied()
+    }
+
+    /// Every cell and repeat of the plans, those of one key once, in the order of the plans.
+    pub fn cells(plans: &[Plan]) -> Result<Vec<CellToRun>, Error> {
+        let (mut seen, mut cells) = (BTreeSet::new(), Vec::new());
+        for plan in plans {
+            let batch = Batch::new(plan)?;
+            for task in batch.tasks().filter(|task| seen.insert(task.key.clone())) {
+                let (key, repeat, seed) = (task.key, task.repeat, seed(plan, task.repeat));
+                let kind = ["fs", "scheme", "workload"]
+                    .map(|axis| task.spec.axes.get(axis).cloned().unwrap_or_default());
+                let (title, effort) = (task.spec.title(), cell::effort(task.spec));
+                cells.push(CellToRun {
+                    key,
+                    title,
+                    kind: kind.join(" "),
+                    effort,
+                    memory: cell::memory(task.spec)?,
+                    repeat,
+                    seed,
+                });
+            }
+        }
+        Ok(cells)
+    }
+
+    /// The keys of the samples of a plan's result, in their order.
+    pub fn keys(plan: &Plan) -> Result<Vec<String>, Error> {
+        let batch = Batch::new(plan)?;
+        Ok(batch.in_result().map(|(cell, repeat)| batch.key(cell, repeat)).collect())
+    }
+
+    /// Runs these cells of the plans that are not known, under the virtual clock, without making results of them.
+    pub fn measure_these(&mut self, plans: &[Plan], wanted: &BTreeSet<String>) -> Result<(), Error> {
+        let batches = plans.iter().map(Batch::new).collect::<Result<Vec<_>, _>>()?;
+        self.measure(&batches, Some(wanted))
+    }
+
+    /// The results of plans whose cells are known, marked partial where some are not.
+    pub fn assemble(&self, plans: &[Plan]) -> Result<Vec<ResultFile>, Error> {
+        let assemble = |plan| {
+            let batch = Batch::new(plan)?;
+            Ok(self.file(&batch, batch.samples(&self.known), true))
+        };
+        plans.iter().map(assemble).collect()
     }
 
     /// Runs a plan. An interrupt gives the samples so far, marked partial.
@@ -131,7 +222,7 @@ impl<'p> Runner<'p> {
     /// samples so far, marked partial, and leaves out the plans of which nothing has run, except the first.
     pub fn run_all(&mut self, plans: &[Plan]) -> Result<Vec<ResultFile>, Error> {
         let batches = plans.iter().map(Batch::new).collect::<Result<Vec<_>, _>>()?;
-        self.measure(&batches)?;
+        self.measure(&batches, None)?;
         let mut files = Vec::new();
         for batch in &batches {
             let samples = match batch.plan.clock {
@@ -142,7 +233,7 @@ impl<'p> Runner<'p> {
                     self.one_by_one(&tasks)
                 }
             };
-            files.push(self.file(batch, samples));
+            files.push(self.file(batch, samples, self.interrupted()));
         }
         none_measured(&files)?;
         let mut first = true;
@@ -160,20 +251,23 @@ impl<'p> Runner<'p> {
         let keys = || batches.iter().flat_map(Batch::tasks).map(|task| task.key);
         let cells: BTreeSet<String> = keys().collect();
         let known = cells.iter().filter(|key| self.known.contains_key(*key)).count();
-        self.measure(&batches)?;
+        self.measure(&batches, None)?;
         Ok(Size { asked: keys().count(), cells: cells.len(), known })
     }
 
-    /// Runs what is not known of the batches under the virtual clock.
-    fn measure(&mut self, batches: &[Batch<'_>]) -> Result<(), Error> {
+    /// Runs what is not known of the batches under the virtual clock; only cells that are `wanted`, if that is said.
+    fn measure(&mut self, batches: &[Batch<'_>], wanted: Option<&BTreeSet<String>>) -> Result<(), Error> {
         let modelled: Vec<_> = batches.iter().filter(|batch| batch.plan.clock == Clock::Virtual).collect();
-        let tasks = self.unknown(&modelled);
+        let mut tasks = self.unknown(&modelled);
+        tasks.retain(|task| wanted.is_none_or(|wanted| wanted.contains(&task.key)));
         if tasks.is_empty() {
             return Ok(());
         }
         self.begin(&modelled, &tasks)?;
-        let done = self.side_by_side(tasks);
-        self.known.extend(done);
+        for (key, (sample, cost)) in self.side_by_side(tasks) {
+            self.costs.insert(key.clone(), cost);
+            self.known.insert(key, sample);
+        }
         Ok(())
     }
 
@@ -184,15 +278,15 @@ impl<'p> Runner<'p> {
         Ok(())
     }
 
-    /// The result of a plan, whose samples may be fewer than it wants when the run was interrupted.
-    fn file(&self, batch: &Batch<'_>, samples: Vec<Sample>) -> ResultFile {
+    /// The result of a plan, whose samples may be fewer than it wants if the run `may_lack` some.
+    fn file(&self, batch: &Batch<'_>, samples: Vec<Sample>, may_lack: bool) -> ResultFile {
         let plan = batch.plan;
         let whole = samples.len() == batch.cells.len() * plan.repeats as usize
             && !samples.iter().any(|sample| sample.partial);
         let cells: Vec<_> = batch.cells.iter().map(|cell| &cell.axes).collect();
         let hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&cells, &samples)).collect();
         let lines = contention::lines_of(&samples);
-        ResultFile { partial: self.interrupted() && !whole, lines, hypotheses, samples, ..batch.file.clone() }
+        ResultFile { partial: may_lack && !whole, lines, hypotheses, samples, ..batch.file.clone() }
     }
 
     /// Whether it was asked to end early.
@@ -224,11 +318,12 @@ impl<'p> Runner<'p> {
 
     /// Runs a task again while the host is too busy to be relied on, and keeps the calmest run.
     fn run_until_calm(&self, task: &Task<'_>, budget: &mut usize) -> Option<Sample> {
-        let mut calmest = self.run_task(task)?;
+        let mut calmest = self.run_task(task, &Arc::default())?;
         let mut attempts = 1;
         while is_noisy(&calmest) && attempts < MOST_ATTEMPTS && *budget > 0 && !self.interrupted() {
             (*budget, attempts) = (*budget - 1, attempts + 1);
-            let again = self.run_task(task).filter(|again| again.is_measured() && !again.partial);
+            let again =
+                self.run_task(task, &Arc::default()).filter(|again| again.is_measured() && !again.partial);
             if let Some(again) = again.filter(|again| taken(again) < taken(&calmest)) {
                 calmest = again;
             }
@@ -239,7 +334,7 @@ impl<'p> Runner<'p> {
         Some(calmest)
     }
 
-    fn side_by_side(&self, tasks: Vec<Task<'_>>) -> BTreeMap<String, Sample> {
+    fn side_by_side(&self, tasks: Vec<Task<'_>>) -> BTreeMap<String, (Sample, Cost)> {
         let jobs = if self.settings.jobs == 0 { environment::cores() } else { self.settings.jobs };
         let jobs = jobs.min(tasks.len());
         let queue =
@@ -257,11 +352,11 @@ impl<'p> Runner<'p> {
     /// Takes tasks that fit into memory until there are none.
     fn worker(&self, shared: &(Mutex<Queue<'_>>, Condvar)) {
         while let Some((task, memory)) = self.next(shared) {
-            let outcome = self.run_task(&task);
+            let outcome = self.run_and_keep(&task);
             let mut queue = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
             queue.used = Bytes(queue.used.0 - memory.0);
             queue.running -= 1;
-            queue.done.extend(outcome.map(|sample| (task.key, sample)));
+            queue.done.extend(outcome.map(|outcome| (task.key, outcome)));
             shared.1.notify_all();
         }
     }
@@ -290,8 +385,18 @@ impl<'p> Runner<'p> {
         }
     }
 
+    /// The sample of a task with what it took, which is kept.
+    fn run_and_keep(&self, task: &Task<'_>) -> Option<(Sample, Cost)> {
+        let (began, before, own) = (Instant::now(), cell::thread_cpu_ns(), Arc::<AtomicU64>::default());
+        let sample = self.run_task(task, &own)?;
+        let here = cell::thread_cpu_ns().saturating_sub(before);
+        let cost = Cost { cpu_ns: here + own.load(Relaxed), wall_ns: began.elapsed().as_nanos() as u64 };
+        self.keep(task, &sample, cost);
+        Some((sample, cost))
+    }
+
     /// The sample of a task, which says why if it failed; none if it was given up before it measured anything.
-    fn run_task(&self, task: &Task<'_>) -> Option<Sample> {
+    fn run_task(&self, task: &Task<'_>, spent_ns: &Arc<AtomicU64>) -> Option<Sample> {
         let Batch { plan, machine, kernel, .. } = task.batch;
         if plan.clock == Clock::Real {
             // Each cell meets the host's memory as its first one does.
@@ -310,12 +415,10 @@ impl<'p> Runner<'p> {
             interrupt: Arc::clone(&self.settings.interrupt),
             worker: self.settings.worker.clone(),
             spare: Arc::clone(&self.spare),
+            spent_ns: Arc::clone(spent_ns),
         };
         let sample = match cell::run(task.spec, &run) {
-            Ok(sample) => {
-                self.keep(task, &sample);
-                sample
-            }
+            Ok(sample) => sample,
             Err(_) if self.interrupted() => return None,
             Err(error) => Sample::failed(task.spec.axes.clone(), task.repeat, run.seed.0, failure(error)),
         };
@@ -324,12 +427,12 @@ impl<'p> Runner<'p> {
     }
 
     /// Keeps a whole sample of the virtual clock for other processes, if that is wanted.
-    fn keep(&self, task: &Task<'_>, sample: &Sample) {
+    fn keep(&self, task: &Task<'_>, sample: &Sample, cost: Cost) {
         if let Some(kept) = &self.kept
-            && task.batch.plan.clock == Clock::Virtual
             && !sample.partial
+            && (sample.is_measured() || kept.keeps_failures())
         {
-            kept.add(&task.key, sample);
+            kept.add(&task.key, sample, cost);
         }
     }
 
@@ -347,9 +450,9 @@ impl std::fmt::Debug for Runner<'_> {
 
 impl<'a> Batch<'a> {
     fn new(plan: &'a Plan) -> Result<Self, Error> {
-        let (machine, kernel) = machine(plan)?;
+        let (machine, kernel, priced) = machine(plan)?;
         let file = empty_file(plan, &machine);
-        Ok(Self { plan, cells: plan.cells()?, machine, kernel, file })
+        Ok(Self { plan, cells: plan.cells()?, machine, priced, kernel, file })
     }
 
     /// Every cell and repeat in the order of the plan.
@@ -358,16 +461,26 @@ impl<'a> Batch<'a> {
         tasks.map(|(repeat, spec)| Task { batch: self, spec, repeat, key: self.key(spec, repeat) })
     }
 
-    /// Everything that decides a sample under the virtual clock.
+    /// The hash of everything that decides a sample under the virtual clock, but for the build.
     fn key(&self, spec: &CellSpec, repeat: u32) -> String {
-        format!("{} | {} | {} | {repeat}", spec.settings(), self.machine.name, self.plan.seed)
+        canonical::hash(&json!({
+            "schema": "weir.cell/1",
+            "cell": spec.identity(),
+            "machine": self.priced,
+            "clock": self.plan.clock,
+            "seed": self.plan.seed,
+            "repeat": repeat,
+        }))
+    }
+
+    /// Cells and repeats in the order of the result.
+    fn in_result(&self) -> impl Iterator<Item = (&CellSpec, u32)> {
+        self.cells.iter().flat_map(|cell| (0..self.plan.repeats).map(move |repeat| (cell, repeat)))
     }
 
     /// The samples of all cells, each with its repeats, whichever cell ran for them.
-    fn samples(&self, known: &BTreeMap<String, Sample>) -> Vec<Sample> {
-        let repeats = 0..self.plan.repeats;
-        let pairs = self.cells.iter().flat_map(|cell| repeats.clone().map(move |repeat| (cell, repeat)));
-        let found = pairs.filter_map(|(cell, repeat)| {
+    fn samples(&self, known: &Known) -> Vec<Sample> {
+        let found = self.in_result().filter_map(|(cell, repeat)| {
             let sample = known.get(&self.key(cell, repeat))?;
             Some(Sample { axes: cell.axes.clone(), ..sample.clone() })
         });
@@ -441,18 +554,22 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The machine that prices CPU work, and the kernel whose locks a file system has beside it. The real clock takes the shape only:
-/// calls in this process meet no kernel.
-fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>), Error> {
+/// The machine that prices CPU work, the kernel whose locks a file system has beside it, and what decides both, without names and
+/// sources. The real clock takes the shape only: calls in this process meet no kernel.
+fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>, Value), Error> {
     match plan.clock {
         // The processor of each cell is in the cell.
         Clock::Virtual if plan.is_of_processors() => {
-            Ok((Machine { name: plan.machine.clone(), ..Machine::unit() }, None))
+            Ok((Machine { name: plan.machine.clone(), ..Machine::unit() }, None, Value::Null))
         }
-        Clock::Virtual => MachinePreset::load(&plan.machine).map(|preset| (preset.machine, preset.kernel)),
+        Clock::Virtual => MachinePreset::load(&plan.machine).map(|preset| {
+            let values = preset.values.iter().map(|value| json!([value.key, value.value]));
+            let priced = values.collect();
+            (preset.machine, preset.kernel, priced)
+        }),
         Clock::Real => {
             let (name, cores) = ("host".to_owned(), environment::cores() as u16);
-            Ok((Machine { name, sockets: 1, cores_per_socket: cores, ..Machine::unit() }, None))
+            Ok((Machine { name, sockets: 1, cores_per_socket: cores, ..Machine::unit() }, None, Value::Null))
         }
     }
 }

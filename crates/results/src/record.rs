@@ -72,6 +72,32 @@ pub struct ResultFile {
     /// What became of the published claims that the plan measures.
     #[serde(default)]
     pub claims: Vec<ClaimOutcome>,
+    /// The hosts that measured the samples, where several may have: a campaign.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostFacts>,
+    /// What each sample took, in the order of `samples`, where that was kept: a campaign.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<CostRecord>,
+}
+
+/// A host of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// What tells it from the other hosts of the campaign; it says nothing outside of it.
+    pub id: String,
+    /// What it is.
+    pub environment: Environment,
+}
+
+/// What a sample took on its host. It is no part of the sample, which is the same on every host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostRecord {
+    /// Which of the result's `hosts`.
+    pub host: usize,
+    /// Processor time of the thread that ran the cell.
+    pub cpu_ns: u64,
+    /// Wall time from its beginning to its end.
+    pub wall_ns: u64,
 }
 
 /// The plan in another setting: another seed, length, machine or medium.
@@ -485,6 +511,8 @@ impl ResultFile {
             neighbours: Vec::new(),
             hypotheses: Vec::new(),
             claims: Vec::new(),
+            hosts: Vec::new(),
+            costs: Vec::new(),
         }
     }
 

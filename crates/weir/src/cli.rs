@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Bench(c::bench::Bench),
     /// Run a plan; without NAME, the plan `quick`
     Run(c::run::Run),
+    /// Run plans on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
+    Campaign(c::campaign::CampaignCommand),
     /// Write an example plan, or check plans without running them
     Plan(c::plan::PlanCommand),
     /// Show results as tables, JSON, CSV, Markdown or one HTML page
@@ -105,6 +107,7 @@ impl Command {
             Self::Reproduce(command) => command.run(output),
             Self::Bench(command) => command.run(output),
             Self::Run(command) => command.run(output),
+            Self::Campaign(command) => command.run(output),
             Self::Plan(command) => command.run(output),
             Self::Report(command) => command.run(output),
             Self::Compare(command) => command.run(output),

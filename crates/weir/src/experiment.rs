@@ -1,16 +1,15 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use document::nearest;
+use lab::cells::Kept;
 use lab::plan::free::{self, NOTHING};
-use lab::readings::kept::Kept;
-use lab::{Plan, Runner, Settings, environment};
+use lab::{Plan, Runner, Settings, canonical, environment};
 use report::{FigureSpec, Report};
-use results::{FailureKind, InputRecord, ResultFile, Sample};
+use results::{FailureKind, ResultFile, Sample};
 use sim::{Bytes, Clock};
 
 use crate::failure::{Exit, Failure};
@@ -47,12 +46,12 @@ const LEAST_MEMORY: Bytes = Bytes(64 << 20);
 /// More runs side by side than this are a mistake.
 const MOST_JOBS: usize = 4096;
 
-fn jobs(text: &str) -> Result<usize, String> {
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     let jobs = text.parse().ok().filter(|jobs| (1..=MOST_JOBS).contains(jobs));
     jobs.ok_or_else(|| format!("expected a number from 1 to {MOST_JOBS}; without --jobs, one for each core"))
 }
 
-fn memory(text: &str) -> Result<Bytes, String> {
+pub(crate) fn memory(text: &str) -> Result<Bytes, String> {
     let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
     if size >= LEAST_MEMORY {
         return Ok(size);
@@ -92,7 +91,7 @@ impl How {
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let mut runner = Runner::new(settings, &bar);
         let inputs: Vec<_> = plans.iter().map(inputs::of).collect();
-        self.go_on((&plans, &inputs), &mut runner, output)?;
+        self.go_on(&plans, &mut runner, output)?;
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
         }
@@ -107,24 +106,14 @@ impl How {
 
     /// Takes the cells that a run of these plans with these texts by this build has kept because it was interrupted or cells of it
     /// failed, and keeps those that run now. A run beside another of the same plans, and one that looks at images, keeps none.
-    fn go_on(
-        &self,
-        (plans, inputs): (&[Plan], &[Vec<InputRecord>]),
-        runner: &mut Runner<'_>,
-        output: &Output,
-    ) -> Result<(), Failure> {
+    fn go_on(&self, plans: &[Plan], runner: &mut Runner<'_>, output: &Output) -> Result<(), Failure> {
         if self.check || self.save_image.is_some() || plans.iter().all(|plan| plan.clock == Clock::Real) {
             return Ok(());
         }
-        let mut hasher = DefaultHasher::new();
-        for plan in plans {
-            plan.to_json().to_string().hash(&mut hasher);
-        }
-        // A plan has the names of its files only, and a cell's key no more of a script than its variables.
-        for input in inputs.iter().flatten() {
-            (&input.name, &input.text).hash(&mut hasher);
-        }
-        let path = store::data()?.join("cells").join(format!("run-{:016x}.jsonl", hasher.finish()));
+        // The keys of the cells, which have the texts that plans name.
+        let keys: Vec<String> = Runner::cells(plans)?.into_iter().map(|cell| cell.key).collect();
+        let name = format!("run-{}.jsonl", &canonical::sha256(keys.join("\n"))[..16]);
+        let path = store::data()?.join("cells").join(name);
         match Kept::open(&path, &environment::build().unwrap_or_default()) {
             Ok((kept, known)) => {
                 if !known.is_empty() {
@@ -222,10 +211,15 @@ fn save_in(folder: &Path, results: &[ResultFile]) -> Result<(), Failure> {
 
 /// Ends a run whose results have been printed: with what was lost, interrupted, failed, or expected in vain, in this order.
 pub(crate) fn end(kept: &Written) -> Result<(), Failure> {
-    if let Some(lost) = &kept.lost {
-        return Err(lost.clone());
+    match &kept.lost {
+        Some(lost) => Err(lost.clone()),
+        None => end_of(&kept.report),
     }
-    let results = || kept.report.sections.iter().map(|section| &section.results);
+}
+
+/// The same where nothing was lost.
+pub(crate) fn end_of(report: &Report) -> Result<(), Failure> {
+    let results = || report.sections.iter().map(|section| &section.results);
     if results().any(|result| result.partial) {
         return Err(Failure::new(
             Exit::Interrupted,

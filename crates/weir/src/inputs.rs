@@ -34,14 +34,18 @@ pub(crate) fn of(plan: &Plan) -> Vec<InputRecord> {
 }
 
 /// Makes `plan` take the texts of `inputs`: where a name means another text here, or nothing, it is replaced by a file with the
-/// text in the data folder. Returns what was replaced.
-pub(crate) fn restore(plan: &mut Plan, inputs: &[InputRecord]) -> Result<Vec<String>, Failure> {
+/// text in `folder`. Returns what was replaced.
+pub(crate) fn restore(
+    plan: &mut Plan,
+    inputs: &[InputRecord],
+    folder: &Path,
+) -> Result<Vec<String>, Failure> {
     let mut replaced = Vec::new();
     for input in inputs {
         if text(input.kind, &input.name).as_ref() == Some(&input.text) {
             continue;
         }
-        let path = unpack(input)?;
+        let path = unpack(input, folder)?;
         put(plan, input, &path.to_string_lossy());
         replaced.push(format!("{} {}", input.kind, input.name));
     }
@@ -77,11 +81,27 @@ fn text(kind: InputKind, name: &str) -> Option<String> {
     }
 }
 
-/// Writes the text into the data folder, under a name that is its own.
-fn unpack(input: &InputRecord) -> Result<PathBuf, Failure> {
-    let folder = store::data()?.join("inputs").join(format!("{:016x}", digest(&input.text)));
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::io("make the folder", &folder, &error))?;
+/// The folder of texts that come from results.
+pub(crate) fn folder() -> Result<PathBuf, Failure> {
+    Ok(store::data()?.join("inputs"))
+}
+
+/// Writes every text into a folder, whence [`restore`] takes it.
+pub(crate) fn unpack_all<'i>(
+    inputs: impl IntoIterator<Item = &'i InputRecord>,
+    folder: &Path,
+) -> Result<(), Failure> {
+    inputs.into_iter().try_for_each(|input| unpack(input, folder).map(drop))
+}
+
+/// Writes the text into the folder, under a name that is its own, unless it is there.
+fn unpack(input: &InputRecord, folder: &Path) -> Result<PathBuf, Failure> {
+    let folder = folder.join(format!("{:016x}", digest(&input.text)));
     let path = folder.join(file_name(input));
+    if std::fs::read_to_string(&path).is_ok_and(|text| text == input.text) {
+        return Ok(path);
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::io("make the folder", &folder, &error))?;
     results::file::write_atomic(&path, &input.text)?;
     Ok(path)
 }
@@ -145,7 +165,7 @@ mod tests {
         assert!(kinds(InputKind::Medium) >= 1 && kinds(InputKind::Workload) >= 1);
         assert!(inputs.iter().all(|input| !input.text.is_empty()));
         let mut same = plan.clone();
-        assert_eq!(restore(&mut same, &inputs).unwrap(), [""; 0]);
+        assert_eq!(restore(&mut same, &inputs, Path::new("nowhere")).unwrap(), [""; 0]);
         assert_eq!(same, plan, "texts that are the same here change nothing");
     }
 }

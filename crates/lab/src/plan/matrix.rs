@@ -14,7 +14,7 @@ use sim::{Bytes, Clock, Nanos};
 use workload::suite::Settings;
 
 use super::free::NOTHING;
-use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp, Workload};
+use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp, Workload, identity};
 use crate::error::{Error, rounded_up};
 use crate::flash::stream::Stream;
 use crate::machine::MachinePreset;
@@ -34,6 +34,8 @@ pub struct CellSpec {
     pub block: Option<BlockModel>,
     /// What is done.
     pub workload: Arc<dyn workload::Workload>,
+    /// What that is, for [`CellSpec::identity`].
+    pub(super) work: serde_json::Value,
     /// Classes of locks and lines that take no time (see `sim::Setup::free`): of those that the plan names, what the cell can have.
     pub free: Option<String>,
     /// How long it runs before it is measured.
@@ -100,24 +102,6 @@ impl CellSpec {
     /// The name in messages and on progress lines: `fileserver hinfs threads 8`.
     pub fn title(&self) -> String {
         crate::cell::title(&self.axes)
-    }
-
-    /// Everything that decides what happens in the cell. Cells of equal settings give equal samples, so they run once.
-    pub fn settings(&self) -> String {
-        let subject = match &self.subject {
-            Subject::Design { design, options } => format!("{design:?} {options:?}"),
-            Subject::Host(path) => format!("host {}", path.display()),
-            Subject::Device => DEVICE.to_owned(),
-            Subject::Ssd(stream) => format!("{SSD} {stream:?}"),
-            Subject::Processor { config, timeline } => {
-                format!("{} {timeline:?}", config.essence().unwrap_or_default())
-            }
-            Subject::Crashes(config, mutant) => format!("{} {mutant:?}", config.text()),
-        };
-        let workload = self.workload.settings();
-        let Self { medium, warm_up, stop, region, free, .. } = self;
-        let block = self.block.as_ref().map_or("", BlockModel::text);
-        format!("{subject} | {medium} | {block} | {workload} | {warm_up} {stop} | {region:?} | {free:?}")
     }
 }
 
@@ -319,9 +303,10 @@ impl Plan {
             return Err(workload.at.problem(message));
         }
         let region = workload.region.or(self.region);
+        let work = identity::of_workload(&workload.name, &settings, &*loaded)?;
         self.check_storage(&subject, &medium, block.as_ref())?;
         self.check_region(&subject, region)?;
-        Ok(CellSpec { axes, subject, medium, block, workload: loaded, free, warm_up, stop, region })
+        Ok(CellSpec { axes, subject, medium, block, workload: loaded, work, free, warm_up, stop, region })
     }
 
     /// The medium must be one that the design can be made on.

@@ -24,6 +24,7 @@
 //! |---|---|
 //! | `read` | from TOML |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
+//! | `identity` | what determines a cell's sample |
 //! | `simulated` | the cells of simulators |
 //! | [`free`] | the locks and cache lines that cells make free |
 //! | [`expect`] | hypotheses |
@@ -31,6 +32,7 @@
 
 pub mod expect;
 pub mod free;
+mod identity;
 pub mod matrix;
 pub(crate) mod read;
 pub mod scale;
@@ -656,8 +658,8 @@ mod tests {
         let whole = Plan::parse("t.toml", text, false).unwrap();
         let mut part = whole.clone();
         part.only("fs", "small").unwrap();
-        let alone = part.cells().unwrap()[0].settings();
-        assert_eq!(alone, whole.cells().unwrap()[1].settings(), "a design with a label keeps its options");
+        let alone = part.cells().unwrap()[0].identity();
+        assert_eq!(alone, whole.cells().unwrap()[1].identity(), "a design with a label keeps its options");
         let mut plan = Plan::load("hinfs-7", true).unwrap();
         let names = ["pmfs", "hinfs", "hinfs-nclfw"].map(str::to_owned);
         plan.keep_designs(&names).unwrap();

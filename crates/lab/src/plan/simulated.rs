@@ -16,11 +16,12 @@ use archsim::crash::{self, mutant::Mutant};
 use archsim::{Config, Machine};
 use media::Medium;
 use media::block::BlockModel;
+use serde_json::Value;
 use sim::{Clock, Nanos};
 use workload::suite::{How, Job, JobError, Processes, Settings};
 
 use super::matrix::{self, BESIDE, CellSpec, Draft, SSD, Subject};
-use super::{Plan, Stop, Target, Workload};
+use super::{Plan, Stop, Target, Workload, identity};
 use crate::error::Error;
 use crate::flash::stream::{self, Stream};
 
@@ -134,7 +135,8 @@ impl Plan {
         };
         let work =
             NoCalls { name: workload.name.clone(), bytes: config.machine.footprint, tasks: config.threads };
-        no_calls(axes, subject, None, work, Stop::Operations(ops))
+        let described = identity::of_no_calls(&workload.name, &BTreeMap::new());
+        no_calls(axes, subject, None, (work, described), Stop::Operations(ops))
     }
 
     /// The processor of a cell, with all that the plan and its axes set.
@@ -171,7 +173,8 @@ impl Plan {
         let name = block.as_ref().map_or("", |block| block.name()).to_owned();
         axes.entry("medium".to_owned()).or_insert(name);
         let work = NoCalls { name: workload.name.clone(), bytes: stream.bytes(), tasks: 1 };
-        let cell = no_calls(axes, Subject::Ssd(stream), block, work, Stop::After(Nanos::MAX));
+        let described = identity::of_no_calls(&workload.name, &settings.vars);
+        let cell = no_calls(axes, Subject::Ssd(stream), block, (work, described), Stop::After(Nanos::MAX));
         if workload.stop.unwrap_or(self.stop) != Stop::After(Nanos::MAX) {
             return Err(told(&format!("\"{}\" ends by itself: give stop = \"end\"", workload.name)));
         }
@@ -192,7 +195,7 @@ fn no_calls(
     axes: BTreeMap<String, String>,
     subject: Subject,
     block: Option<BlockModel>,
-    work: NoCalls,
+    (workload, work): (NoCalls, Value),
     stop: Stop,
 ) -> Result<CellSpec, Error> {
     let medium = Medium::named(BESIDE).map_err(|error| Error::Setting(error.to_string()))?;
@@ -201,7 +204,8 @@ fn no_calls(
         subject,
         medium,
         block,
-        workload: Arc::new(work),
+        workload: Arc::new(workload),
+        work,
         free: None,
         warm_up: Nanos::ZERO,
         stop,

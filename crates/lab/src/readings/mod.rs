@@ -32,10 +32,8 @@
 //! |---|---|
 //! | [`change`] | what an alternative changes in a plan |
 //! | [`run`] | runs the variations, cells that they share once, and classes the claims |
-//! | [`kept`] | samples on disk, so that a run goes on where it was interrupted |
 
 pub mod change;
-pub mod kept;
 pub mod run;
 
 use std::collections::BTreeMap;
@@ -320,7 +318,7 @@ impl ClaimChange {
 /// For each plan its cells by name, with everything that decides what happens in them.
 fn identities(plans: &[Plan]) -> Result<Vec<BTreeMap<String, String>>, Error> {
     let of_cell = |plan: &Plan, cell: &CellSpec| {
-        (cell.title(), format!("{} | {} | {} | {}", cell.settings(), plan.machine, plan.seed, plan.repeats))
+        (cell.title(), format!("{} | {} | {} | {}", cell.identity(), plan.machine, plan.seed, plan.repeats))
     };
     let of_plan = |plan: &Plan| Ok(plan.cells()?.iter().map(|cell| of_cell(plan, cell)).collect());
     plans.iter().map(of_plan).collect()

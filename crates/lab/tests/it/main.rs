@@ -1,6 +1,7 @@
 //! The tests of this crate: one program, a module for each topic.
 
 mod app;
+mod campaign;
 mod device;
 mod fio;
 mod fragmentation;

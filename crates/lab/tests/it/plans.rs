@@ -47,20 +47,20 @@ fn an_axis_that_a_design_cannot_serve_is_refused_with_the_way_out() {
     assert!(told.contains("unaffected = [\"pmfs\"]"), "{told}");
     let served = cells(&[FS, axis, "unaffected = [\"pmfs\"]\n", WORK]);
     assert_eq!(served.len(), 4);
-    assert_eq!(served[0].settings(), served[1].settings(), "pmfs is the same cell for both sizes");
-    assert_ne!(served[2].settings(), served[3].settings());
+    assert_eq!(served[0].identity(), served[1].identity(), "pmfs is the same cell for both sizes");
+    assert_ne!(served[2].identity(), served[3].identity());
     // So does an axis of another kind.
     let sizes =
         "[[axis]]\niosize = [\"64KiB\", \"128KiB\"]\nsets = [\"var.iosize\"]\nunaffected = [\"pmfs\"]\n";
     let served = cells(&[FS, sizes, "[[workload]]\nname = \"filebench/fileserver\"\n"]);
-    assert_eq!(served[0].settings(), served[1].settings(), "pmfs has the size of the script");
-    assert_ne!(served[2].settings(), served[3].settings());
+    assert_eq!(served[0].identity(), served[1].identity(), "pmfs has the size of the script");
+    assert_ne!(served[2].identity(), served[3].identity());
     let told = error(&[sizes, FS, "[[workload]]\nname = \"filebench/fileserver\"\n"]);
     assert!(told.contains("must come after the axis \"fs\""), "{told}");
     let both = "[[axis]]\nfs = [\"hinfs\", \"ext2\"]\n[[axis]]\nmemory = [\"8MiB\", \"9MiB\"]\nsets = [\"fs.buffer\", \"fs.cache\"]\n";
     let each = cells(&[both, WORK]);
     assert_eq!(each.len(), 4, "each takes the option that it has");
-    assert!(each.windows(2).all(|pair| pair[0].settings() != pair[1].settings()));
+    assert!(each.windows(2).all(|pair| pair[0].identity() != pair[1].identity()));
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn a_value_that_the_script_has_anyway_makes_no_other_cell() {
     let work = "[[workload]]\nname = \"filebench/fileserver\"\n";
     let sizes = "[[axis]]\niosize = [\"64KiB\", \"1MiB\"]\nsets = [\"var.iosize\"]\n";
     let (plain, sized) = (cells(&[FS, work]), cells(&[FS, sizes, work]));
-    assert_eq!(plain[0].settings(), sized[1].settings(), "the script's own size");
-    assert_ne!(plain[0].settings(), sized[0].settings());
+    assert_eq!(plain[0].identity(), sized[1].identity(), "the script's own size");
+    assert_ne!(plain[0].identity(), sized[0].identity());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn axes_reach_the_design_the_medium_and_the_workload() {
     assert!(cell.medium.to_string().contains("latency=400ns"));
     assert!(cell.workload.variables().contains(&("nthreads".to_owned(), "3".to_owned())));
     assert_eq!(cell.axes["fs"], "small");
-    assert!(cell.settings().contains("\"buffer\": \"1MiB\""), "{}", cell.settings());
+    assert_eq!(cell.identity()["subject"]["options"]["buffer"], "1MiB");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use lab::claims::Paper;
 use lab::plan::Scale;
 use lab::presets::PAPERS;
-use lab::readings::{Variation, kept::Kept, kept_of, run};
+use lab::cells::Kept;
+use lab::readings::{Variation, kept_of, run};
 use lab::{Plan, Progress, Runner, Settings, Silent};
 use results::{ClaimOutcome, Class, Sample};
 

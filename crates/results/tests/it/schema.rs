@@ -8,9 +8,10 @@ use results::validation::{
     Control, Inversion, LeftOut, Limit, Ranks, Row, Summary, VALIDATION_SCHEMA, ValidationFile,
 };
 use results::{
-    ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord,
-    JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ReadingOutcome, ResultFile,
-    ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    ClaimsFile, Clock, CostRecord, Environment, FailureKind, HostFacts, HostRecord, HypothesisOutcome,
+    InputKind, InputRecord, JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord,
+    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord,
+    WorkRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,6 +230,8 @@ fn full_file() -> ResultFile {
     file.inputs = vec![InputRecord { kind: InputKind::Workload, name: "a.f".into(), text: "run 1\n".into() }];
     file.samples = vec![full_sample()];
     file.claims = claims();
+    file.hosts = vec![HostFacts { id: "a1".into(), environment: file.environment.clone() }];
+    file.costs = vec![CostRecord { host: 0, cpu_ns: 5, wall_ns: 6 }];
     file.neighbours =
         vec![NeighbourRecord { what: "seed 2".into(), places: 1, differs: vec!["b is at 1.1x a".into()] }];
     file.hypotheses = vec![HypothesisOutcome {

@@ -103,7 +103,7 @@ impl Run {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let (plan, inputs) = self.plan()?;
         let mut restored = plan.clone();
-        let replaced = inputs::restore(&mut restored, &inputs)?;
+        let replaced = inputs::restore(&mut restored, &inputs, &inputs::folder()?)?;
         let cells = check(&restored)?.len();
         if !replaced.is_empty() {
             output.note(&format!("taken from the result, because here they differ: {}", replaced.join(", ")));

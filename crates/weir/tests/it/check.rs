@@ -76,6 +76,40 @@ fn two_and_three_programs_are_crashed_one_after_the_other() {
     }
 }
 
+/// Shares of one check for several hosts.
+#[test]
+fn ranges_of_a_check_add_up_to_the_whole() {
+    let counts = |range: &str| {
+        let output = check(&format!("crash --fs pmfs --programs mkdir {range} --json"));
+        let design = document(&output)["designs"][0].clone();
+        let keys = [
+            "workloads",
+            "points",
+            "images",
+            "distinct_images",
+            "distinct_states",
+            "nested_images",
+            "workloads_all",
+        ];
+        keys.map(|key| design[key].as_u64().unwrap())
+    };
+    let whole = counts("");
+    let (all, middle) = (whole[0], whole[0] / 2);
+    assert!(middle > 0);
+    let (one, two) = (counts(&format!("--range 0..{middle}")), counts(&format!("--range {middle}..{all}")));
+    let sums: Vec<u64> = one.iter().zip(&two).map(|(one, two)| one + two).collect();
+    assert_eq!(sums, whole);
+    assert_ne!(one, whole, "a share is not the whole");
+    let beyond = check(&format!("crash --fs pmfs --programs mkdir --range 0..{}", all + 1));
+    assert!(
+        beyond.status.code() == Some(2) && told(&beyond).contains(&format!("there are {all} programs")),
+        "{}",
+        told(&beyond)
+    );
+    let empty = check("crash --fs pmfs --range 3..3");
+    assert!(empty.status.code() == Some(2) && told(&empty).contains("as in 0..100"), "{}", told(&empty));
+}
+
 #[test]
 fn random_programs_are_crashed_and_made_to_fail_and_one_is_found_again_by_its_name() {
     for check_of in ["crash", "faults"] {

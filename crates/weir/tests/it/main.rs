@@ -4,6 +4,7 @@ mod architecture;
 mod bad_input;
 mod bundle;
 mod busy;
+mod campaign;
 mod check;
 mod command;
 mod disks;

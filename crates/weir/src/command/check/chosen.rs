@@ -22,6 +22,9 @@ pub(super) struct Chosen {
     /// Run only this many of the programs, drawn at random
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     sample: Option<usize>,
+    /// Run only the programs A to B-1 of those that are chosen, from 0: shares of one check for several hosts
+    #[arg(long, value_name = "A..B", value_parser = range, hide_short_help = true, conflicts_with = "time")]
+    range: Option<(usize, usize)>,
     /// Run this many random programs of up to five operations instead
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(super) random: Option<usize>,
@@ -36,6 +39,13 @@ pub(super) struct Chosen {
 /// A check of nothing would pass.
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "give a number from 1 on".to_owned())
+}
+
+/// `A..B`, not empty.
+fn range(text: &str) -> Result<(usize, usize), String> {
+    let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    ends.filter(|(a, b)| a < b)
+        .ok_or_else(|| "expected two numbers, the first one less, as in 0..100".to_owned())
 }
 
 impl Chosen {
@@ -61,13 +71,22 @@ impl Chosen {
             let count = self.sample.unwrap_or(numbers.len());
             check::generate::draw(&mut numbers, count, &mut rng);
         }
-        Ok(numbers)
+        match self.range {
+            Some((_, end)) if end > numbers.len() => {
+                let all = numbers.len();
+                Err(Failure::usage(format!(
+                    "--range ends at {end}, and there are {all} programs: end at {all} or before"
+                )))
+            }
+            Some((start, end)) => Ok(numbers[start..end].to_vec()),
+            None => Ok(numbers),
+        }
     }
 
     /// Whether a whole family is wanted, and no random one.
     pub(super) fn is_all(&self) -> bool {
         let chosen = self.programs.is_some() || self.random.is_some();
-        !chosen && self.sample.is_none() && self.time.is_none()
+        !chosen && self.sample.is_none() && self.time.is_none() && self.range.is_none()
     }
 
     pub(super) fn limits(&self, shared: &Shared, began: Instant) -> Limits {
@@ -93,6 +112,7 @@ impl Chosen {
         asked.extend(self.programs.as_ref().map(|words| format!("--programs '{words}'")));
         asked.extend(self.sample.map(|count| format!("--sample {count}")));
         asked.extend(self.random.map(|count| format!("--random {count}")));
+        asked.extend(self.range.map(|(start, end)| format!("--range {start}..{end}")));
         asked.extend(self.time.map(|time| format!("--time {time}")));
         asked.join(" ")
     }
