@@ -39,7 +39,7 @@ pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
-    Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, NeighbourRecord,
-    OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile, Sample, SampleFailure,
-    SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord,
+    JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile,
+    Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
 };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use lab::cells::Kept;
 use lab::claims::Paper;
 use lab::plan::Scale;
 use lab::presets::PAPERS;
-use lab::cells::Kept;
 use lab::readings::{Variation, kept_of, run};
 use lab::{Plan, Progress, Runner, Settings, Silent};
 use results::{ClaimOutcome, Class, Sample};

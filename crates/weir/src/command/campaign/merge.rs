@@ -78,7 +78,7 @@ impl Merge {
         ));
         let report = Report::new(results)?;
         for path in &self.outputs {
-            store::write_report(&report, path)?;
+            store::write_report(&report, path, output)?;
             output.note(&format!("result   {}", path.display()));
         }
         experiment::print(&report, output)?;

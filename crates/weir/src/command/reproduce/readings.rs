@@ -5,9 +5,9 @@
 
 use std::path::PathBuf;
 
+use lab::cells::Kept;
 use lab::claims::Paper;
 use lab::plan::Scale;
-use lab::cells::Kept;
 use lab::readings::{Choice, Pair, Reading, Variation, run};
 use lab::{Plan, Runner, environment};
 use results::{ClaimOutcome, Class, Clock, ResultFile};
