@@ -207,7 +207,7 @@ impl<'p> Runner<'p> {
     pub fn assemble(&self, plans: &[Plan]) -> Result<Vec<ResultFile>, Error> {
         let assemble = |plan| {
             let batch = Batch::new(plan)?;
-            Ok(self.file(&batch, batch.samples(&self.known), true))
+            Ok(Self::file(&batch, batch.samples(&self.known), true))
         };
         plans.iter().map(assemble).collect()
     }
@@ -233,7 +233,7 @@ impl<'p> Runner<'p> {
                     self.one_by_one(&tasks)
                 }
             };
-            files.push(self.file(batch, samples, self.interrupted()));
+            files.push(Self::file(batch, samples, self.interrupted()));
         }
         none_measured(&files)?;
         let mut first = true;
@@ -279,7 +279,7 @@ impl<'p> Runner<'p> {
     }
 
     /// The result of a plan, whose samples may be fewer than it wants if the run `may_lack` some.
-    fn file(&self, batch: &Batch<'_>, samples: Vec<Sample>, may_lack: bool) -> ResultFile {
+    fn file(batch: &Batch<'_>, samples: Vec<Sample>, may_lack: bool) -> ResultFile {
         let plan = batch.plan;
         let whole = samples.len() == batch.cells.len() * plan.repeats as usize
             && !samples.iter().any(|sample| sample.partial);

@@ -52,11 +52,8 @@ static OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-impl LinuxDesign {
-    fn preset(&self, options: &Options) -> Result<&'static Preset, FsError> {
-        Preset::of(options.choice("kernel"))
-            .map_err(|problem| FsError::Unsupported { what: problem.to_string() })
-    }
+fn preset(options: &Options) -> Result<&'static Preset, FsError> {
+    Preset::of(options.choice("kernel")).map_err(|problem| FsError::Unsupported { what: problem.to_string() })
 }
 
 impl Design for LinuxDesign {
@@ -93,7 +90,7 @@ impl Design for LinuxDesign {
             );
             return Err(FsError::Unsupported { what });
         }
-        let preset = self.preset(options)?;
+        let preset = preset(options)?;
         let system = preset.system(self.system).ok_or_else(|| FsError::Unsupported {
             what: format!("{}: the preset of this kernel has no such file system", self.name),
         })?;

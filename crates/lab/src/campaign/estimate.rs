@@ -24,7 +24,7 @@ pub fn estimate(
     plans: &[Plan],
     cells: &[CellToRun],
     limit: Duration,
-    settings: Settings,
+    settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<(BTreeMap<String, u64>, Estimate), Error> {
     let mut smallest: BTreeMap<&str, &CellToRun> = BTreeMap::new();
@@ -60,7 +60,7 @@ fn measure<'c>(
     plans: &[Plan],
     order: &[&'c CellToRun],
     limit: Duration,
-    settings: Settings,
+    settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<BTreeMap<&'c str, f64>, Error> {
     let (began, user) = (Instant::now(), settings.interrupt.clone());

@@ -202,10 +202,9 @@ impl Campaign {
         for attempt in self.attempts()?.0 {
             let state = match attempt.kind {
                 Kind::Whole => State::Done,
-                Kind::Left => State::Failed,
                 Kind::Part if states[attempt.shard] >= State::Running => continue,
                 Kind::Part if is_alive(&attempt.path, &here) => State::Running,
-                Kind::Part => State::Failed,
+                Kind::Left | Kind::Part => State::Failed,
             };
             states[attempt.shard] = states[attempt.shard].max(state);
         }

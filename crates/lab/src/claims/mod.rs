@@ -311,7 +311,7 @@ fn standing(table: &Table<'_>) -> Result<(Origin, bool, String), Problem> {
 
 /// Names of the tables in which [`PaperClaim::needs`] is looked up.
 fn needed() -> impl Iterator<Item = &'static str> {
-    let designs = fs::all().map(|design| design.name());
+    let designs = fs::all().map(design::Design::name);
     let schemes = archsim::scheme::SCHEMES.iter().map(|scheme| scheme.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
     let media = media::medium::names().into_iter().chain(BlockModel::names());

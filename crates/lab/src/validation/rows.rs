@@ -129,7 +129,7 @@ fn file(root: &Table<'_>) -> Result<(Vec<Row>, BTreeSet<String>), Problem> {
 
 /// The rows of a curve without published values.
 fn curve(table: &Table<'_>) -> Result<Vec<Row>, Problem> {
-    let text = |key: &'static str| Ok::<_, Problem>(table.get(key).map(|item| item.word()).transpose()?);
+    let text = |key: &'static str| table.get(key).map(|item| item.word()).transpose();
     let id = table.need("id", "a name of its own")?.text()?;
     let command = table.need("command", "what measures a point, with THREADS in it")?.text()?;
     let threads = table.need("threads", "a list of numbers of threads")?;
@@ -146,7 +146,7 @@ fn curve(table: &Table<'_>) -> Result<Vec<Row>, Problem> {
         compared: Compared::Predicted,
         ..Row::default()
     };
-    let numbers = threads.items()?.iter().map(|item| item.number()).collect::<Result<Vec<u64>, _>>()?;
+    let numbers = threads.items()?.iter().map(Item::number).collect::<Result<Vec<u64>, _>>()?;
     let point = |threads: u64| Row {
         id: format!("{id}.{threads}"),
         command: command.replace("THREADS", &threads.to_string()),

@@ -137,7 +137,9 @@ fn any_split_in_any_order_with_any_shard_twice_merges_to_the_bytes_of_one_machin
         for at in (1..count).rev() {
             order.swap(at, rng.random_range(0..=at));
         }
-        order.iter().for_each(|shard| _ = run(&of, *shard, "first"));
+        for shard in &order {
+            run(&of, *shard, "first");
+        }
         // Measured again elsewhere, and brought here.
         assert!(run(&other, twice, "again") > 0);
         std::fs::copy(file(&other, twice, "again", "jsonl"), file(&of, twice, "again", "jsonl")).unwrap();
@@ -265,7 +267,8 @@ fn files_of_another_build_campaign_or_shard_are_refused() {
     assert_eq!(bytes(&merged(&of, &cells)), bytes(&alone()), "what is the same is taken");
     std::fs::remove_file(same).unwrap();
     let shard = |head: &mut Head, change: fn(&mut ShardHead)| head.shard.iter_mut().for_each(change);
-    let heads: [(FaultKind, &str, &dyn Fn(&mut Head)); 4] = [
+    type Change<'c> = &'c dyn Fn(&mut Head);
+    let heads: [(FaultKind, &str, Change<'_>); 4] = [
         (FaultKind::Foreign, "is of build other", &|head| head.build = "other".into()),
         (FaultKind::Foreign, "is of another campaign", &|head| shard(head, |of| of.campaign = "x".into())),
         (FaultKind::Foreign, "is of no campaign", &|head| head.shard = None),

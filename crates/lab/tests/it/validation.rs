@@ -297,7 +297,9 @@ fn a_curve_is_a_row_for_each_number_of_threads_that_has_no_error_and_counts_nowh
     let mut rows = rows_of(curve).rows;
     assert_eq!(rows[1].id, "six.nt.24");
     assert_eq!(rows[1].command, "lattester optane.100x6 seq nt 256 24 1");
-    rows.iter_mut().for_each(|row| row.measure(2.0));
+    for row in &mut rows {
+        row.measure(2.0);
+    }
     assert!(
         rows.iter().all(|row| row.left_out.is_none() && row.error.is_none() && row.measured == Some(2.0))
     );

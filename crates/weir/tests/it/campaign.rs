@@ -63,7 +63,9 @@ fn result(path: &Path) -> Value {
 fn essence(path: &Path) -> String {
     let mut result = result(path);
     let parts = result.as_object_mut().unwrap();
-    ["environment", "command", "hosts", "costs"].iter().for_each(|key| drop(parts.shift_remove(*key)));
+    for key in ["environment", "command", "hosts", "costs"] {
+        parts.shift_remove(key);
+    }
     serde_json::to_string_pretty(&result).unwrap()
 }
 

@@ -65,7 +65,7 @@ impl New {
         ));
         let bar = Bar::new(output.shows_progress(), false);
         let settings = Settings { interrupt: interrupt::flag(), ..Settings::default() };
-        let (times, estimate) = estimate::estimate(&plans, &cells, ESTIMATES, settings, &bar)?;
+        let (times, estimate) = estimate::estimate(&plans, &cells, ESTIMATES, &settings, &bar)?;
         drop(bar);
         let all = times.values().fold(0, |sum: u64, time| sum.saturating_add(*time));
         let count = match self.shards {

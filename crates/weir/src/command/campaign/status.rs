@@ -110,24 +110,22 @@ fn line(campaign: &Campaign, counted: &Counted) -> String {
 }
 
 fn text(campaign: &Campaign, counted: &Counted) -> String {
-    let mut text = format!("{}\n", line(campaign, counted));
-    text += &format!("cells: {} of {} in shards that are done\n", counted.cells, campaign.manifest.cells());
+    let cells = format!("cells: {} of {} in shards that are done", counted.cells, campaign.manifest.cells());
+    let mut lines = vec![line(campaign, counted), cells];
     for (state, word) in [(State::Running, "running"), (State::Failed, "failed"), (State::Missing, "missing")]
     {
         let shards = counted.of(state);
         if !shards.is_empty() {
-            text += &format!("{word}: {}\n", ranges(&shards));
+            lines.push(format!("{word}: {}", ranges(&shards)));
         }
     }
-    for words in engine(campaign) {
-        text += &format!("{words}\n");
-    }
+    lines.extend(engine(campaign));
     if counted.of(State::Done).len() == counted.states.len() {
-        text += &format!("next: weir campaign merge {} -o result.json\n", campaign.folder.display());
+        lines.push(format!("next: weir campaign merge {} -o result.json", campaign.folder.display()));
     } else if !counted.of(State::Failed).is_empty() {
-        text += "next: submit again with --missing; cells that have run do not run again\n";
+        lines.push("next: submit again with --missing; cells that have run do not run again".to_owned());
     }
-    text
+    lines.join("\n") + "\n"
 }
 
 fn document(campaign: &Campaign, counted: &Counted) -> Value {

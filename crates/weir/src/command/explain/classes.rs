@@ -25,7 +25,9 @@ pub(super) fn told(results: &[ResultFile], only: &BTreeMap<String, String>) -> S
     let mut table = Table::new(
         "Classes of curves: L scales (60 % of linear), S saturates, C collapses (below 70 % of its best), F never doubles",
     );
-    varying.iter().for_each(|axis| table.words(*axis));
+    for axis in &varying {
+        table.words(*axis);
+    }
     table.words("class");
     for name in ["peak at", "best speed-up", "at the end"] {
         table.numbers(name);
