@@ -253,7 +253,7 @@ Host alive dead
   UserKnownHostsFile /dev/null
   LogLevel ERROR
 C
-# Nobody listens there.
+# No server listens there.
 sed -i '1i Host dead\n  Port 17023' "$work/ssh_config"
 export PARALLEL_SSH="ssh -F $work/ssh_config" PARALLEL_HOME=$work/parallel
 mkdir -p "$PARALLEL_HOME"

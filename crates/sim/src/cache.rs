@@ -365,7 +365,7 @@ fn charge(cx: &Context, level: Level, lines: u64, miss: bool, medium: impl FnOnc
 #[derive(Default)]
 pub struct CachedPage {
     recency: Recency,
-    /// Lines that came in since the page was in no cache; a bit each.
+    /// Lines that came in since the page was in no cache, a bit each; of all caches together.
     lines: AtomicU64,
 }
 

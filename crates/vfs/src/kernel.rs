@@ -132,7 +132,7 @@ const NEIGHBOURS: u64 = 1;
 /// Steps of the search through a chain of dentries.
 const CHAIN_STEPS: u64 = 16;
 
-/// `rename_lock`: a lock whose word nobody reads, or a sequence lock that lookups see.
+/// `rename_lock`: a lock whose word no lookup reads, or a sequence lock that lookups see.
 enum RenameLock {
     Unseen(Mutex<()>),
     Seen(Sequence),

@@ -185,7 +185,7 @@ impl Objects {
     }
 
     fn locked(&self, object: usize, key: u64, touch: u64, inside: impl FnOnce()) {
-        // What is free excludes nobody: the objects guard nothing of this process.
+        // What is free excludes no other task: the objects guard nothing of this process.
         if sim::takes_no_time(self.preset.objects[object].class) {
             return inside();
         }

@@ -155,6 +155,7 @@ fn figure(class: &str, axis: Axis, unit: &str, curves: &Curves<'_>) -> Figure {
         Axis::Threads => ("threads", "threads", false),
         Axis::Size => ("size", "bytes of an access", true),
     };
+    let id = format!("{class}-{by}-{}", unit.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
     let (scale, unit, y_label) = scale(unit);
     let predicted = curves.values().flatten().any(|(_, (row, _))| row.compared == Compared::Predicted);
     let caption = "Titles are the rows' names without their place on the axis. Bars are the spread of the published runs, where \
@@ -162,7 +163,7 @@ fn figure(class: &str, axis: Axis, unit: &str, curves: &Curves<'_>) -> Figure {
     let alone =
         if predicted { " Charts with one line are predictions: no published value is at hand." } else { "" };
     Figure {
-        id: format!("{class}-{by}-{}", y_label.replace(' ', "-")),
+        id,
         title: format!("{class}, by {by}"),
         caption: format!("{caption}{alone}"),
         kind: Kind::Lines,

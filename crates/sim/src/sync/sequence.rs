@@ -21,7 +21,7 @@ use crate::units::Nanos;
 /// Processors whose looks at the word are known; those beyond share the last bit.
 const PROCESSORS: usize = 256;
 /// No core has written the word in this run.
-const NOBODY: u32 = u32::MAX;
+const NO_CORE: u32 = u32::MAX;
 
 /// A sequence lock with a name in the ledger.
 pub struct Sequence {
@@ -94,7 +94,7 @@ impl Sequence {
             self.set(core);
             let writer = self.writer.load(Relaxed) as u16;
             let start = self.written_at.load(Relaxed).max(cx.time.get());
-            let from = if self.writer.load(Relaxed) == NOBODY { core } else { writer };
+            let from = if self.writer.load(Relaxed) == NO_CORE { core } else { writer };
             let ns = start - cx.time.get() + cx.run.machine.transfer(from, core).0;
             self.pass(cx, ns, 0);
         }
@@ -108,12 +108,13 @@ impl Sequence {
         self.begin(cx);
         let (machine, core) = (&cx.run.machine, cx.core.get());
         let writer = self.writer.load(Relaxed);
-        let from = if writer == NOBODY { core } else { writer as u16 };
+        let from = if writer == NO_CORE { core } else { writer as u16 };
         let mut fetched = machine.transfer(from, core).0;
         let mut others: Vec<u16> = (0..machine.processors().min(PROCESSORS as u16))
             .filter(|other| *other != core && self.has(*other))
             .map(|other| machine.socket(other))
             .collect();
+        others.sort_unstable();
         others.dedup();
         let home = machine.socket(core);
         let back = |socket: &u16| {
@@ -141,7 +142,7 @@ impl Sequence {
         if self.run.swap(cx.run.number, Relaxed) != cx.run.number {
             self.written_at.store(0, Relaxed);
             self.readers.iter().for_each(|word| word.store(0, Relaxed));
-            self.writer.store(NOBODY, Relaxed);
+            self.writer.store(NO_CORE, Relaxed);
         }
     }
 

@@ -290,7 +290,7 @@ fn a_rename_writes_the_word_that_lookups_read() {
     let ways = KernelWays { lookups_see_renames: true, rename: 8, ..KernelWays::default() };
     // The mutex is there in both. The word is fetched for the first look, fetched again to be written, and then written once more.
     assert_eq!(adds(ways, rename_one), 8 * 100 + 2 * 100 + 2 * 10);
-    assert_eq!(adds(ways, make_one), 0, "nobody has renamed, so nobody has written the word");
+    assert_eq!(adds(ways, make_one), 0, "without a rename the word is not written");
 }
 
 #[test]
