@@ -7,8 +7,8 @@
 //! before it has a sleeper woken, so that others can come between.
 //!
 //! One made by [`Mutex::waking`] is a sleeping lock of the kernel: a semaphore, the lock of a page or a buffer. It is the first
-//! kind, but its waiters do not spin: a release with waiters costs the holder a [`Work::WAKEUP`], and the waiter goes on one more later. It
-//! must know its waiters, so it interacts.
+//! kind, but its waiters do not spin: a release with waiters costs the holder a [`Work::WAKEUP`], and the waiter goes on one more
+//! later. It must know its waiters, so it interacts.
 //!
 //! # The sleeping kind
 //!
