@@ -14,6 +14,7 @@ mod parquet;
 #[cfg(not(feature = "parquet"))]
 #[path = "parquet_left_out.rs"]
 mod parquet;
+mod prometheus;
 mod terminal;
 mod trackers;
 
@@ -92,6 +93,7 @@ pub const FORMATS: &[&dyn Format] = &[
     &trackers::GithubLatency,
     &trackers::Bencher,
     &folded::Folded,
+    &prometheus::Prometheus,
     &json::Json,
     &kept::Kept,
     &csv::Csv,
