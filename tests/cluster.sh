@@ -47,9 +47,9 @@ step() { echo "$((SECONDS - began)) s: $*"; }
 tasks() { head -qn 1 "$work"/${1:-*}/out/*.part 2>/dev/null | sed -n 's/.*"process":\([0-9]*\).*/\1/p'; }
 # A number of `weir campaign status --json`.
 count() { "$weir" campaign status "$1" --json | sed -n "s/^  \"$2\": \([0-9]*\),*$/\1/p"; }
-# Waits, at most so many seconds, until a command holds.
+# Waits, at most so many seconds on an idle host and six times that on a busy one, until a command holds.
 wait_for() {
-    local limit=$((SECONDS + $1)) what=$2
+    local limit=$((SECONDS + 6 * $1)) what=$2
     shift 2
     until "$@"; do
         [ $SECONDS -lt $limit ] || die "waited too long for $what"
@@ -154,11 +154,11 @@ wait_for 60 "two idle nodes" are_idle
 step "two nodes of Slurm are up"
 
 camp=$work/slurm
-"$weir" campaign new "$camp" "$work/plan.toml" --shards 12 --quiet
+"$weir" campaign new "$camp" "$work/plan.toml" --shards 12 --quiet >/dev/null
 # shellcheck disable=SC2086 # several words
-"$weir" campaign new "$work/crash" --shards 6 --quiet -- $crash
+"$weir" campaign new "$work/crash" --shards 6 --quiet -- $crash >/dev/null
 # shellcheck disable=SC2086 # several words
-"$weir" campaign new "$work/open" --shards 6 --quiet -- $readings
+"$weir" campaign new "$work/open" --shards 6 --quiet -- $readings >/dev/null
 "$weir" campaign submit "$work/crash" --engine slurm --quiet
 "$weir" campaign submit "$camp" --engine slurm 2>"$work/submitted"
 [ "$(grep -c '^sbatch ' "$work/submitted")" = 3 ] || die "12 shards are not in three arrays of at most 5: $(cat "$work/submitted")"
@@ -201,7 +201,7 @@ step "the controller was killed and is back, and so is n1"
 
 # What a user does until all is done: look, follow the remedies that are printed, submit again what has failed.
 finish() {
-    local limit=$((SECONDS + 180))
+    local limit=$((SECONDS + 900))
     until [ "$(count "$1" done)" = "$2" ]; do
         [ $SECONDS -lt $limit ] || die "the campaign does not end: $("$weir" campaign status "$1")"
         "$weir" campaign status "$1" | sed -n 's/^slurm [^:]*: \(scontrol .*\)/\1/p' | sort -u | while read -r remedy; do
@@ -249,7 +249,7 @@ cp "$work/aside" "$file"
 
 # What is queued is taken back, and what is there is merged in part.
 part=$work/cancelled
-"$weir" campaign new "$part" "$work/plan.toml" --shards 12 --quiet
+"$weir" campaign new "$part" "$work/plan.toml" --shards 12 --quiet >/dev/null
 "$weir" campaign submit "$part" --engine slurm --quiet
 part_done() { [ "$(count "$part" done)" -ge 1 ]; }
 wait_for 60 "a shard before the cancelling" part_done
@@ -293,7 +293,7 @@ mkdir -p "$PARALLEL_HOME"
 # Compression costs more than loopback.
 export PARALLEL_RSYNC_OPTS=-rlDR
 camp=$work/ssh
-"$weir" campaign new "$camp" "$work/plan.toml" --shards 8 --quiet
+"$weir" campaign new "$camp" "$work/plan.toml" --shards 8 --quiet >/dev/null
 "$weir" campaign submit "$camp" --engine parallel --sshlogin alive,dead -- --jobs 1 >"$work/first" 2>&1 &
 submit=$!
 over_ssh() { [ "$(count "$camp" done)" -ge 1 ]; }
@@ -310,7 +310,7 @@ for what in open crash; do
     command=$readings
     [ $what = open ] || command=$crash
     # shellcheck disable=SC2086 # several words
-    "$weir" campaign new "$work/ssh-$what" --shards 4 --quiet -- $command
+    "$weir" campaign new "$work/ssh-$what" --shards 4 --quiet -- $command >/dev/null
     "$weir" campaign submit "$work/ssh-$what" --engine parallel --sshlogin alive,dead -- --jobs 2 >"$work/second" 2>&1 \
         || die "$what over ssh: $(cat "$work/second")"
     "$weir" campaign merge "$work/ssh-$what" -o "$work/ssh-$what.json" --quiet >/dev/null

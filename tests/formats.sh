@@ -24,7 +24,7 @@ end() {
   rm -rf "$work"
 }
 trap end EXIT
-export XDG_DATA_HOME=$work/data PIP_DISABLE_PIP_VERSION_CHECK=1 MPLCONFIGDIR=$work/matplotlib HOME=$work
+export XDG_DATA_HOME=$work/data PIP_DISABLE_PIP_VERSION_CHECK=1 MPLCONFIGDIR=$work/matplotlib
 cd "$work"
 
 ok() { opened=$((opened + 1)); echo "ok: $*"; }
