@@ -163,7 +163,9 @@ impl Reproduce {
             let all = self.plans(paper.plans_of_claims().iter(), output)?;
             let variations = readings::variations(paper, &all, self.pairs, &self.how)?;
             let mut variations = lab::readings::kept_of(variations, plans, &self.designs)?;
-            variations.iter_mut().for_each(|variation| variation.shrink(self.scale()));
+            for variation in &mut variations {
+                variation.shrink(self.scale());
+            }
             Ok((paper, variations))
         };
         wanted.iter().map(of).collect()
