@@ -95,7 +95,7 @@ calls = [op for sample in samples for op in sample["operations"]]
 def sums(name, column):
     path = f"{form}/{name}.{form}"
     if reader == "duckdb":
-        return module.sql(f"select count(*), sum({column}) from '{path}'").fetchone()
+        return module.sql(f"select count(*), sum({column}) from '{path}'").fetchall()[0]
     frame = getattr(module, f"read_{form}")(path)
     return len(frame), frame[column].sum()
 assert sums("samples", "ops") == (len(samples), sum(sample["ops"] for sample in samples))
