@@ -3,7 +3,7 @@
 # measures; package, wheel, image, bill of materials, site, notes and sources.
 #
 #   tests/release.sh RELEASE WEIR          RELEASE: the folder that release.sh has filled; WEIR: a command built with the C library
-#   tests/release.sh --twice               builds the static command in two folders with two CARGO_HOMEs: one hash (half an hour)
+#   tests/release.sh --twice [FEATURES]    builds the static command in two folders with two CARGO_HOMEs: one hash (half an hour)
 #
 # As root, for chroot and buildah; elsewhere those parts are left out, by name.
 set -euo pipefail
@@ -19,7 +19,7 @@ if [ "${1:-}" = --twice ]; then
     git -C "$here" ls-files -z | tar -C "$here" --null -T - -cf - | tar -C "$work/$n" -xf -
     # Sources of packages and settings of registries, in another folder; programs stay where they are.
     for part in registry git config.toml; do [ -e "$home/$part" ] && cp -al "$home/$part" "$work/$n/home/$part"; done
-    CARGO_HOME=$work/$n/home CARGO_TARGET_DIR=$work/$n/built "$work/$n/packaging/build_static.sh" "$work/$n/weir"
+    CARGO_HOME=$work/$n/home CARGO_TARGET_DIR=$work/$n/built "$work/$n/packaging/build_static.sh" "$work/$n/weir" "${2-pdf,parquet}"
     sha256sum "$work/$n/weir"
   done
   cmp "$work/one/weir" "$work/two/weir"
@@ -43,7 +43,7 @@ static=$work/tar/$name/weir
 "$weir" "${cell[@]}" 2>/dev/null >with.json
 if [ "$(id -u)" = 0 ]; then
   mkdir -p root/data && cp "$static" root/weir
-  env -i HOME=/data XDG_DATA_HOME=/data chroot root /weir "${cell[@]}" 2>/dev/null >without.json
+  env -i HOME=/data XDG_DATA_HOME=/data "$(command -v chroot)" root /weir "${cell[@]}" 2>/dev/null >without.json
   samples <with.json >with && samples <without.json >without
   cmp with without && echo "the same samples, $(wc -c <with) bytes"
 else
@@ -59,7 +59,7 @@ dpkg-deb -x "$deb" deb && deb/usr/bin/weir list fs | grep -q '^ *nova '
 step "the wheel"
 python3 -m venv venv && venv/bin/pip install --quiet --no-index "$release"/*.whl
 [ "$(venv/bin/python -m weirlab --version)" = "weir $version" ]
-venv/bin/python -c 'import weirlab; print(weirlab.bench("varmail", fs="pmfs", runtime="1ms", variables={"nfiles": 200}, progress=False))' | head -3
+venv/bin/python -c 'import weirlab; print(weirlab.bench("varmail", fs="pmfs", runtime="1ms", variables={"nfiles": 200}, progress=False).tables["samples"]["ops"])'
 
 step "the image"
 if [ "$(id -u)" = 0 ] && command -v buildah >/dev/null; then
@@ -68,7 +68,8 @@ if [ "$(id -u)" = 0 ] && command -v buildah >/dev/null; then
   b run --isolation chroot "$container" -- /usr/bin/weir --version
   b run --isolation chroot "$container" -- /usr/bin/weir "${cell[@]}" 2>/dev/null >image.json
   samples <image.json | cmp - with && echo "the same samples"
-  b run --isolation chroot "$container" -- /usr/bin/weir doctor | head -3 || true
+  b run --isolation chroot "$container" -- /usr/bin/weir doctor >doctor || true
+  sed -n 1,3p doctor
   b rm "$container" >/dev/null
 else
   echo "left out: an image needs root and buildah"
