@@ -22,7 +22,7 @@ impl Reproduce {
     pub(crate) fn into_readings(self, output: &Output) -> Result<Readings, Failure> {
         if !self.readings || self.list {
             return Err(Failure::usage(
-                "a campaign runs `reproduce PAPER --readings`; figures are plans, which it takes by their names (`weir list plans`)",
+                "a campaign runs `reproduce PAPER --readings`; figures are plans, which it takes by their names",
             ));
         }
         if !self.how.outputs.is_empty() {
