@@ -6,21 +6,23 @@ import sys
 
 
 def log_writes(path):
-    """Sizes of the writes to each log, by the log's number. A call that was interrupted in the output of strace has two lines."""
-    logs, begun = {}, {}
-    line_of = re.compile(r"(\d+) +(?:write\(\d+<[^>]*/(\d+)\.log>|<\.\.\. write resumed>)(.*)")
+    """Sizes of the writes to each log, by the log's number, of the last database: on a directory of the host weir bench runs once
+    before it measures. A call that was interrupted in the output of strace has two lines."""
+    folders, begun = {}, {}
+    line_of = re.compile(r"(\d+) +(?:write\(\d+<([^>]*)/(\d+)\.log>|<\.\.\. write resumed>)(.*)")
     for line in open(path, encoding="utf-8", errors="replace"):
         found = line_of.match(line)
         if not found:
             continue
-        thread, number, rest = found.groups()
+        thread, *log, rest = found.groups()
         if rest.endswith("<unfinished ...>"):
-            begun[thread] = number
+            begun[thread] = log
             continue
-        number = number or begun.pop(thread, None)
+        folder, number = log if log[1] else begun.pop(thread, (None, None))
         if number:
-            logs.setdefault(int(number), []).append(int(rest.rsplit("= ", 1)[1]))
-    return [logs[number] for number in sorted(logs)]
+            folders.setdefault(folder, {}).setdefault(int(number), []).append(int(rest.rsplit("= ", 1)[1]))
+    last = list(folders.values())[-1]
+    return [last[number] for number in sorted(last)]
 
 
 def program(path, puts):
