@@ -34,6 +34,15 @@ pub(crate) static EXT4: LinuxDesign =
 /// ext4 without a journal.
 pub(crate) static EXT4_NO_JOURNAL: LinuxDesign =
     model("linux/ext4nj", "ext4nj", "the same without a journal (mke2fs -O ^has_journal)");
+/// XFS.
+pub(crate) static XFS: LinuxDesign =
+    model("linux/xfs", "xfs", "a model of Linux's XFS: what its cores share, charged; no image");
+/// btrfs.
+pub(crate) static BTRFS: LinuxDesign =
+    model("linux/btrfs", "btrfs", "a model of Linux's btrfs: what its cores share, charged; no image");
+/// F2FS.
+pub(crate) static F2FS: LinuxDesign =
+    model("linux/f2fs", "f2fs", "a model of Linux's F2FS: what its cores share, charged; no image");
 
 static OPTIONS: &[OptionSpec] = &[
     OptionSpec {

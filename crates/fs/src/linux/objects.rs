@@ -9,12 +9,13 @@ use parking_lot::Mutex as Guarded;
 use rustc_hash::FxHashMap;
 use sim::{Line, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, RwLock, RwLockWriteGuard, Work};
 
-use super::component::{History, Memory, Place};
+use super::component::{History, Memory};
+use super::places::Place;
 use super::preset::{Kind, Object, Preset, Scope};
 use super::steps::{Act, Step, Which};
 
 /// Cores that count passes by themselves.
-const CORES: usize = 256;
+pub(super) const CORES: usize = 256;
 
 /// An object that exists.
 enum Instance {
@@ -168,6 +169,7 @@ impl Objects {
             Scope::GroupLock => at.place.lock(),
             Scope::Descriptors => at.place.descriptors(),
             Scope::Table => at.place.table(),
+            Scope::AllocationGroup => at.place.allocation_group,
         }
     }
 
@@ -217,8 +219,15 @@ impl Objects {
 
     /// Does `inside` with the one object of this name, which excludes also when it is free.
     pub(super) fn holding(&self, name: &str, inside: impl FnOnce()) {
+        self.alone(name, 0, inside);
+    }
+
+    /// The same; `touch` lines move with it. Of an object that sockets have it is the caller's.
+    pub(super) fn alone(&self, name: &str, touch: u64, inside: impl FnOnce()) {
         match self.named(name) {
-            Some(object) => self.excluding(object, 0, 0, inside),
+            Some(object) => {
+                self.excluding(object, self.key(object, &At::default(), &Cell::new(0)), touch, inside);
+            }
             None => inside(),
         }
     }
