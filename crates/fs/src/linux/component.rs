@@ -150,6 +150,7 @@ impl History {
             }
             When::OrphanHead => self.journal.is_head(at.ino),
             When::FreesPages => at.freed_pages > 0,
+            When::Unlogged => at.dirty_pages > 0 || at.remembered.transaction() == 0,
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) enum When {
     OrphanHead,
     /// The call gives up pages.
     FreesPages,
+    /// The inode's data was written since a sync, or it is in no log yet.
+    Unlogged,
 }
 
 /// What a step does. Objects are numbers in the preset's list.
@@ -69,8 +71,12 @@ const WHICH: [(&str, Which); 4] = [
     ("freed_page", Which::Freed),
     ("dirty_page", Which::Dirty),
 ];
-const WHEN: [(&str, When); 3] =
-    [("tick", When::Tick), ("orphan_head", When::OrphanHead), ("frees_pages", When::FreesPages)];
+const WHEN: [(&str, When); 4] = [
+    ("tick", When::Tick),
+    ("orphan_head", When::OrphanHead),
+    ("frees_pages", When::FreesPages),
+    ("unlogged", When::Unlogged),
+];
 
 /// What steps may name.
 pub(super) struct Names<'a, 'd> {
