@@ -9,6 +9,7 @@ use sim::{Bytes, Clock, LockClass};
 
 use super::component;
 use super::format::{NoFormat, REFUSAL};
+use super::objects::Touches;
 use super::preset::{KERNELS, Preset};
 use super::vfs::{Model, pages};
 
@@ -59,6 +60,13 @@ static OPTIONS: &[OptionSpec] = &[
         when: Phase::Mount,
         help: "by how much the private work of an operation varies: without, workers keep the order of their start",
     },
+    OptionSpec {
+        name: "touches",
+        kind: OptionKind::Choice(Touches::WORDS),
+        default: "counted",
+        when: Phase::Mount,
+        help: "lines that move with a lock: as the preset counts them, or half or twice as many, to see what hangs on it",
+    },
 ];
 
 fn preset(options: &Options) -> Result<&'static Preset, FsError> {
@@ -103,7 +111,8 @@ impl Design for LinuxDesign {
         let system = preset.system(self.system).ok_or_else(|| FsError::Unsupported {
             what: format!("{}: the preset of this kernel has no such file system", self.name),
         })?;
-        Ok(Arc::new(Model::new(preset, system, pages(storage.memory()?.len()))))
+        let touches = Touches::of(options.choice("touches"));
+        Ok(Arc::new(Model::new(preset, system, touches, pages(storage.memory()?.len()))))
     }
 
     /// Contents are in memory in the place of the storage, which nothing is written to.
