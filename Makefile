@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-mount-short test-suites test-cluster test-package evidence install package wheel lint docs bench build build-whole clean
+.PHONY: release test-release demo test test-mount test-mount-short test-suites test-cluster test-package evidence install package wheel lint docs bench build build-whole clean
 
 # Two designs on four workloads with six seeds each, half a minute: the answer here, charts in one HTML file.
 demo: build
@@ -66,6 +66,14 @@ package: build-whole
 # The Python wheel with the command inside, under target/wheel.
 wheel: build-whole
 	python3 python/build_wheel.py $(WEIR) $(TARGET)/wheel
+
+# Everything that a release consists of, under target/release-files; half an hour, most of it the static command.
+release:
+	packaging/release.sh $(TARGET)/release-files
+
+# The same used: in a bare root, as package, wheel and image. As root.
+test-release: build
+	tests/release.sh $(TARGET)/release-files $(WEIR)
 
 # Every check at full size, into the ledger that the command carries: hours. As root.
 evidence: build

@@ -77,6 +77,7 @@ pub enum RenderError {
 }
 
 /// Says that `what` was left out of this build, and how to get it with `feature`.
+#[cfg(not(all(feature = "pdf", feature = "parquet")))]
 pub(crate) fn left_out(what: &str, feature: &str) -> String {
     format!(
         "this command was built without {what}; packages have it, and so has \
