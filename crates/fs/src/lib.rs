@@ -73,8 +73,14 @@ pub static FILE_SYSTEMS: &[&dyn Design] = &[
 ];
 
 /// Models of the kernel's file systems: designs without an image ([`Design::without_image`]).
-pub static MODELS: &[&dyn Design] =
-    &[&linux::design::TMPFS, &linux::design::EXT4, &linux::design::EXT4_NO_JOURNAL];
+pub static MODELS: &[&dyn Design] = &[
+    &linux::design::TMPFS,
+    &linux::design::EXT4,
+    &linux::design::EXT4_NO_JOURNAL,
+    &linux::design::XFS,
+    &linux::design::BTRFS,
+    &linux::design::F2FS,
+];
 
 /// All of both tables.
 pub fn all() -> impl Iterator<Item = &'static dyn Design> + Clone {

@@ -2,6 +2,8 @@
 //!
 //! Sizes step by 1024 and say so (`KiB`); counts step by 1000 (`k`, `M`); times pick `ns µs ms s`.
 
+use results::curve::Shape;
+
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -17,6 +19,8 @@ pub enum Unit {
     Nanos,
     /// One thing by another.
     Ratio,
+    /// The class of a curve, by its number in [`results::curve::Shape`].
+    Class,
 }
 
 /// A unit picked to fit: numbers are divided by `divisor` and followed by `name`.
@@ -47,6 +51,7 @@ impl Unit {
 
     fn steps(self) -> &'static [(f64, &'static str)] {
         match self {
+            Self::Class => &[(1.0, "")],
             Self::Count => &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")],
             Self::OpsPerSecond => &[(1.0, "op/s"), (1e3, "kop/s"), (1e6, "Mop/s"), (1e9, "Gop/s")],
             Self::Bytes => &[(1.0, "B"), (KIB, "KiB"), (MIB, "MiB"), (GIB, "GiB")],
@@ -68,6 +73,10 @@ impl Unit {
     ///
     /// A mean of less than a tenth of a nanosecond is `<0.1 ns`.
     pub fn human(self, value: f64) -> String {
+        if self == Self::Class {
+            let shape = Shape::ALL.iter().find(|shape| f64::from(**shape as u8) == value);
+            return shape.map_or_else(String::new, |shape| shape.letter().to_string());
+        }
         if self == Self::Nanos && value > 0.0 && value < 0.1 {
             return "<0.1 ns".to_owned();
         }

@@ -45,6 +45,9 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// All of them, from the one that scales best.
+    pub const ALL: [Self; 4] = [Self::Scales, Self::Saturates, Self::Collapses, Self::NeverScales];
+
     /// The letter in tables: L(inear), S, C, F(lat).
     pub fn letter(self) -> char {
         match self {

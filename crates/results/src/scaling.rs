@@ -150,6 +150,19 @@ impl Limit {
     }
 }
 
+/// What the operations of these samples waited for, locks and cache lines by their names, in nanoseconds: the most first.
+pub fn waits<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<(String, u64)> {
+    let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+    for operation in samples.flat_map(|sample| &sample.operations) {
+        let named = operation.lock_wait_ns.iter().chain(&operation.line_wait_ns);
+        let counts = !BACKGROUND.contains(&operation.kind.as_str());
+        named.filter(|_| counts).for_each(|(name, ns)| *waits.entry(name).or_default() += ns);
+    }
+    let mut waits: Vec<(String, u64)> = waits.into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect();
+    waits.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    waits
+}
+
 /// Time of one operation of the workload by its parts, waits by name of the lock or line (then true).
 struct Parts {
     ns: BTreeMap<(String, bool), f64>,
@@ -241,6 +254,20 @@ mod tests {
         operation.time_ns =
             BTreeMap::from([("software".to_owned(), software), (LOCK_WAIT.to_owned(), waited)]);
         Sample { ops: 10, operations: vec![operation], ..Sample::default() }
+    }
+
+    #[test]
+    fn waits_are_by_name_the_most_first_without_operations_in_the_background() {
+        let mut one = sample(0, &[("a", 5), ("b", 7)]);
+        one.operations[0].line_wait_ns.insert("a".to_owned(), 3);
+        let mut behind = OperationRecord::new(BACKGROUND[0]);
+        behind.lock_wait_ns.insert("c".to_owned(), 100);
+        one.operations.push(behind);
+        assert_eq!(
+            waits([&one, &sample(0, &[("b", 1)])].into_iter()),
+            [("a".to_owned(), 8), ("b".to_owned(), 8)]
+        );
+        assert_eq!(waits([&one].into_iter())[0], ("a".to_owned(), 8));
     }
 
     #[test]

@@ -1,34 +1,26 @@
-//! What depends on history: transactions of jbd2, the list of orphans, places of inodes, ticks of the timer.
+//! What depends on history, by the names that a preset's steps have for it.
 //!
-//! # Transactions
+//! | file | component |
+//! |---|---|
+//! | `jbd2.rs` | `jbd2.*`, `orphans.*`: transactions of ext4 and its list of orphans |
+//! | `xlog.rs` | `xlog.*`: the log of XFS |
+//! | `btrans.rs` | `btrans.*`: transactions of btrfs and the tree of its log |
+//! | `f2cp.rs` | `f2cp.*`: checkpoints of F2FS |
+//! | `pagealloc.rs` | `pages.*`: lists of free pages |
 //!
-//! A handle joins the running transaction. A sync of an inode that this transaction has changed commits it: it is *locked*, so that
-//! no handle starts, until the last handle has stopped; then a new one runs, and the blocks of the old one go to the device while
-//! handles of the new one come and go. One commit at a time; whoever waits for its turn finds its own transaction committed with
-//! another's. The five seconds after which jbd2 commits by itself, and a full log, do not come in a run of milliseconds.
-//!
-//! Lock order: the commit's object, then the gate, which nothing is taken under.
+//! Here are only their names, and what an inode remembers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use sim::{Condvar, LockClass, Mutex, Nanos};
+use sim::{LockClass, Nanos};
 
 use super::objects::{At, Objects};
 use super::steps::When;
-
-/// The object that a commit has.
-pub(super) const COMMIT: &str = "commit";
-/// The object that serves its requests.
-const DEVICE: &str = "loop_thread";
-/// Blocks of a commit: the descriptor, a block of the inode table, the commit record.
-const COMMIT_BLOCKS: u32 = 3;
-
-/// What waits at the gate of a locked transaction are handles.
-static GATE: LockClass = LockClass::new("linux.locked_transaction");
+use super::{btrans, f2cp, jbd2, pagealloc, transactions, xlog};
 
 /// The classes of locks that the components have beside the preset's objects.
-pub(super) static CLASSES: [&LockClass; 1] = [&GATE];
+pub(super) static CLASSES: [&LockClass; 1] = [&transactions::GATE];
 
 /// A piece of code that a step names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,18 +35,66 @@ pub(super) enum Component {
     JournalSync,
     OrphansAdd,
     OrphansRemove,
+    /// Items come into the list of the log.
+    LogInsert,
+    /// The list is pushed if it is long.
+    LogPush,
+    /// The inode's items are in the log on the device when this returns.
+    LogSync,
+    /// A change joins the transaction.
+    TreesJoin,
+    /// It ends.
+    TreesEnd,
+    /// The inode's items are in the tree of the log.
+    TreesLog,
+    /// That tree is on the device when this returns.
+    TreesSync,
+    /// A node's page becomes dirty.
+    CheckpointNode,
+    /// A block of a log is written.
+    CheckpointBlock,
+    /// A checkpoint, if free sections are few.
+    CheckpointBalance,
+    PagesTake,
+    PagesGive,
 }
 
 impl Component {
     /// Their names in presets.
-    pub(super) const NAMES: [(&str, Self); 6] = [
+    pub(super) const NAMES: [(&str, Self); 18] = [
         ("jbd2.start", Self::JournalStart),
         ("jbd2.stop", Self::JournalStop),
         ("jbd2.dirty", Self::JournalDirty),
         ("jbd2.sync", Self::JournalSync),
         ("orphans.add", Self::OrphansAdd),
         ("orphans.remove", Self::OrphansRemove),
+        ("xlog.insert", Self::LogInsert),
+        ("xlog.push", Self::LogPush),
+        ("xlog.sync", Self::LogSync),
+        ("btrans.join", Self::TreesJoin),
+        ("btrans.end", Self::TreesEnd),
+        ("btrans.log", Self::TreesLog),
+        ("btrans.sync", Self::TreesSync),
+        ("f2cp.node", Self::CheckpointNode),
+        ("f2cp.block", Self::CheckpointBlock),
+        ("f2cp.balance", Self::CheckpointBalance),
+        ("pages.take", Self::PagesTake),
+        ("pages.give", Self::PagesGive),
     ];
+
+    /// The objects that it takes by their names, which a preset that names it must have.
+    pub(super) fn objects(self) -> &'static [&'static str] {
+        match self {
+            Self::JournalSync => &[jbd2::COMMIT, jbd2::DEVICE],
+            Self::LogPush => &[xlog::CONTEXT, xlog::BUFFERS],
+            Self::LogSync => &[xlog::PUSH, xlog::CONTEXT, xlog::BUFFERS, jbd2::DEVICE],
+            Self::TreesJoin => &[jbd2::DEVICE],
+            Self::TreesSync => &[btrans::LOG_COMMIT, jbd2::DEVICE],
+            Self::CheckpointBalance => &[f2cp::CHECKPOINT, jbd2::DEVICE],
+            Self::PagesTake | Self::PagesGive => &[pagealloc::ZONE],
+            _ => &[],
+        }
+    }
 }
 
 /// What an inode remembers.
@@ -62,33 +102,42 @@ impl Component {
 pub(super) struct Remembered {
     /// The tick after the one in which its time stamps changed last.
     tick: AtomicU64,
-    /// The last transaction that changed it; 0: none.
+    /// The last transaction, list of items or log that it is in; 0: none.
     transaction: AtomicU64,
 }
+
+impl Remembered {
+    pub(super) fn transaction(&self) -> u64 {
+        self.transaction.load(SeqCst)
+    }
+
+    pub(super) fn set_transaction(&self, number: u64) {
+        self.transaction.store(number, SeqCst);
+    }
+}
+
+/// Shared by the inode and by calls about it.
+pub(super) type Memory = Arc<Remembered>;
 
 /// The state of all components of a mount.
 pub(super) struct History {
     tick: Nanos,
-    orphans: parking_lot::Mutex<Vec<u64>>,
-    running: AtomicU64,
-    committed: AtomicU64,
-    handles: AtomicU64,
-    locked: AtomicBool,
-    gate: Mutex<()>,
-    passed: Condvar,
+    journal: jbd2::Journal,
+    log: xlog::Log,
+    trees: btrans::Trees,
+    checkpoints: f2cp::Checkpoints,
+    pages: pagealloc::Lists,
 }
 
 impl History {
     pub(super) fn new(tick: Nanos) -> Self {
         Self {
             tick,
-            orphans: parking_lot::Mutex::default(),
-            running: AtomicU64::new(1),
-            committed: AtomicU64::new(0),
-            handles: AtomicU64::new(0),
-            locked: AtomicBool::new(false),
-            gate: Mutex::new(&GATE, ()),
-            passed: Condvar::of_class(&GATE),
+            journal: jbd2::Journal::default(),
+            log: xlog::Log::default(),
+            trees: btrans::Trees::default(),
+            checkpoints: f2cp::Checkpoints::default(),
+            pages: pagealloc::Lists::default(),
         }
     }
 
@@ -99,171 +148,32 @@ impl History {
                 let tick = sim::now().0 / self.tick.0 + 1;
                 at.remembered.tick.swap(tick, SeqCst) != tick
             }
-            When::OrphanHead => {
-                sim::interact();
-                self.orphans.lock().last() == Some(&at.ino)
-            }
+            When::OrphanHead => self.journal.is_head(at.ino),
+            When::FreesPages => at.freed_pages > 0,
+            When::Unlogged => at.dirty_pages > 0 || at.remembered.transaction() == 0,
         }
     }
 
     pub(super) fn act(&self, component: Component, at: &At, objects: &Objects) {
         match component {
-            Component::JournalStart => self.start(),
-            Component::JournalStop => self.stop(),
-            Component::JournalDirty => at.remembered.transaction.store(self.running.load(SeqCst), SeqCst),
-            Component::JournalSync => self.sync(at, objects),
-            Component::OrphansAdd => self.orphans.lock().push(at.ino),
-            Component::OrphansRemove => self.orphans.lock().retain(|ino| *ino != at.ino),
+            Component::JournalStart => self.journal.transactions.join(),
+            Component::JournalStop => self.journal.transactions.leave(),
+            Component::JournalDirty => at.remembered.set_transaction(self.journal.transactions.running()),
+            Component::JournalSync => self.journal.sync(at, objects),
+            Component::OrphansAdd => self.journal.add_orphan(at.ino),
+            Component::OrphansRemove => self.journal.remove_orphan(at.ino),
+            Component::LogInsert => self.log.insert(at),
+            Component::LogPush => self.log.push_long(objects),
+            Component::LogSync => self.log.sync(at, objects),
+            Component::TreesJoin => self.trees.join(objects),
+            Component::TreesEnd => self.trees.end(),
+            Component::TreesLog => self.trees.log(at),
+            Component::TreesSync => self.trees.sync(at, objects),
+            Component::CheckpointNode => self.checkpoints.node(),
+            Component::CheckpointBlock => self.checkpoints.block(),
+            Component::CheckpointBalance => self.checkpoints.balance(objects),
+            Component::PagesTake => self.pages.take(objects),
+            Component::PagesGive => self.pages.give(objects),
         }
-    }
-
-    fn start(&self) {
-        sim::interact();
-        while self.locked.load(SeqCst) {
-            let gate = self.gate.lock();
-            if self.locked.load(SeqCst) {
-                drop(self.passed.wait(gate));
-            }
-        }
-        self.handles.fetch_add(1, SeqCst);
-    }
-
-    fn stop(&self) {
-        if self.handles.fetch_sub(1, SeqCst) == 1 && self.locked.load(SeqCst) {
-            let _gate = self.gate.lock();
-            self.passed.notify_all();
-        }
-    }
-
-    fn sync(&self, at: &At, objects: &Objects) {
-        let transaction = at.remembered.transaction.load(SeqCst);
-        let is_done = || transaction <= self.committed.load(SeqCst);
-        sim::interact();
-        if is_done() {
-            return;
-        }
-        objects.holding(COMMIT, || {
-            if is_done() {
-                return;
-            }
-            let committing = self.change_transaction();
-            for _ in 0..COMMIT_BLOCKS {
-                objects.serve_named(DEVICE, true);
-            }
-            objects.serve_named(DEVICE, false);
-            self.committed.store(committing, SeqCst);
-        });
-    }
-
-    /// Locks the running transaction, waits for its handles, and lets a new one run; returns the old one.
-    fn change_transaction(&self) -> u64 {
-        self.locked.store(true, SeqCst);
-        let mut gate = self.gate.lock();
-        while self.handles.load(SeqCst) > 0 {
-            gate = self.passed.wait(gate);
-        }
-        let old = self.running.fetch_add(1, SeqCst);
-        self.locked.store(false, SeqCst);
-        self.passed.notify_all();
-        old
-    }
-}
-
-/// Groups of a flex group: the default of mke2fs.
-const FLEX: u64 = 16;
-/// Groups of 128 MiB in 32 GiB, the size of the study's RAM disk.
-const GROUPS: u64 = 256;
-/// Inodes of 256 bytes in a block of the inode table.
-const INODES_IN_BLOCK: u64 = 16;
-
-/// Where an inode lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Its block group.
-    pub(super) group: u64,
-    /// Its number in the group.
-    slot: u64,
-}
-
-impl Place {
-    /// The block of the inode table.
-    pub(super) fn table(self) -> u64 {
-        self.group << 32 | self.slot / INODES_IN_BLOCK
-    }
-
-    /// The block of group descriptors of 32 bytes.
-    pub(super) fn descriptors(self) -> u64 {
-        self.group / 128
-    }
-
-    /// The lock of its group.
-    pub(super) fn lock(self) -> u64 {
-        self.group & 127
-    }
-}
-
-/// The choice of places: fs/ext4/ialloc.c of 4.2, `find_group_orlov` and `find_group_other`.
-#[derive(Debug)]
-pub(super) struct Places {
-    directories: Vec<u64>,
-    inodes: Vec<u64>,
-}
-
-impl Default for Places {
-    fn default() -> Self {
-        Self { directories: vec![0; (GROUPS / FLEX) as usize], inodes: vec![0; GROUPS as usize] }
-    }
-}
-
-impl Places {
-    /// A place for a new inode below a directory at `parent`: a directory that is to be spread goes to the flex group with the
-    /// fewest directories; anything else to the first group of its directory's flex group.
-    pub(super) fn choose(&mut self, parent: Place, is_dir: bool, spread: bool) -> Place {
-        let own = parent.group / FLEX;
-        let fewest = || self.directories.iter().enumerate().min_by_key(|(_, count)| **count);
-        let flex = if is_dir && spread { fewest().map_or(own, |(flex, _)| flex as u64) } else { own };
-        if is_dir && let Some(count) = self.directories.get_mut(flex as usize) {
-            *count += 1;
-        }
-        let group = flex * FLEX;
-        let slot = self.inodes.get_mut(group as usize).map_or(0, |count| {
-            *count += 1;
-            *count - 1
-        });
-        Place { group, slot }
-    }
-}
-
-/// Shared by the inode and by calls about it.
-pub(super) type Memory = Arc<Remembered>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn eighty_directories_of_the_root_share_sixteen_flex_groups_evenly_and_files_follow_them() {
-        let mut places = Places::default();
-        let root = Place::default();
-        let dirs: Vec<Place> = (0..80).map(|_| places.choose(root, true, true)).collect();
-        for flex in 0..16 {
-            assert_eq!(dirs.iter().filter(|dir| dir.group == flex * FLEX).count(), 5);
-        }
-        let file = places.choose(dirs[17], false, false);
-        assert_eq!(file.group, dirs[17].group);
-        assert_eq!(places.choose(dirs[17], true, false).group, dirs[17].group, "a directory further below");
-        // The first groups of the flex groups share 8 of the 128 locks, and two blocks of descriptors.
-        let locks: std::collections::BTreeSet<u64> = dirs.iter().map(|dir| dir.lock()).collect();
-        let descriptors: std::collections::BTreeSet<u64> = dirs.iter().map(|dir| dir.descriptors()).collect();
-        assert_eq!((locks.len(), descriptors.len()), (8, 2));
-    }
-
-    #[test]
-    fn sixteen_inodes_share_a_block_of_the_table() {
-        let mut places = Places::default();
-        let tables: Vec<u64> =
-            (0..33).map(|_| places.choose(Place::default(), false, false).table()).collect();
-        assert!(tables[..16].iter().all(|table| *table == tables[0]) && tables[16] != tables[0]);
-        assert_ne!(tables[32], tables[16]);
     }
 }

@@ -9,6 +9,7 @@ use sim::{Bytes, Clock, LockClass};
 
 use super::component;
 use super::format::{NoFormat, REFUSAL};
+use super::objects::Touches;
 use super::preset::{KERNELS, Preset};
 use super::vfs::{Model, pages};
 
@@ -34,6 +35,15 @@ pub(crate) static EXT4: LinuxDesign =
 /// ext4 without a journal.
 pub(crate) static EXT4_NO_JOURNAL: LinuxDesign =
     model("linux/ext4nj", "ext4nj", "the same without a journal (mke2fs -O ^has_journal)");
+/// XFS.
+pub(crate) static XFS: LinuxDesign =
+    model("linux/xfs", "xfs", "a model of Linux's XFS: what its cores share, charged; no image");
+/// btrfs.
+pub(crate) static BTRFS: LinuxDesign =
+    model("linux/btrfs", "btrfs", "a model of Linux's btrfs: what its cores share, charged; no image");
+/// F2FS.
+pub(crate) static F2FS: LinuxDesign =
+    model("linux/f2fs", "f2fs", "a model of Linux's F2FS: what its cores share, charged; no image");
 
 static OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -49,6 +59,13 @@ static OPTIONS: &[OptionSpec] = &[
         default: "15%",
         when: Phase::Mount,
         help: "by how much the private work of an operation varies: without, workers keep the order of their start",
+    },
+    OptionSpec {
+        name: "touches",
+        kind: OptionKind::Choice(Touches::WORDS),
+        default: "counted",
+        when: Phase::Mount,
+        help: "lines that move with a lock: as the preset counts them, or half or twice as many, to see what hangs on it",
     },
 ];
 
@@ -94,7 +111,8 @@ impl Design for LinuxDesign {
         let system = preset.system(self.system).ok_or_else(|| FsError::Unsupported {
             what: format!("{}: the preset of this kernel has no such file system", self.name),
         })?;
-        Ok(Arc::new(Model::new(preset, system, pages(storage.memory()?.len()))))
+        let touches = Touches::of(options.choice("touches"));
+        Ok(Arc::new(Model::new(preset, system, touches, pages(storage.memory()?.len()))))
     }
 
     /// Contents are in memory in the place of the storage, which nothing is written to.

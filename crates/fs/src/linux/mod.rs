@@ -8,7 +8,10 @@
 //! |---|---|
 //! | `preset.rs` `steps.rs` | `presets/kernels`, read and checked: objects, and the steps of each operation |
 //! | `objects.rs` | the objects while they exist; doing steps |
-//! | `component.rs` | what depends on history: transactions, the list of orphans, places of inodes, ticks |
+//! | `component.rs` | what depends on history: its names in steps, what an inode remembers, ticks |
+//! | `transactions.rs` `jbd2.rs` `xlog.rs` `btrans.rs` `f2cp.rs` | transactions, logs and checkpoints |
+//! | `pagealloc.rs` | the lists of free pages of cores |
+//! | `places.rs` | where new inodes lie |
 //! | `state.rs` `dir.rs` `file.rs` | inodes, names, contents in memory |
 //! | `parts.rs` | named parts of the originals, which a machine prices |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the interfaces |
@@ -18,14 +21,21 @@
 //!
 //! What is left out: see the limits in docs/designs/linux.md.
 
+mod btrans;
 mod component;
 pub(crate) mod design;
 mod dir;
+mod f2cp;
 mod file;
 mod format;
+mod jbd2;
 mod objects;
+mod pagealloc;
 mod parts;
+mod places;
 mod preset;
 mod state;
 mod steps;
+mod transactions;
 mod vfs;
+mod xlog;

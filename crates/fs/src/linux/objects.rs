@@ -9,12 +9,13 @@ use parking_lot::Mutex as Guarded;
 use rustc_hash::FxHashMap;
 use sim::{Line, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, RwLock, RwLockWriteGuard, Work};
 
-use super::component::{History, Memory, Place};
+use super::component::{History, Memory};
+use super::places::Place;
 use super::preset::{Kind, Object, Preset, Scope};
 use super::steps::{Act, Step, Which};
 
 /// Cores that count passes by themselves.
-const CORES: usize = 256;
+pub(super) const CORES: usize = 256;
 
 /// An object that exists.
 enum Instance {
@@ -59,9 +60,41 @@ pub(super) struct At {
     pub(super) dirty_pages: u64,
 }
 
+/// How many lines move with a lock, by those that the preset counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touches {
+    Half,
+    Counted,
+    Double,
+}
+
+impl Touches {
+    /// The values of the option.
+    pub(super) const WORDS: &'static [&'static str] = &["half", "counted", "double"];
+
+    /// That of a word of these.
+    pub(super) fn of(word: &str) -> Self {
+        match word {
+            "half" => Self::Half,
+            "double" => Self::Double,
+            _ => Self::Counted,
+        }
+    }
+
+    /// Of one line, half is one.
+    pub(super) fn scaled(self, lines: u64) -> u64 {
+        match self {
+            Self::Half => lines.div_ceil(2),
+            Self::Counted => lines,
+            Self::Double => lines * 2,
+        }
+    }
+}
+
 /// The objects of a mount.
 pub(super) struct Objects {
     preset: &'static Preset,
+    pub(super) touches: Touches,
     history: History,
     /// By the number of the object in the preset, and what has it.
     instances: Guarded<FxHashMap<(usize, u64), Arc<Instance>>>,
@@ -72,9 +105,10 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn new(preset: &'static Preset) -> Self {
+    pub(super) fn new(preset: &'static Preset, touches: Touches) -> Self {
         Self {
             preset,
+            touches,
             history: History::new(preset.tick),
             instances: Guarded::default(),
             passes: (0..CORES * preset.counters).map(|_| AtomicU32::new(0)).collect(),
@@ -168,6 +202,7 @@ impl Objects {
             Scope::GroupLock => at.place.lock(),
             Scope::Descriptors => at.place.descriptors(),
             Scope::Table => at.place.table(),
+            Scope::AllocationGroup => at.place.allocation_group,
         }
     }
 
@@ -194,6 +229,7 @@ impl Objects {
 
     /// The same where the object does guard something of this process: when it is free, it excludes at no cost.
     fn excluding(&self, object: usize, key: u64, touch: u64, inside: impl FnOnce()) {
+        let touch = self.touches.scaled(touch);
         match &*self.instance(object, key) {
             Instance::Lock(lock) => {
                 let guard = lock.lock();
@@ -217,8 +253,15 @@ impl Objects {
 
     /// Does `inside` with the one object of this name, which excludes also when it is free.
     pub(super) fn holding(&self, name: &str, inside: impl FnOnce()) {
+        self.alone(name, 0, inside);
+    }
+
+    /// The same; `touch` lines move with it. Of an object that sockets have it is the caller's.
+    pub(super) fn alone(&self, name: &str, touch: u64, inside: impl FnOnce()) {
         match self.named(name) {
-            Some(object) => self.excluding(object, 0, 0, inside),
+            Some(object) => {
+                self.excluding(object, self.key(object, &At::default(), &Cell::new(0)), touch, inside);
+            }
             None => inside(),
         }
     }

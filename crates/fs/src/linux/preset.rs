@@ -83,9 +83,11 @@ pub(super) enum Scope {
     Descriptors,
     /// A block of the inode table.
     Table,
+    /// An allocation group of XFS.
+    AllocationGroup,
 }
 
-const SCOPES: [(&str, Scope); 9] = [
+const SCOPES: [(&str, Scope); 10] = [
     ("mount", Scope::Mount),
     ("socket", Scope::Socket),
     ("inode", Scope::Inode),
@@ -95,6 +97,7 @@ const SCOPES: [(&str, Scope); 9] = [
     ("group_lock", Scope::GroupLock),
     ("descriptors", Scope::Descriptors),
     ("table", Scope::Table),
+    ("allocation_group", Scope::AllocationGroup),
 ];
 
 /// An operation, as the interface of file systems has them.
@@ -385,8 +388,7 @@ fn all_used(root: &Table<'_>, names: &Names<'_, '_>, reading: &Reading) -> Resul
     let table = root.need("object", "what is shared")?.table()?;
     for (name, item) in table.take_rest() {
         let place = names.objects.iter().position(|object| object.name == name);
-        // The commit's lock is taken by the component of transactions.
-        if place.is_some_and(|place| !reading.used[place]) && name != super::component::COMMIT {
+        if place.is_some_and(|place| !reading.used[place]) {
             all.take::<()>(Err(item.problem(format!("object \"{name}\" is used by no step"))));
         }
     }

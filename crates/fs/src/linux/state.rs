@@ -7,10 +7,11 @@ use ::vfs::{
 };
 use rustc_hash::FxHashMap;
 
-use super::component::{Memory, Place, Places};
+use super::component::Memory;
 use super::dir::Dir;
 use super::file::{File, PAGE};
 use super::objects::At;
+use super::places::{Place, Places};
 use crate::error::{Error, Result};
 
 pub(super) const ROOT: u64 = 1;

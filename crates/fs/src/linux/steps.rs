@@ -28,6 +28,10 @@ pub(super) enum When {
     Tick,
     /// The inode was the last that became an orphan.
     OrphanHead,
+    /// The call gives up pages.
+    FreesPages,
+    /// The inode's data was written since a sync, or it is in no log yet.
+    Unlogged,
 }
 
 /// What a step does. Objects are numbers in the preset's list.
@@ -67,7 +71,12 @@ const WHICH: [(&str, Which); 4] = [
     ("freed_page", Which::Freed),
     ("dirty_page", Which::Dirty),
 ];
-const WHEN: [(&str, When); 2] = [("tick", When::Tick), ("orphan_head", When::OrphanHead)];
+const WHEN: [(&str, When); 4] = [
+    ("tick", When::Tick),
+    ("orphan_head", When::OrphanHead),
+    ("frees_pages", When::FreesPages),
+    ("unlogged", When::Unlogged),
+];
 
 /// What steps may name.
 pub(super) struct Names<'a, 'd> {
@@ -164,7 +173,7 @@ impl Names<'_, '_> {
             );
         }
         if let Some(name) = table.get("component") {
-            acts.push(Act::Component(name.one_of(&Component::NAMES)?));
+            acts.push(Act::Component(self.component(&name, reading)?));
         }
         if let Some(which) = table.get("each") {
             acts.push(Act::Each(which.one_of(&WHICH)?));
@@ -181,6 +190,19 @@ impl Names<'_, '_> {
                 "a step has one of add, exchange, lock, share, call, part, serve, component, each, copy",
             )),
         }
+    }
+
+    /// A component, all of whose objects there are.
+    fn component(&self, name: &Item<'_>, reading: &mut Reading) -> Result<Component, Problem> {
+        let component = name.one_of(&Component::NAMES)?;
+        for needed in component.objects() {
+            let Some(number) = self.objects.iter().position(|object| object.name == *needed) else {
+                let text = name.text()?;
+                return Err(name.problem(format!("\"{text}\" needs an object called \"{needed}\"")));
+            };
+            reading.used[number] = true;
+        }
+        Ok(component)
     }
 
     fn object(&self, name: &Item<'_>, kinds: &[Kind], reading: &mut Reading) -> Result<usize, Problem> {

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sim::PAGE_BYTES;
 
 use super::file::{FILE_MAX, PAGE};
-use super::objects::{At, Objects};
+use super::objects::{At, Objects, Touches};
 use super::preset::{Call, Preset, System};
 use super::state::{Body, Gone, ROOT, State};
 
@@ -26,8 +26,13 @@ pub(super) struct Model {
 
 impl Model {
     /// An empty file system of `pages` pages.
-    pub(super) fn new(preset: &'static Preset, system: &'static System, pages: u64) -> Self {
-        Self { system, objects: Objects::new(preset), state: Mutex::new(State::new(pages)) }
+    pub(super) fn new(
+        preset: &'static Preset,
+        system: &'static System,
+        touches: Touches,
+        pages: u64,
+    ) -> Self {
+        Self { system, objects: Objects::new(preset, touches), state: Mutex::new(State::new(pages)) }
     }
 
     /// The state, in the order of virtual time.
@@ -95,7 +100,17 @@ impl FileSystem for Model {
     }
 
     fn kernel_ways(&self) -> KernelWays {
-        self.system.ways
+        let lines = |lines| self.objects.touches.scaled(lines);
+        let ways = self.system.ways;
+        KernelWays {
+            directory_change: lines(ways.directory_change),
+            directory_listing: lines(ways.directory_listing),
+            new_inode: lines(ways.new_inode),
+            old_inode: lines(ways.old_inode),
+            inode_hash: lines(ways.inode_hash),
+            rename: lines(ways.rename),
+            ..ways
+        }
     }
 
     fn statfs(&self) -> Result<StatFs> {

@@ -175,6 +175,75 @@ fn a_sync_commits_the_inodes_transaction_once() {
     assert_eq!(requests("linux/ext4"), [6, 2, 1, 6]);
     assert_eq!(requests("linux/ext4nj"), [2, 2, 1, 2]);
     assert_eq!(requests("linux/tmpfs"), [0; 4]);
+    // A page; a checkpoint of the list, and a flush where there is none.
+    assert_eq!(requests("linux/xfs"), [3, 2, 1, 3]);
+    // A page, the tree of the log (a leaf, its root, the tree of logs, the superblock), and a flush; nothing when nothing changed.
+    assert_eq!(requests("linux/btrfs"), [6, 6, 0, 6]);
+    // A page, its node, and a flush.
+    assert_eq!(requests("linux/f2fs"), [3, 3, 1, 3]);
+}
+
+/// What `call` takes on core 10, after core 0 has done the same.
+fn after_another(name: &'static str, call: fn(&dyn FileSystem, Ino)) -> u64 {
+    sim::run(&setup(&[]), move || {
+        let fs = mounted(name);
+        let file = written(&fs);
+        let first = Arc::clone(&fs);
+        took(0, move || call(&*first, file));
+        took(10, move || call(&*fs, file))
+    })
+    .unwrap()
+}
+
+/// The page is the same on both; the word of the lock comes from the other core, and is updated twice.
+#[test]
+fn readers_of_xfs_share_a_word_that_each_updates_twice() {
+    let read = |name| {
+        after_another(name, |fs, file| {
+            fs.read(file, 0, &mut [0; 4096], IoFlags::empty()).expect("there");
+        })
+    };
+    assert_eq!(read("linux/xfs") - read("linux/ext4"), 1_000 + 2 * 10);
+}
+
+/// The root's count of users by load and exchange, its lock twice, six counters, and the count again: eleven updates of three lines,
+/// of which the first costs a second transfer.
+#[test]
+fn each_listing_of_btrfs_searches_from_the_root_of_its_tree() {
+    let list = |name| after_another(name, |fs, _| fs.readdir(fs.root(), 0, &mut |_| true).expect("there"));
+    assert_eq!(list("linux/btrfs") - list("linux/ext4"), 4 * 1_000 + 10 * 10);
+}
+
+#[test]
+fn btrfs_commits_its_transaction_thirty_seconds_after_it_began() {
+    let requests = sim::run(&setup(&[]), || {
+        let fs = mounted("linux/btrfs");
+        let make = |name: &[u8]| fs.create(fs.root(), name, &NEW).map(|_| fs.counters()[0].1).expect("new");
+        let first = make(b"a");
+        sim::sleep(Nanos(29_000_000_000));
+        let before = make(b"b");
+        sim::sleep(Nanos(2_000_000_000));
+        [first, before, make(b"c"), make(b"d")]
+    })
+    .unwrap();
+    assert_eq!(requests, [0, 0, 8, 8]);
+}
+
+/// Of 62 pages two come after a visit to the free pages of the socket: from another core's hands, as its lock and the list's head.
+#[test]
+fn a_core_takes_free_pages_by_the_batch() {
+    let visits = |free: &'static [&'static str]| {
+        sim::run(&setup(free), || {
+            let fs = mounted("linux/tmpfs");
+            let file = written(&fs);
+            took(0, move || {
+                fs.write(file, 4096, &[1; 62 * 4096], IoFlags::empty()).expect("room");
+            })
+        })
+        .unwrap()
+    };
+    // The first page was made before; no other core has been here.
+    assert_eq!(visits(&[]) - visits(&["linux.zone"]), 2 * 10);
 }
 
 #[test]

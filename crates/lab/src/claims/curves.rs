@@ -3,7 +3,10 @@
 //! | key | the number |
 //! |---|---|
 //! | `classes = [{ at = { fs = "a", workload = "W" }, are = "SF" }, …]` | of how many curves the class is among these letters |
-//! | `peak = { fs = "a", workload = "W" }` | the smallest number of threads with 95 % of the curve's best |
+//! | `peak = { fs = "a", workload = "W" }` | the smallest number of threads with 95 % of the curve's best; of a list the median |
+//! | `causes = [{ at = { fs = ["a", "b"] }, are = ["lock"], agree = 1 }, …]` | of how many rows the cause is among these |
+//!
+//! A cause is the lock or line with the most waiting at the most threads, in each cell of `at`, or in as many as `agree` says.
 //!
 //! Classes and their letters are those of [`results::curve`]. A curve that is not there, or has too few points for a class, is an
 //! error that names it.
@@ -11,8 +14,10 @@
 use std::collections::BTreeMap;
 
 use document::{Item, Problem, Problems, Table};
-use results::ResultFile;
 use results::curve::{Classified, Curve, curves};
+use results::scaling::waits;
+use results::statistics::median;
+use results::{ResultFile, Sample};
 
 /// Values of axes that say which curve.
 type Place = BTreeMap<String, String>;
@@ -22,22 +27,42 @@ type Place = BTreeMap<String, String>;
 pub(super) enum Curves {
     /// How many have a class among the letters.
     Classes(Vec<(Place, String)>),
-    /// Where the curve has its best.
-    Peak(Place),
+    /// Where the curve has its best: the median over these.
+    Peak(Vec<Place>),
+    /// How many have one of these causes.
+    Causes(Vec<Cause>),
+}
+
+/// Cells, and what holds them back.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cause {
+    /// Values of axes: every combination is a cell.
+    at: BTreeMap<String, Vec<String>>,
+    /// Names of locks and lines.
+    are: Vec<String>,
+    /// In how many of the cells it must be so; all if there is none.
+    agree: Option<u64>,
 }
 
 impl Curves {
     /// What a measure says of curves; none if it says nothing.
-    pub(super) fn read(classes: Option<Item<'_>>, peak: Option<Item<'_>>) -> Result<Option<Self>, Problem> {
-        match (classes, peak) {
-            (None, None) => Ok(None),
-            (Some(classes), None) => {
-                let all = classes.items()?;
-                Problems::each(all.iter().map(|item| item.read(expected))).map(Self::Classes).map(Some)
-            }
-            (None, Some(peak)) => peak.read(place).map(Self::Peak).map(Some),
-            (Some(_), Some(peak)) => Err(peak.problem("a number is of classes or of a peak, not of both")),
+    pub(super) fn read(
+        classes: Option<Item<'_>>,
+        peak: Option<Item<'_>>,
+        causes: Option<Item<'_>>,
+    ) -> Result<Option<Self>, Problem> {
+        if let Some(second) = [&classes, &peak, &causes].into_iter().flatten().nth(1) {
+            return Err(second.problem("a number is of classes, of a peak or of causes, not of two of them"));
         }
+        if let Some(classes) = classes {
+            return each(&classes.items()?, expected).map(Self::Classes).map(Some);
+        }
+        if let Some(causes) = causes {
+            return each(&causes.items()?, cause).map(Self::Causes).map(Some);
+        }
+        let Some(peak) = peak else { return Ok(None) };
+        let peaks = if peak.is_table() { vec![peak.read(place)?] } else { each(&peak.items()?, place)? };
+        Ok(Some(Self::Peak(peaks)))
     }
 
     /// The number in these results.
@@ -52,9 +77,69 @@ impl Curves {
                 }
                 Ok(f64::from(among))
             }
-            Self::Peak(place) => Ok(classified(&curves, place)?.peak),
+            Self::Peak(places) => {
+                let peaks = places.iter().map(|place| Ok(classified(&curves, place)?.peak));
+                let peaks = peaks.collect::<Result<Vec<_>, String>>()?;
+                median(&peaks).ok_or_else(|| "a peak of no curve".to_owned())
+            }
+            Self::Causes(causes) => {
+                let held = causes.iter().map(|cause| cause.holds(results)).collect::<Result<Vec<_>, _>>()?;
+                Ok(held.iter().filter(|holds| **holds).count() as f64)
+            }
         }
     }
+}
+
+impl Cause {
+    /// Whether what the cells wait for most is among these.
+    fn holds(&self, results: &ResultFile) -> Result<bool, String> {
+        let mut places: Vec<Place> = vec![Place::new()];
+        for (axis, values) in &self.at {
+            let with = |place: &Place, value: &String| {
+                let mut place = place.clone();
+                place.insert(axis.clone(), value.clone());
+                place
+            };
+            places = places.iter().flat_map(|place| values.iter().map(|value| with(place, value))).collect();
+        }
+        let mut agreeing = 0;
+        for place in &places {
+            agreeing += u64::from(self.are.contains(&first_object(results, place)?));
+        }
+        Ok(agreeing >= self.agree.unwrap_or(places.len() as u64))
+    }
+}
+
+/// The lock or line with the most waiting at this place, with the most threads; empty where there is none.
+fn first_object(results: &ResultFile, place: &Place) -> Result<String, String> {
+    let threads = |sample: &Sample| sample.axis("threads").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let here = |sample: &&Sample| {
+        sample.is_measured()
+            && place.iter().all(|(axis, value)| sample.axis(axis).is_some_and(|has| is(has, value)))
+    };
+    let samples: Vec<&Sample> = results.samples.iter().filter(here).collect();
+    let Some(most) = samples.iter().map(|sample| threads(sample)).max() else {
+        return Err(format!("no cell with {}", named(place)));
+    };
+    let waits = waits(samples.into_iter().filter(|sample| threads(sample) == most));
+    Ok(waits.into_iter().next().map(|(name, _)| name).unwrap_or_default())
+}
+
+fn each<T>(items: &[Item<'_>], read: impl Fn(&Table<'_>) -> Result<T, Problem>) -> Result<Vec<T>, Problem> {
+    Problems::each(items.iter().map(|item| item.read(&read)))
+}
+
+fn cause(table: &Table<'_>) -> Result<Cause, Problem> {
+    let at = table.need("at", "which cells")?.read(|table| {
+        table.take_rest().into_iter().map(|(axis, item)| Ok((axis, item.words()?))).collect()
+    })?;
+    let are = table.need("are", "names of locks and lines")?.words()?;
+    let agree = table.get("agree").map(|item| item.number()).transpose()?;
+    Ok(Cause { at, are, agree })
+}
+
+fn named(place: &Place) -> String {
+    place.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 fn place(table: &Table<'_>) -> Result<Place, Problem> {
@@ -77,14 +162,13 @@ fn classified(curves: &[Curve], place: &Place) -> Result<Classified, String> {
     let is_there = |curve: &&Curve| {
         place.iter().all(|(axis, value)| curve.axes.get(axis).is_some_and(|has| is(has, value)))
     };
-    let named = || place.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ");
     let mut found = curves.iter().filter(is_there);
     match (found.next(), found.next()) {
-        (None, _) => Err(format!("no curve with {}", named())),
-        (Some(_), Some(_)) => Err(format!("more than one curve with {}", named())),
+        (None, _) => Err(format!("no curve with {}", named(place))),
+        (Some(_), Some(_)) => Err(format!("more than one curve with {}", named(place))),
         (Some(curve), None) => curve
             .classified()
-            .ok_or_else(|| format!("too few counts of threads for a class with {}", named())),
+            .ok_or_else(|| format!("too few counts of threads for a class with {}", named(place))),
     }
 }
 
@@ -109,6 +193,11 @@ mod tests {
                 let axes = axes.map(|(axis, value)| (axis.to_owned(), value.to_owned()));
                 let mut sample = Sample::new(axes.into(), 0, 1);
                 sample.throughput_ops_per_s = rate;
+                let mut write = results::OperationRecord::new("write");
+                write
+                    .lock_wait_ns
+                    .insert(format!("{fs}.{}", if threads == "80" { "many" } else { "few" }), 1);
+                sample.operations.push(write);
                 file.samples.push(sample);
             }
         }
@@ -141,6 +230,22 @@ mod tests {
         assert_eq!(value("peak = { fs = \"linux/b\" }"), Ok(10.0));
         assert_eq!(value("peak = { fs = \"linux/c\" }"), Err("no curve with fs linux/c".to_owned()));
         assert!(value("peak = { workload = \"DWOL\" }").unwrap_err().contains("more than one curve"));
-        assert!(value("peak = { fs = \"a\" }, classes = []").unwrap_err().contains("not of both"));
+        assert!(value("peak = { fs = \"a\" }, classes = []").unwrap_err().contains("not of two"));
+        // Of 10 and 10.
+        assert_eq!(value("peak = [{ fs = \"linux/b\" }, { fs = \"linux/a\" }]"), Ok(10.0));
+    }
+
+    #[test]
+    fn a_cause_is_what_most_is_waited_for_with_the_most_threads_in_every_cell_or_in_enough() {
+        let row = |are: &str, more: &str| {
+            value(&format!(
+                "causes = [{{ at = {{ fs = [\"linux/a\", \"linux/b\"], workload = \"DWOL\" }}, are = [{are}]{more} }}]"
+            ))
+        };
+        assert_eq!(row("\"linux/a.many\", \"linux/b.many\"", ""), Ok(1.0));
+        assert_eq!(row("\"linux/a.many\", \"linux/b.few\"", ""), Ok(0.0));
+        assert_eq!(row("\"linux/a.many\"", ", agree = 1"), Ok(1.0));
+        let absent = value("causes = [{ at = { fs = \"linux/c\" }, are = \"x\" }]");
+        assert_eq!(absent, Err("no cell with fs linux/c".to_owned()));
     }
 }

@@ -5,7 +5,7 @@
 //! | `plan` | whose cells |
 //! | `top`, `bottom` | a cell: axis to value (below) |
 //! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
-//! | `over` | axes that vary in both: values, `"*"` for all, or `{ peak = "CLAIM" }`: where that claim's number is largest |
+//! | `over` | axes that vary in both: values, `"*"` for all, `{ from = 4 }` for those that are at least 4, or `{ peak = "CLAIM" }` (below) |
 //! | `also` | more places, each axis to value, besides those of `over` |
 //! | `fold` | what becomes of the values there: `min`, `max`, `mean`, `furthest` (from 1), `geometric`, `sum`, `ratio_of_sums` |
 //! | `ends` | places, each axis to values: the number is made at each of them by itself, `over` its axes too |
@@ -15,10 +15,11 @@
 //! | `per` | what each value is divided by: a number, or numbers by values of the axes in `over` |
 //! | `less` | what the number is diminished by |
 //! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
-//! | `classes`, `peak` | in the place of a ratio: what whole curves come to (`curves.rs`) |
+//! | `ratios` | in the place of `top` and `bottom`: several of them, `[{ top = {…}, bottom = {…} }, …]` |
+//! | `classes`, `peak`, `causes` | in the place of a ratio: what whole curves come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
-//! Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis may have a list; `pick` (`min`, `max`,
+//! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis may have a list; `pick` (`min`, `max`,
 //! `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
 //! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `latency` (mean time of an operation, without the load
@@ -46,6 +47,7 @@ pub struct Measure {
     metric: Option<String>,
     top: Cells,
     bottom: Option<Cells>,
+    ratios: Vec<(Cells, Cells)>,
     beyond: Option<Cells>,
     over: BTreeMap<String, Values>,
     also: Vec<BTreeMap<String, String>>,
@@ -146,6 +148,8 @@ struct Cells {
 #[derive(Clone, Debug, PartialEq)]
 enum Values {
     All,
+    /// Numbers that are at least this.
+    From(f64),
     These(Vec<String>),
     /// The value at which the number of the claim of this name is largest.
     Peak(String),
@@ -226,6 +230,7 @@ impl Patch {
         measure.metric = metric.filter(|name| name != THROUGHPUT);
         all.put(&mut measure.top, get("top").map(|item| item.read(cells)).transpose());
         measure.bottom = all.take(get("bottom").map(|item| item.read(cells)).transpose()).flatten();
+        all.put(&mut measure.ratios, get("ratios").map(|item| each(&item, ratio)).transpose());
         measure.beyond = all.take(get("beyond").map(|item| item.read(cells)).transpose()).flatten();
         all.put(&mut measure.over, get("over").map(|item| item.read(over)).transpose());
         all.put(&mut measure.also, get("also").map(|item| each(&item, words)).transpose());
@@ -238,8 +243,8 @@ impl Patch {
         all.put(&mut measure.less, get("less").map(|item| item.float()).transpose());
         let repeats = [("median", Repeats::Median), ("each", Repeats::Each)];
         all.put(&mut measure.repeats, get("repeats").map(|item| item.one_of(&repeats)).transpose());
-        let (classes, peak) = (get("classes"), get("peak"));
-        measure.curves = all.take(Curves::read(classes, peak)).flatten();
+        let (classes, peak, causes) = (get("classes"), get("peak"), get("causes"));
+        measure.curves = all.take(Curves::read(classes, peak, causes)).flatten();
         measure.order = all.take(get("order").map(|item| item.read(order)).transpose()).flatten();
         all.take(table.finish());
         all.finish().map(|()| Self { measure, keys })
@@ -261,6 +266,7 @@ impl Patch {
                 "metric" => to.metric.clone_from(&from.metric),
                 "top" => to.top.clone_from(&from.top),
                 "bottom" => to.bottom.clone_from(&from.bottom),
+                "ratios" => to.ratios.clone_from(&from.ratios),
                 "beyond" => to.beyond.clone_from(&from.beyond),
                 "over" => to.over.clone_from(&from.over),
                 "also" => to.also.clone_from(&from.also),
@@ -271,7 +277,7 @@ impl Patch {
                 "fold" => to.fold = from.fold,
                 "less" => to.less = from.less,
                 "repeats" => to.repeats = from.repeats,
-                "classes" | "peak" => to.curves.clone_from(&from.curves),
+                "classes" | "peak" | "causes" => to.curves.clone_from(&from.curves),
                 _ => to.order.clone_from(&from.order),
             }
         }
@@ -291,7 +297,7 @@ impl Measure {
 
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         table.need("plan", "whose cells")?;
-        if ["order", "classes", "peak"].into_iter().all(|key| table.get(key).is_none()) {
+        if ["order", "ratios", "classes", "peak", "causes"].into_iter().all(|key| table.get(key).is_none()) {
             table.need("top", "the cell on top")?;
         }
         Patch::read(table).map(|patch| patch.measure)
@@ -359,7 +365,12 @@ impl Measure {
             self.also.iter().map(|place| place.iter().map(|(axis, v)| (axis.as_str(), v.as_str())).collect());
         places.extend(also);
         for place in places {
+            for (top, bottom) in &self.ratios {
+                let value = |cells: &Cells| cells.value(results, &place, self.metric.as_deref());
+                values.push((value(top)? / self.per.at(&place)?, value(bottom)?));
+            }
             match &self.neighbours {
+                None if !self.ratios.is_empty() => {}
                 None => values.push(self.at(results, &place)?),
                 Some(axis) => values.extend(self.steps(results, &place, axis)?),
             }
@@ -378,6 +389,11 @@ impl Measure {
         for (axis, values) in over {
             let values: Vec<&str> = match values {
                 Values::All => results.results.axis_values(axis),
+                Values::From(least) => {
+                    let mut values = results.results.axis_values(axis);
+                    values.retain(|value| value.parse().is_ok_and(|value: f64| value >= *least));
+                    values
+                }
                 Values::These(values) => values.iter().map(String::as_str).collect(),
                 Values::Peak(claim) => vec![self.peak(results, axis, claim, others)?],
             };
@@ -608,12 +624,23 @@ fn order(table: &Table<'_>) -> Result<Order, Problem> {
     })
 }
 
+fn ratio(table: &Table<'_>) -> Result<(Cells, Cells), Problem> {
+    let top = table.need("top", "the cell on top")?.read(cells)?;
+    Ok((top, table.need("bottom", "the cell below")?.read(cells)?))
+}
+
+/// Values that a table says.
+fn some(table: &Table<'_>) -> Result<Values, Problem> {
+    match table.get("from") {
+        Some(from) => from.float().map(Values::From),
+        None => table.need("peak", "the claim whose largest number says where")?.text().map(Values::Peak),
+    }
+}
+
 fn over(table: &Table<'_>) -> Result<BTreeMap<String, Values>, Problem> {
     let axes = table.take_rest().into_iter().map(|(axis, item)| {
         if item.is_table() {
-            let peak =
-                item.read(|table| table.need("peak", "the claim whose largest number says where")?.text())?;
-            return Ok((axis, Values::Peak(peak)));
+            return Ok((axis, item.read(some)?));
         }
         let values = item.words()?;
         Ok((axis, if values == ["*"] { Values::All } else { Values::These(values) }))
@@ -693,6 +720,15 @@ mod tests {
     fn the_better_or_worse_of_several_cells() {
         let best = "bottom = { fs = [\"pmfs\", \"hinfs\"], pick = \"max\" }";
         close(&format!("top = {{ fs = \"pmfs\" }}, {best}, over = {{ threads = 1 }}"), 0.5);
+    }
+
+    #[test]
+    fn several_ratios_are_folded_together_over_values_from_a_number_on() {
+        // hinfs by pmfs 1.2 and 1.2, pmfs by hinfs 1 / 1.2.
+        let both = "ratios = [{ top = { fs = \"hinfs\" }, bottom = { fs = \"pmfs\" } }, \
+                    { top = { fs = \"pmfs\" }, bottom = { fs = \"hinfs\" } }], over = { threads = { from = 2 } }";
+        close(&format!("{both}, fold = \"min\""), 1.0 / 1.2);
+        close(&format!("{both}, fold = \"max\""), 1.2);
     }
 
     #[test]

@@ -12,9 +12,12 @@ use document::nearest_of;
 /// What is free when nothing is.
 pub const NOTHING: &str = "nothing";
 
+/// What is free when all that a cell can have is.
+pub const EVERYTHING: &str = "everything";
+
 /// The classes of a value: `pmfs.inode`, or several, `pmfs.inode+vfs.references`.
 pub fn names(value: &str) -> impl Iterator<Item = &str> {
-    value.split('+').filter(|name| *name != NOTHING)
+    value.split('+').filter(|name| ![NOTHING, EVERYTHING].contains(name))
 }
 
 impl Plan {
@@ -69,7 +72,10 @@ impl Plan {
     ) -> Result<Option<String>, Error> {
         let classes = self.classes(design, workload)?;
         let has = |name: &&str| classes.iter().any(|class| class.name() == *name);
-        let own: Vec<&str> = names(value).filter(has).collect();
+        let own: Vec<&str> = match value {
+            EVERYTHING => classes.iter().map(|class| class.name()).collect(),
+            _ => names(value).filter(has).collect(),
+        };
         Ok((!own.is_empty()).then(|| own.join("+")))
     }
 }

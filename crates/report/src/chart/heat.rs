@@ -1,7 +1,7 @@
 //! A heat map: a row for each x, a column for each series, a field for each value, the darker the larger.
 //!
 //! Ratios share one logarithmic scale, from 1 to the largest of the panel, so that a field tells the same everywhere; what falls
-//! below 1 is hatched. Other numbers are compared within their row, whose largest is the darkest: rows differ by orders of
+//! below 1 is hatched. A class is the darker the less its curve scales. Other numbers are compared within their row, whose largest is the darkest: rows differ by orders of
 //! magnitude. Every field carries its number, so that nothing rests on its shade alone; on a page too narrow for the longest, none
 //! does, and the table of the figure has them all.
 
@@ -81,6 +81,8 @@ fn shade(figure: &Figure, panel: &Panel, point: &Point) -> f64 {
     let part = if figure.unit == Unit::Ratio {
         let most = panel.points.iter().map(|other| other.y.value).fold(1.0, f64::max);
         if most > 1.0 { math::ln(point.y.value.max(1.0)) / math::ln(most) } else { 0.0 }
+    } else if figure.unit == Unit::Class {
+        point.y.value / 3.0
     } else {
         let most = panel.at(point.x).map(|other| other.y.value).fold(0.0, f64::max);
         if most > 0.0 { point.y.value / most } else { 0.0 }

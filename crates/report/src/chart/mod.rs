@@ -61,7 +61,7 @@ const COLUMNS: usize = 6;
 pub(crate) fn is_stacked(figure: &Figure) -> bool {
     match figure.kind {
         Kind::Timeline => true,
-        Kind::Heat => figure.series.len() > COLUMNS,
+        Kind::Heat | Kind::Classes => figure.series.len() > COLUMNS,
         _ => false,
     }
 }
@@ -82,7 +82,7 @@ fn draw_at(figure: &Figure, panel: &Panel, palette: &Palette, size: Size) -> Str
         Kind::Bars => bars::draw(figure, panel, palette, size),
         Kind::Lines => lines::draw(figure, panel, palette, size),
         Kind::Breakdown => breakdown::draw(figure, panel, palette, size),
-        Kind::Heat => heat::draw(figure, panel, size),
+        Kind::Heat | Kind::Classes => heat::draw(figure, panel, size),
         Kind::Timeline => timeline::draw(figure, panel, palette, size),
     }
 }
@@ -94,6 +94,7 @@ fn description(figure: &Figure, panel: &Panel) -> String {
         Kind::Lines => "Line chart",
         Kind::Breakdown => "Stacked bars",
         Kind::Heat => "Heat map",
+        Kind::Classes => "Map of classes",
         Kind::Timeline => "Timeline",
     };
     let of = if panel.title.is_empty() { String::new() } else { format!(", {}", panel.title) };

@@ -1,7 +1,7 @@
 //! From results to the points of a figure.
 
 use super::{Figure, FigureError, FigureSpec, Kind, Panel, Point, Published, PublishedMark, XScale, XValue};
-use super::{Metric, breakdown, timeline};
+use super::{Metric, breakdown, classes, timeline};
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
 use crate::scaling;
@@ -24,6 +24,9 @@ impl Figure {
         }
         if spec.kind == Kind::Timeline {
             return timeline::build(spec, &cells);
+        }
+        if spec.kind == Kind::Classes {
+            return classes::build(spec, results, &cells);
         }
         let builder = Builder::new(spec, results, &cells)?;
         let panels = builder.panels.iter().map(|panel| builder.panel(*panel)).collect::<Result<_, _>>()?;

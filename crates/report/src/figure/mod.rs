@@ -5,12 +5,14 @@
 //! | `spec` | what a plan writes |
 //! | `metric` | what may stand on the y axis |
 //! | `build` | from results to points, and every reason why that may fail |
+//! | `classes` | the same for the map of classes of curves |
 //! | `breakdown` | the same for the stacked bars of time |
 //! | `timeline` | the same for what happened when
 //! | `defaults` | figures for a plan that lists none |
 
 mod breakdown;
 mod build;
+mod classes;
 mod defaults;
 mod metric;
 mod spec;
@@ -199,6 +201,9 @@ impl Figure {
     }
 
     fn table_title(&self) -> String {
+        if self.kind == Kind::Classes {
+            return format!("{}: L scales, S saturates, C collapses, F never scales", self.y_label);
+        }
         let few = self.points().filter_map(|point| point.y.interval).any(|interval| interval.is_range());
         let intervals = self.points().any(|point| point.y.interval.is_some());
         let how = match (intervals, few) {

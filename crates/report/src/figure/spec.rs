@@ -4,7 +4,7 @@
 //! [[figure]]
 //! id = "7"
 //! title = "Overall performance"
-//! kind = "bars"                    # bars, lines, breakdown, heat, timeline
+//! kind = "bars"                    # bars, lines, breakdown, heat, classes, timeline
 //! x = "workload"                   # axis on the x axis; default workload
 //! series = "fs"                    # axis that the legend lists; default fs
 //! panel = "medium"                 # axis with one chart for each value; default none
@@ -78,6 +78,8 @@ pub enum Kind {
     Breakdown,
     /// A field for each x and series, the darker the larger.
     Heat,
+    /// A field for each x and series with the letter of its curve over the number of threads ([`results::curve`]).
+    Classes,
     /// What happened when in one operation: a chart for each series, a row for each part of the machine.
     Timeline,
 }

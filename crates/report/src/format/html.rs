@@ -338,14 +338,14 @@ fn limits(figure: &Figure, panel: &Panel) -> String {
 }
 
 fn caption(figure: &Figure) -> String {
-    let scales = figure.panels.len() > 1 && figure.kind != Kind::Bars;
+    let scales = figure.panels.len() > 1 && !matches!(figure.kind, Kind::Bars | Kind::Classes);
     let note = if scales { "Each chart has its own scale." } else { "" };
     [figure.caption.as_str(), note].join(" ").trim().to_owned()
 }
 
 fn legend(figure: &Figure, palette: &Palette) -> Vec<(String, String)> {
     let key = |name: &String| (chart::legend_key(figure.kind, palette.look(figure.kind, name)), name.clone());
-    let named = figure.kind != Kind::Heat;
+    let named = !matches!(figure.kind, Kind::Heat | Kind::Classes);
     let mut legend: Vec<_> = figure.series.iter().filter(|_| named).map(key).collect();
     if figure.has_published() {
         legend.push((chart::published_key(), "published value and band".to_owned()));

@@ -213,6 +213,7 @@ impl Reproduce {
             }
             let (judged, note) = self.classed(paper, paper.judge(&measured));
             note.inspect(|note| output.note(note));
+            paper.tallied(&measured).iter().for_each(|tally| output.note(tally));
             if !output.is_json() && self.scale() == Scale::Full {
                 seeds(&judged, output);
             }

@@ -1,0 +1,82 @@
+//! A transaction that is running, which changes join; a commit locks it, waits for those who are in it, and lets a new one run.
+//!
+//! Both jbd2 and btrfs have one. Lock order: the lock of the commits, which the caller has, then the gate, which nothing is taken
+//! under.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use sim::{Condvar, LockClass, Mutex};
+
+/// What waits at the gate of a locked transaction are changes.
+pub(super) static GATE: LockClass = LockClass::new("linux.locked_transaction");
+
+/// The running transaction of a mount.
+pub(super) struct Transactions {
+    running: AtomicU64,
+    committed: AtomicU64,
+    members: AtomicU64,
+    locked: AtomicBool,
+    gate: Mutex<()>,
+    passed: Condvar,
+}
+
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            running: AtomicU64::new(1),
+            committed: AtomicU64::new(0),
+            members: AtomicU64::new(0),
+            locked: AtomicBool::new(false),
+            gate: Mutex::new(&GATE, ()),
+            passed: Condvar::of_class(&GATE),
+        }
+    }
+}
+
+impl Transactions {
+    /// The number of the running one.
+    pub(super) fn running(&self) -> u64 {
+        self.running.load(SeqCst)
+    }
+
+    /// Whether the one of this number is on the device.
+    pub(super) fn is_committed(&self, transaction: u64) -> bool {
+        transaction <= self.committed.load(SeqCst)
+    }
+
+    /// Joins the running one; waits while it is locked.
+    pub(super) fn join(&self) {
+        sim::interact();
+        while self.locked.load(SeqCst) {
+            let gate = self.gate.lock();
+            if self.locked.load(SeqCst) {
+                drop(self.passed.wait(gate));
+            }
+        }
+        self.members.fetch_add(1, SeqCst);
+    }
+
+    /// Leaves it.
+    pub(super) fn leave(&self) {
+        if self.members.fetch_sub(1, SeqCst) == 1 && self.locked.load(SeqCst) {
+            let _gate = self.gate.lock();
+            self.passed.notify_all();
+        }
+    }
+
+    /// Locks the running one, waits until all have left it, lets a new one run, and does `write` for the old one: one caller at a
+    /// time.
+    pub(super) fn commit(&self, write: impl FnOnce()) {
+        self.locked.store(true, SeqCst);
+        let mut gate = self.gate.lock();
+        while self.members.load(SeqCst) > 0 {
+            gate = self.passed.wait(gate);
+        }
+        let old = self.running.fetch_add(1, SeqCst);
+        self.locked.store(false, SeqCst);
+        self.passed.notify_all();
+        drop(gate);
+        write();
+        self.committed.store(old, SeqCst);
+    }
+}
