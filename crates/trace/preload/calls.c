@@ -83,7 +83,13 @@ int fcntl(int fd, int command, ...) {
     int locks = command == F_SETLK || command == F_SETLKW || command == F_GETLK || command == F_OFD_SETLK ||
                 command == F_OFD_SETLKW || command == F_OFD_GETLK;
     if (locks && arg) lock = *(struct flock *)arg;
-    CALL(fcntl, int, (fd, command, arg), "fcntl:dnnnnn", fd, command, arg, lock.l_type, lock.l_start, lock.l_len)
+    __typeof__(&fcntl) real = REAL(fcntl);
+    uint64_t begin_ns = call_begins();
+    int result = real(fd, command, arg);
+    /* As strace shows it: what was asked, or of a question the answer. */
+    if ((command == F_GETLK || command == F_OFD_GETLK) && result == 0) lock = *(struct flock *)arg;
+    call_ends(begin_ns, "fcntl:dnnnnn", result, ARGS(fd, command, arg, lock.l_type, lock.l_start, lock.l_len));
+    return result;
 }
 ALIAS(fcntl64, fcntl);
 

@@ -155,9 +155,9 @@ impl<W: Write> Importer<W> {
     }
 
     /// A call that waits for a child has returned.
-    pub(super) fn waited(&mut self, tid: u32, outcome: Outcome<'_>, times: (u64, u64)) -> io::Result<()> {
+    pub(super) fn waited(&mut self, tid: u32, pid: Option<i64>, times: (u64, u64)) -> io::Result<()> {
         let number = self.runner(tid).number;
-        let pid = args::number(outcome.text).and_then(|pid| u32::try_from(pid).ok());
+        let pid = pid.and_then(|pid| u32::try_from(pid).ok());
         match pid.filter(|pid| !self.threads.contains_key(pid)).and_then(|pid| self.mains.remove(&pid)) {
             Some(child) => {
                 let mut call = Call::new(Op::Wait);

@@ -83,7 +83,11 @@ impl<W: Write> Importer<W> {
         let times = (at_ns, outcome.duration_ns.unwrap_or(0));
         match name {
             name if makes_thread(name) => return self.forked(tid, (name, text), outcome, times, child),
-            b"wait4" | b"waitid" | b"waitpid" => return self.waited(tid, outcome, times),
+            b"wait4" | b"waitpid" => return self.waited(tid, args::number(outcome.text), times),
+            b"waitid" => {
+                let about = args::split(text).get(2).and_then(|about| args::member(about, "si_pid"));
+                return self.waited(tid, about.and_then(args::number), times);
+            }
             b"exit" | b"exit_group" => return Ok(()),
             _ => {}
         }
@@ -254,6 +258,10 @@ impl<W: Write> Importer<W> {
             }
         }
         self.learn(tid, &stored)?;
+        if let (Op::Rename, 0.., [Some(from), Some(to)]) = (stored.seen.call.op, stored.result, &stored.full) {
+            let (from, to) = (normal(from), normal(to));
+            self.moved(&from, &to);
+        }
         self.out.call(number, stored.times, stored.seen.call, stored.result)
     }
 

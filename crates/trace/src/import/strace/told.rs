@@ -80,6 +80,21 @@ impl<W: Write> Importer<W> {
         Ok(())
     }
 
+    /// A name has become another: descriptors and working directories at it or below it have moved with it. Where `-y` tells paths,
+    /// they are newer than this.
+    pub(super) fn moved(&mut self, from: &[u8], to: &[u8]) {
+        let new = |path: &mut Box<[u8]>| {
+            let rest = path.strip_prefix(from).filter(|rest| rest.is_empty() || rest[0] == b'/');
+            let moved = rest.map(|rest| [to, rest].concat().into());
+            if let Some(moved) = moved {
+                *path = moved;
+            }
+        };
+        let slots = self.tables.iter_mut().flat_map(|table| table.values_mut());
+        slots.filter_map(|slot| slot.path.as_mut()).for_each(new);
+        self.directories.iter_mut().flatten().for_each(new);
+    }
+
     /// A descriptor was closed without a call that was seen.
     fn forget(&mut self, number: u32, table: usize, fd: i32, at_ns: u64) -> io::Result<()> {
         if self.tables[table].remove(&fd).is_some_and(|slot| slot.stored) {
