@@ -5,10 +5,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use trace::call::Op;
 use trace::import::preload::{FOLDER, Importing, LIBRARY, Rings, hidden};
 use trace::import::strace::{FLAGS, Importer, Start};
 use trace::import::{Emitter, Sums};
-use trace::record::{Head, Record};
+use trace::record::{Head, Record, Status};
 use trace::scope::Scope;
 use trace::snapshot::Snapshot;
 use trace::{Reader, Writer};
@@ -155,4 +156,62 @@ fn preload_and_strace_agree_call_by_call_on_a_program_without_stdio() {
         assert_eq!(ours, theirs, "call {at}");
     }
     assert_eq!(ours.len(), theirs.len());
+}
+
+fn of_op(recorded: &Recorded, op: Op) -> usize {
+    recorded.records.iter().filter(|record| matches!(record, Record::Call(timed) if timed.call.op == op)).count()
+}
+
+#[test]
+fn streams_of_files_are_named_and_make_the_trace_one_that_has_lost_calls() {
+    let (place, one, two) = folders();
+    let program = compiled("stdio.c", place.path(), &[]);
+    let program = program.to_str().unwrap();
+    let outside = by_preload(&one, &[program]);
+    assert_eq!((outside.sums.dropped, outside.unseen.len()), (0, 0), "{:?}", outside.sums);
+    let inside = by_preload(&two, &[program, "out"]);
+    // 48,890 bytes, of which each write takes a block.
+    assert!(inside.sums.dropped >= 10, "{:?}", inside.sums);
+    assert!(inside.unseen.iter().any(|what| what.starts_with("stdio: streams of stdio")), "{:?}", inside.unseen);
+    assert!(inside.unseen.iter().any(|what| what.contains("calls that write inside libc")), "{:?}", inside.unseen);
+    assert_eq!((of_op(&inside, Op::Open), of_op(&inside, Op::Close), of_op(&inside, Op::Write)), (1, 1, 0));
+}
+
+#[test]
+fn no_call_is_lost_where_rings_fill_and_a_killed_program_leaves_all_that_it_did() {
+    let (place, one, two) = folders();
+    let program = compiled("threads.c", place.path(), &[]);
+    let program = program.to_str().unwrap();
+    for (folder, killed) in [(&one, false), (&two, true)] {
+        let words = [program, "kill"];
+        let recorded = by_preload(folder, &words[..1 + usize::from(killed)]);
+        assert_eq!((of_op(&recorded, Op::Pread), of_op(&recorded, Op::Write)), (200_000, 1));
+        assert_eq!(recorded.sums.dropped, 0, "{:?}", recorded.sums);
+        let main = recorded.records.iter().find_map(|record| match record {
+            Record::Exit(exit) if exit.thread == 1 => Some(exit.status),
+            _ => None,
+        });
+        assert_eq!(main, Some(if killed { Status::Killed(9) } else { Status::Exited(0) }));
+    }
+}
+
+#[test]
+fn programs_that_cannot_be_seen_are_told_with_their_reason() {
+    let (place, one, _) = folders();
+    let parent = compiled("starts.c", place.path(), &[]);
+    assert_eq!(hidden(&parent), None);
+    let go = "-Wl,--build-id=none";
+    let note = place.path().join("note.s");
+    let text = ".section .note.go.buildid,\"a\",%note\n.long 4, 4, 4\n.asciz \"Go\\0\"\n.long 0\n.section .note.GNU-stack,\"\"\n";
+    std::fs::write(&note, text).unwrap();
+    let go = compiled("stdio.c", place.path(), &[go, note.to_str().unwrap()]);
+    assert!(hidden(&go).is_some_and(|why| why.contains("Go")), "{:?}", hidden(&go));
+    let fixed = compiled("threads.c", place.path(), &["-static"]);
+    assert!(hidden(&fixed).is_some_and(|why| why.contains("statically")));
+    let script = place.path().join("script");
+    std::fs::write(&script, format!("#! {} kill\n", fixed.display())).unwrap();
+    assert!(hidden(&script).is_some_and(|why| why.contains("statically")));
+    let recorded = by_preload(&one, &[parent.to_str().unwrap(), fixed.to_str().unwrap()]);
+    assert_eq!(recorded.sums.dropped, 1, "{:?}", recorded.sums);
+    assert!(recorded.unseen[0].contains("threads: not seen: it is linked statically"), "{:?}", recorded.unseen);
 }

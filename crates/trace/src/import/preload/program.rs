@@ -82,9 +82,19 @@ fn parts(file: &File, head: &[u8; 64]) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// Whether a note is that of Go's linker, whose owner is "Go".
+/// Whether one of the notes is that of Go's linker, whose owner is "Go" (elf(5): lengths of owner and contents, type, both).
 fn is_go(file: &File, part: &Part) -> bool {
     let mut bytes = vec![0; PART_MAX.min(usize::try_from(part.bytes).unwrap_or(PART_MAX))];
     let got = file.read_at(&mut bytes, part.at).unwrap_or(0);
-    bytes[..got].get(12..16) == Some(b"Go\0\0")
+    let mut notes = &bytes[..got];
+    while let Some([owner, contents, _]) = notes.first_chunk::<12>().map(|head| {
+        [0, 4, 8].map(|at| head[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word) as usize))
+    }) {
+        if notes.get(12..16) == Some(b"Go\0\0") {
+            return true;
+        }
+        let next = owner.next_multiple_of(4).saturating_add(contents.next_multiple_of(4)).saturating_add(12);
+        notes = notes.get(next..).unwrap_or_default();
+    }
+    false
 }
