@@ -50,7 +50,7 @@ struct process {
 enum {
     FIRST_BYTES = 1 << 16, /* many processes make few calls */
     SEGMENT_BYTES = 1 << 20,
-    BACKLOG = 8,
+    BACKLOG = 32,
     STRING_MAX = 4096,
     RECORD_MAX = 3 * (STRING_MAX + 16) + 256,
     /* Gaps and calls from here on are worth a reading of the thread's CPU clock, which is a system call. */

@@ -67,6 +67,7 @@ DIR *fdopendir(int fd) {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0) return 0;
     if ((flags & O_ACCMODE) == O_WRONLY) return errno = EINVAL, (DIR *)0;
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return 0;
     return stream_of(fd);
 }
 
@@ -137,7 +138,7 @@ static int flags_of(const char *mode) {
 }
 
 static FILE *opened(uint64_t begin_ns, FILE *stream, const char *path, int flags) {
-    call_ends(begin_ns, "open:sOo", stream ? fileno_unlocked(stream) : -1, ARGS(P(path), flags, 0666));
+    call_ends(begin_ns, "open:sOo", stream ? fileno_unlocked(stream) : -1, ARGS(P(path), flags, flags & O_CREAT ? 0666 : 0));
     is_stream(stream, path);
     return stream;
 }

@@ -185,7 +185,7 @@ fn no_call_is_lost_where_rings_fill_and_a_killed_program_leaves_all_that_it_did(
     for (folder, killed) in [(&one, false), (&two, true)] {
         let words = [program, "kill"];
         let recorded = by_preload(folder, &words[..1 + usize::from(killed)]);
-        assert_eq!((of_op(&recorded, Op::Pread), of_op(&recorded, Op::Write)), (200_000, 1));
+        assert_eq!((of_op(&recorded, Op::Pread), of_op(&recorded, Op::Write)), (300_000, 1));
         assert_eq!(recorded.sums.dropped, 0, "{:?}", recorded.sums);
         let main = recorded.records.iter().find_map(|record| match record {
             Record::Exit(exit) if exit.thread == 1 => Some(exit.status),

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { THREADS = 2, CALLS = 100000 };
+enum { THREADS = 2, CALLS = 150000 }; /* 17 MiB of records each */
 static int file;
 
 static void *reads(void *none) {

@@ -211,8 +211,8 @@ impl Record {
         }
         if sums.dropped > 0 && self.how == How::Preload {
             output.note(&format!(
-                "note: {} calls or more are missing, so `weir bench` and `weir trace compile` take the trace with --allow-drops only; \
-                 --how strace records all",
+                "note: {} calls or more are missing, so that a replay would differ: `weir trace compile` takes the trace with \
+                 --allow-drops, `weir bench` with --switch allow_drops. --how strace records all",
                 sums.dropped
             ));
         }
