@@ -67,11 +67,12 @@ ALIAS(__openat64_2, __openat_2);
 
 WRAP(int, creat, (const char *path, mode_t mode), (path, mode), "creat:so", P(path), mode)
 ALIAS(creat64, creat);
-WRAP(int, close, (int fd), (fd), "close:d", fd)
+WRAP_FREEING(int, close, (int fd), (fd), "close:d", fd)
 WRAP(int, dup, (int fd), (fd), "dup:d", fd)
 WRAP(int, dup2, (int fd, int to), (fd, to), "dup2:dn", fd, to)
 WRAP(int, dup3, (int fd, int to, int flags), (fd, to, flags), "dup3:dnO", fd, to, flags)
-WRAP(int, close_range, (unsigned first, unsigned last, int flags), (first, last, flags), "close_range:nnC", first, last, flags)
+WRAP_FREEING(int, close_range, (unsigned first, unsigned last, int flags), (first, last, flags), "close_range:nnC", first, last,
+             flags)
 void closefrom(int low) { close_range((unsigned)low, ~0u, 0); }
 
 int fcntl(int fd, int command, ...) {
@@ -345,7 +346,7 @@ void *mmap(void *where, size_t bytes, int protection, int flags, int fd, off_t a
     return result;
 }
 ALIAS(mmap64, mmap);
-WRAP(int, munmap, (void *where, size_t bytes), (where, bytes), "munmap:nn", P(where), (int64_t)bytes)
+WRAP_FREEING(int, munmap, (void *where, size_t bytes), (where, bytes), "munmap:nn", P(where), (int64_t)bytes)
 WRAP(int, msync, (void *where, size_t bytes, int flags), (where, bytes, flags), "msync:nnn", P(where), (int64_t)bytes, flags)
 
 /* ---- descriptors of what are no files: the reader must know that they are none ---- */

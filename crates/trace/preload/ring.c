@@ -59,6 +59,9 @@ enum {
     DESTRUCTOR_ROUNDS = 3,
 };
 
+/* No number yet: that of the end. */
+#define AT_END UINT64_MAX
+
 __thread struct thread self;
 static struct process *process;
 static struct shared *shared;
@@ -242,7 +245,7 @@ static char *put_strings(char *at, const char *letters, const int64_t *args, int
     return at;
 }
 
-static void put(const char *what, uint64_t begin_ns, uint64_t duration_ns, int64_t result, const int64_t *args) {
+static void put(uint64_t number, const char *what, uint64_t begin_ns, uint64_t duration_ns, int64_t result, const int64_t *args) {
     struct thread *thread = &self;
     if (thread->at == 0 || !process->ready || thread->limit - thread->at < RECORD_MAX) {
         if (!make_room(thread)) return lose();
@@ -264,7 +267,7 @@ static void put(const char *what, uint64_t begin_ns, uint64_t duration_ns, int64
     record->other_ns = thread->other_ns;
     record->result = result;
     thread->other_ns = 0;
-    record->number = __atomic_fetch_add(&shared->next, 1, __ATOMIC_ACQ_REL);
+    record->number = number == AT_END ? call_number() : number;
     whole(record, (size_t)(thread->at - (char *)record));
 }
 
@@ -292,7 +295,13 @@ uint64_t call_begins(void) {
     return begin_ns;
 }
 
+uint64_t call_number(void) { return !is_off ? __atomic_fetch_add(&shared->next, 1, __ATOMIC_ACQ_REL) : 0; }
+
 void call_ends(uint64_t begin_ns, const char *what, int64_t result, const int64_t *args) {
+    call_ends_as(AT_END, begin_ns, what, result, args);
+}
+
+void call_ends_as(uint64_t number, uint64_t begin_ns, const char *what, int64_t result, const int64_t *args) {
     if (is_off) return;
     int before = errno;
     uint64_t end_ns = now(CLOCK_MONOTONIC);
@@ -300,7 +309,7 @@ void call_ends(uint64_t begin_ns, const char *what, int64_t result, const int64_
     if (thread->busy) return lose();
     thread->busy = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    put(what, begin_ns, end_ns - begin_ns, result == -1 ? -before : result, args);
+    put(number, what, begin_ns, end_ns - begin_ns, result == -1 ? -before : result, args);
     if (end_ns - begin_ns > LONG_NS) {
         thread->cpu_ns = now(CLOCK_THREAD_CPUTIME_ID);
         thread->cpu_at_ns = end_ns;
@@ -315,7 +324,7 @@ void event(const char *what, const int64_t *args) {
     if (is_off) return;
     int before = errno, was_busy = self.busy;
     self.busy = 1;
-    put(what, now(CLOCK_MONOTONIC), 0, 0, args);
+    put(AT_END, what, now(CLOCK_MONOTONIC), 0, 0, args);
     self.busy = was_busy;
     errno = before;
 }

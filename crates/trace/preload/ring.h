@@ -34,6 +34,10 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec"), vis
 HIDDEN uint64_t call_begins(void);
 /* Ends it. `what` is the call's name, a colon, and a letter for each argument; a result of -1 is errno. Keeps errno. */
 HIDDEN void call_ends(uint64_t begin_ns, const char *what, int64_t result, const int64_t *args);
+/* The place of a call among all records where that of its end would be wrong: of one that frees a number (of a descriptor, an address)
+ * which another thread may be given before this one has written its record. The reader waits for a record of this number. */
+HIDDEN uint64_t call_number(void);
+HIDDEN void call_ends_as(uint64_t number, uint64_t begin_ns, const char *what, int64_t result, const int64_t *args);
 /* A record that is no call. */
 HIDDEN void event(const char *what, const int64_t *args);
 /* The next definition of a symbol. */

@@ -166,9 +166,10 @@ FILE *fdopen(int fd, const char *mode) {
 int fclose(FILE *stream) {
     __typeof__(&fclose) real = REAL(fclose);
     int fd = stream ? fileno_unlocked(stream) : -1;
-    uint64_t begin_ns = call_begins();
+    if (fd < 0) return real(stream);
+    uint64_t begin_ns = call_begins(), number = call_number();
     int result = real(stream);
-    if (fd >= 0) call_ends(begin_ns, "close:d", result, ARGS(fd));
+    call_ends_as(number, begin_ns, "close:d", result, ARGS(fd));
     return result;
 }
 

@@ -20,6 +20,16 @@
 #define WRAP(type, name, params, call, what, ...) \
     type name params { CALL(name, type, call, what, __VA_ARGS__) }
 
+/* Of a call that frees a number which another thread may be given at once. */
+#define WRAP_FREEING(type, name, params, call, what, ...) \
+    type name params { \
+        __typeof__(&name) real = REAL(name); \
+        uint64_t begin_ns = call_begins(), number = call_number(); \
+        type result = real call; \
+        call_ends_as(number, begin_ns, what, (int64_t)(result), ARGS(__VA_ARGS__)); \
+        return result; \
+    }
+
 /* Of a function that returns the number of an error. */
 #define WRAP_ERROR(name, params, call, what, ...) \
     int name params { \

@@ -159,7 +159,11 @@ fn preload_and_strace_agree_call_by_call_on_a_program_without_stdio() {
 }
 
 fn of_op(recorded: &Recorded, op: Op) -> usize {
-    recorded.records.iter().filter(|record| matches!(record, Record::Call(timed) if timed.call.op == op)).count()
+    recorded
+        .records
+        .iter()
+        .filter(|record| matches!(record, Record::Call(timed) if timed.call.op == op))
+        .count()
 }
 
 #[test]
@@ -172,8 +176,16 @@ fn streams_of_files_are_named_and_make_the_trace_one_that_has_lost_calls() {
     let inside = by_preload(&two, &[program, "out"]);
     // 48,890 bytes, of which each write takes a block.
     assert!(inside.sums.dropped >= 10, "{:?}", inside.sums);
-    assert!(inside.unseen.iter().any(|what| what.starts_with("stdio: streams of stdio")), "{:?}", inside.unseen);
-    assert!(inside.unseen.iter().any(|what| what.contains("calls that write inside libc")), "{:?}", inside.unseen);
+    assert!(
+        inside.unseen.iter().any(|what| what.starts_with("stdio: streams of stdio")),
+        "{:?}",
+        inside.unseen
+    );
+    assert!(
+        inside.unseen.iter().any(|what| what.contains("calls that write inside libc")),
+        "{:?}",
+        inside.unseen
+    );
     assert_eq!((of_op(&inside, Op::Open), of_op(&inside, Op::Close), of_op(&inside, Op::Write)), (1, 1, 0));
 }
 
@@ -213,5 +225,9 @@ fn programs_that_cannot_be_seen_are_told_with_their_reason() {
     assert!(hidden(&script).is_some_and(|why| why.contains("statically")));
     let recorded = by_preload(&one, &[parent.to_str().unwrap(), fixed.to_str().unwrap()]);
     assert_eq!(recorded.sums.dropped, 1, "{:?}", recorded.sums);
-    assert!(recorded.unseen[0].contains("threads: not seen: it is linked statically"), "{:?}", recorded.unseen);
+    assert!(
+        recorded.unseen[0].contains("threads: not seen: it is linked statically"),
+        "{:?}",
+        recorded.unseen
+    );
 }

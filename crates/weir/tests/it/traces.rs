@@ -150,7 +150,8 @@ fn a_program_is_recorded_by_preload_with_its_exit_code_and_replays_as_it_was() {
     assert_eq!(written(&program), BTreeMap::from([("b".to_owned(), 9000)]));
     let tree = ok(home, &["trace", "tree", "t.wtrace"]);
     assert!(String::from_utf8_lossy(&tree.stdout).contains("c"), "{tree:?}");
-    let replay = document(home, &["bench", "trace:t.wtrace", "--fs", "nova", "--medium", "dram", "--check", "--json"]);
+    let replay =
+        document(home, &["bench", "trace:t.wtrace", "--fs", "nova", "--medium", "dram", "--check", "--json"]);
     assert_eq!(replay["results"][0]["samples"][0]["counters"]["replay.differing"], 0, "{replay}");
 }
 
@@ -170,9 +171,17 @@ fn what_cannot_be_recorded_is_said() {
         let missing = run(home, &["record", "--how", how, "--", "no-such-program"]);
         assert_eq!(missing.status.code(), Some(if how == "strace" && !can_trace() { 3 } else { 2 }));
     }
-    let folder = weir().current_dir(home).env("TMPDIR", "/proc").args(["record", "--how", "preload", "--", "true"]).output();
+    let folder = weir()
+        .current_dir(home)
+        .env("TMPDIR", "/proc")
+        .args(["record", "--how", "preload", "--", "true"])
+        .output();
     let folder = folder.unwrap();
-    assert!(!folder.status.success() && stderr(&folder).contains("/proc/weir-record-"), "{}", stderr(&folder));
+    assert!(
+        !folder.status.success() && stderr(&folder).contains("/proc/weir-record-"),
+        "{}",
+        stderr(&folder)
+    );
     if !can_trace() {
         return;
     }

@@ -11,8 +11,8 @@
 //!   child  ──► ring ──────────────────┘
 //! ```
 //!
-//! Every record has a number that all processes count together, so the order is that in which calls ended, and one that was lost is
-//! noticed. The calls become lines as strace would write them: one place decides what of a call is stored, and two recorders of one
+//! Every record has a number that all processes count together, so the order is that in which calls ended, and one that is missing is
+//! noticed. `close` and `munmap` take theirs when they begin: what they free may be given to another thread before they have ended. The calls become lines as strace would write them: one place decides what of a call is stored, and two recorders of one
 //! program agree. What lines do not say (descriptors and directory of a new program, whose child a process is) goes beside them.
 //!
 //! # What is not seen
@@ -142,6 +142,9 @@ impl<W: Write> Importing<W> {
         if lost > 0 {
             self.importer.count("records that could not be written", lost);
             self.importer.lose(lost);
+        }
+        if rings.unfinished() > 0 {
+            self.importer.count("calls that had not returned at the end", rings.unfinished());
         }
         let (out, sums) = self.importer.finish(user_ns)?;
         Ok((out, sums, self.unseen))

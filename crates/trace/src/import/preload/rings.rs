@@ -20,8 +20,9 @@ const LOST_AT: u64 = 24;
 const HEARTBEAT_AT: u64 = 32;
 /// Read at once.
 const READ_BYTES: usize = 1 << 18;
-/// A number that does not come within this time is that of a thread which was killed between taking it and writing its record.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A number that does not come within this time is taken for that of a thread which was killed before it has written its record. A
+/// record that comes later all the same is taken then.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The rings of a folder.
 #[derive(Debug)]
@@ -77,9 +78,14 @@ impl Rings {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Records that could not be written, or whose threads were killed while they wrote.
-    pub fn lost(&self) -> io::Result<u64> {
-        Ok(self.word(LOST_AT)? + self.missing)
+    /// Records that could not be written.
+    pub(super) fn lost(&self) -> io::Result<u64> {
+        self.word(LOST_AT)
+    }
+
+    /// Calls whose threads were killed before they had written their record.
+    pub(super) fn unfinished(&self) -> u64 {
+        self.missing
     }
 
     /// Reads what is there.
@@ -161,6 +167,9 @@ impl Rings {
                 return None;
             }
             self.missing += first - self.next;
+        }
+        if first < self.next {
+            self.missing = self.missing.saturating_sub(1);
         }
         self.stuck_since = None;
         self.next = self.next.max(first + 1);

@@ -258,7 +258,8 @@ impl<W: Write> Importer<W> {
             }
         }
         self.learn(tid, &stored)?;
-        if let (Op::Rename, 0.., [Some(from), Some(to)]) = (stored.seen.call.op, stored.result, &stored.full) {
+        if let (Op::Rename, 0.., [Some(from), Some(to)]) = (stored.seen.call.op, stored.result, &stored.full)
+        {
             let (from, to) = (normal(from), normal(to));
             self.moved(&from, &to);
         }
