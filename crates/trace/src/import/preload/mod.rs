@@ -11,8 +11,9 @@
 //!   child  ──► ring ──────────────────┘
 //! ```
 //!
-//! Every record has a number that all processes count together, so the order is that in which calls ended, and one that is missing is
-//! noticed. `close` and `munmap` take theirs when they begin: what they free may be given to another thread before they have ended. The calls become lines as strace would write them: one place decides what of a call is stored, and two recorders of one
+//! Every record has a number that all processes count together, so the order is that in which calls ended, and one that is missing
+//! is noticed. `close` and `munmap` take theirs when they begin: what they free may be given to another thread before they have
+//! ended. The calls become lines as strace would write them: one place decides what of a call is stored, and two recorders of one
 //! program agree. What lines do not say (descriptors and directory of a new program, whose child a process is) goes beside them.
 //!
 //! # What is not seen
@@ -359,7 +360,8 @@ impl<W: Write> Importing<W> {
             b"read" | b"readv" | b"pread64" | b"preadv" | b"preadv2" => process.reads += 1,
             b"write" | b"writev" | b"pwrite64" | b"pwritev" | b"pwritev2" => process.writes += 1,
             b"copy_file_range" | b"sendfile" => {
-                (process.reads, process.writes) = (process.reads + 1, process.writes + 1)
+                process.reads += 1;
+                process.writes += 1;
             }
             b"execve" => process.exec = None,
             _ => {}
