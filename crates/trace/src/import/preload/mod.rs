@@ -1,9 +1,9 @@
 //! What a preloaded library has recorded, as a trace.
 //!
-//! `weir record --how preload` starts the program with [`LIBRARY`] in `LD_PRELOAD`. The library is C (`crates/trace/preload`), because
-//! it has to define libc's symbols, variadic ones and `vfork` among them; the build script of this crate compiles it with the C
-//! compiler that SQLite's source needs anyway, and the command carries it: a user has one file, and nothing to install. It is linked
-//! with no library, so that it suits whichever libc the program has; a command that is linked with musl carries it, too.
+//! `weir record --how preload` starts the program with [`LIBRARY`] in `LD_PRELOAD`. The library is C (`crates/trace/preload`),
+//! because it has to define libc's symbols, variadic ones and `vfork` among them; the build script of this crate compiles it with the
+//! C compiler that SQLite's source needs anyway, and the command carries it: a user has one file, and nothing to install. It is
+//! linked with no library, so that it suits whichever libc the program has; a command that is linked with musl carries it, too.
 //!
 //! ```text
 //!   thread ──► ring (a mapped file) ──┐
@@ -20,8 +20,8 @@
 //!
 //! | what | how it is noticed | what is done |
 //! |---|---|---|
-//! | static programs, Go, set-user-ID | no image shows itself after `exec`; the file says why ([`hidden`]) | named; the trace is one that has lost calls |
-//! | streams of stdio | `fopen`, `fdopen`, … are wrapped | open and close are stored; of a file below a root, what the kernel counted of reads and writes beyond those recorded is lost |
+//! | static programs, Go, set-user-ID | no image shows itself after `exec`; the file says why ([`hidden`]) | named, lost |
+//! | streams of stdio on files below the roots | `fopen`, … are wrapped | what the kernel counts beyond our records is lost |
 //! | walks and the like inside libc | wrapped | named; lost if they begin below a root |
 //! | calls by number | `syscall` is wrapped | those of files are lost |
 //! | other calls without libc | the kernel's counts (`/proc/self/io`) at the end of a process | counted |
@@ -126,8 +126,8 @@ impl<W: Write> Importing<W> {
         self.importer.flush()
     }
 
-    /// Ends the trace. `status`: how the program itself ended, its process and wait(2)'s number. Gives what was not seen, each once,
-    /// too.
+    /// Ends the trace. `status`: how the program itself ended, its process and wait(2)'s number. Gives what was not seen, too, each
+    /// once.
     pub fn finish(
         mut self,
         rings: &Rings,

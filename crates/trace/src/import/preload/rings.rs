@@ -1,7 +1,7 @@
 //! The rings of a recording, as files in a folder: what the threads of the program have written, in the order of all records.
 //!
-//! The library maps the files (`crates/trace/preload/ring.c`); this side reads them. A record whose first word is not yet there ends
-//! what can be read. It is read a second time when its end is known, so that it is whole whatever order memory has.
+//! The library maps the files (`crates/trace/preload/ring.c`); this side reads them. A record whose first word is not yet there
+//! ends what can be read. It is read a second time when its end is known, so that it is whole whatever order memory has.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -48,7 +48,8 @@ pub const FLAGS: &[&str] = &[
     "-e",
     "signal=none",
     "-e",
-    "trace=%file,%desc,%process,clone3,futex,nanosleep,clock_nanosleep,pause,umask,sync,syncfs,msync,munmap,?close_range,?io_uring_setup",
+    "trace=%file,%desc,%process,clone3,futex,nanosleep,clock_nanosleep,pause,umask,sync,syncfs,msync,munmap,?close_range,\
+     ?io_uring_setup",
 ];
 
 /// Lines of threads whose parent is not known yet, at most.

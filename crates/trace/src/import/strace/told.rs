@@ -1,5 +1,5 @@
-//! What a recorder knows that lines of strace do not say: the descriptors and the directory of a program as it begins, whose child a
-//! process is. The preloaded recorder writes its calls as strace's lines, and these beside them.
+//! What a recorder knows that lines of strace do not say: the descriptors and the directory of a program as it begins, whose
+//! child a process is. The preloaded recorder writes its calls as strace's lines, and these beside them.
 
 use std::io::{self, Write};
 

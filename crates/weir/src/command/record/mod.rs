@@ -1,5 +1,5 @@
-//! `weir record`: a program's calls of files as a trace. `strace` and `preload` start the program and hand its calls to the importer;
-//! this module has what both need: the scope, the trace's place and head, the report.
+//! `weir record`: a program's calls of files as a trace. `strace` and `preload` start the program and hand its calls to the
+//! importer; this module has what both need: the scope, the trace's place and head, the report.
 
 mod preload;
 mod strace;
@@ -35,8 +35,8 @@ use crate::output::{self, Output};
 #[command(after_help = "\
 Contents of files are never stored. By strace a recorded call takes 30 to 120 us instead of one, so the trace's times are those of \
 a slowed program; its computing between calls is taken from its CPU time. By preload it takes about 0.3 us more, and times are the \
-program's; what stays inside libc (streams of stdio) is not seen, which is told and makes the trace one that has lost calls. Static \
-programs and those of Go are refused. The exit code is the program's. \
+program's; what stays inside libc (streams of stdio) is not seen, which is told and makes the trace one that has lost calls. \
+Static programs and those of Go are refused. The exit code is the program's. \
 Examples: weir record -o cp.wtrace -- cp -a src dst; weir record --how preload -- postgres --single")]
 pub(crate) struct Record {
     /// The trace [default: PROGRAM.wtrace]
@@ -201,7 +201,8 @@ impl Record {
         let (took, level) = (took.as_secs_f64(), sums.level_ns as f64 / 1e3);
         let (by, digits) = if self.how == How::Strace { ("strace", 0) } else { ("preload", 2) };
         output.note(&format!(
-            "{}: {} calls of {} threads in {took:.2} s, recorded by {by} ({level:.digits$} us of each gap between calls are its own)",
+            "{}: {} calls of {} threads in {took:.2} s, recorded by {by} ({level:.digits$} us of each gap between calls are \
+             its own)",
             path.display(),
             sums.calls,
             sums.threads
