@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-mount-short test-suites test-cluster test-package evidence install package wheel lint docs bench build build-whole clean
+.PHONY: release test-release demo test test-mount test-mount-short test-suites test-cluster test-formats test-hosts test-package evidence install package wheel lint docs bench build build-whole clean
 
 # Two designs on four workloads with six seeds each, half a minute: the answer here, charts in one HTML file.
 demo: build
@@ -50,9 +50,19 @@ test-mount-short: build
 test-suites: build
 	tests/mount/suites.sh $(WEIR)
 
-# A campaign on Slurm's and ssh's daemons on loopback, some of which are killed: 3 to 5 minutes. As root; Debian's packages are installed.
+# Campaigns of a plan, of readings and of a crash exploration on Slurm's and ssh's daemons on loopback, some of which are killed: about 6
+# minutes. As root; Debian's packages are installed.
 test-cluster: build
 	tests/cluster.sh $(WEIR)
+
+# Each format opened by the programs that it is for, which are fetched where a registry has them: about 3 minutes.
+test-formats: build-whole
+	tests/formats.sh $(WEIR)
+
+# Samples with FMA hidden, and by the static build for musl: the same bytes.
+test-hosts: build
+	packaging/build_static.sh $(TARGET)/weir-static ""
+	tests/hosts.sh $(WEIR) $(TARGET)/weir-static
 
 # The Debian package in a bare Debian: installed, used, upgraded, removed, purged. As root.
 test-package: build-whole
@@ -66,6 +76,14 @@ package: build-whole
 # The Python wheel with the command inside, under target/wheel.
 wheel: build-whole
 	python3 python/build_wheel.py $(WEIR) $(TARGET)/wheel
+
+# Everything that a release consists of, under target/release-files; half an hour, most of it the static command.
+release:
+	packaging/release.sh $(TARGET)/release-files
+
+# The same used: in a bare root, as package, wheel and image. As root.
+test-release: build
+	tests/release.sh $(TARGET)/release-files $(WEIR)
 
 # Every check at full size, into the ledger that the command carries: hours. As root.
 evidence: build

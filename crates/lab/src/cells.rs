@@ -1,7 +1,8 @@
 //! Samples on disk, by the keys of their cells: a run goes on where it was interrupted, and a campaign's shards are such files.
 //!
 //! A file of lines of JSON (`weir.cells/2`). The first ([`Head`]) names the format and the build; each further one is the hash of
-//! the rest of the line, the key of a cell ([`crate::Runner`]), what it cost and the sample. Lines are written when a cell has run;
+//! the rest of the line, the key of a cell ([`crate::Runner`]), what it cost and the sample; a part of a check
+//! (`weir campaign new DIR -- check crash`) has a record of its own in the sample's place. Lines are written when a cell has run;
 //! the last may be torn by a power loss or a kill. Samples of another build are not taken: its model may differ.
 //!
 //! [`Kept::open`] is for one host: one process has the file at a time (an advisory lock), and what is torn is cut off.
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use results::{HostFacts, Sample};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::sha256;
@@ -137,7 +139,8 @@ impl Kept {
             Error::Host(format!("{} is in use by another weir: wait for it, or end it", path.display()))
         })?;
         let head = Head::of(build);
-        let contents = read(&file).map_err(io("read"))?.filter(|contents| contents.head == head);
+        let contents = read(&file).map_err(io("read"))?;
+        let contents = contents.filter(|contents: &Contents| contents.head == head);
         let (cells, end) = contents.map_or((Vec::new(), 0), |contents| (contents.cells, contents.whole));
         file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(io("write"))?;
         if end == 0 {
@@ -163,7 +166,7 @@ impl Kept {
     }
 
     /// Adds a sample. After the first that cannot be written the file is left alone: a run does not fail for want of a copy.
-    pub fn add(&self, key: &str, sample: &Sample, cost: Cost) {
+    pub fn add(&self, key: &str, sample: &impl Serialize, cost: Cost) {
         self.add_text(&line(key, &json(sample), cost));
     }
 
@@ -228,13 +231,13 @@ fn line(key: &str, sample: &str, cost: Cost) -> String {
 
 /// A cell of a file.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct Cell<S = Sample> {
     /// Its key, as the file has it.
     pub key: String,
     /// What it cost.
     pub cost: Cost,
     /// The sample.
-    pub sample: Sample,
+    pub sample: S,
     /// The hash of the sample's bytes.
     pub hash: String,
     /// Its line in the file, from 1.
@@ -245,11 +248,11 @@ pub struct Cell {
 
 /// What a file holds.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub struct Contents<S = Sample> {
     /// The first line.
     pub head: Head,
     /// The cells up to the first line that is none.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Cell<S>>,
     /// Bytes up to there.
     pub whole: u64,
     /// The line after these, and what is wrong with it; none where the file ends.
@@ -258,6 +261,11 @@ pub struct Contents {
 
 /// What a file of cells holds; nothing if it is none, or one of another version.
 pub fn read_file(path: &Path) -> Result<Option<Contents>, Error> {
+    read_file_of(path)
+}
+
+/// The same of a file whose cells have records of this kind.
+pub fn read_file_of<S: DeserializeOwned>(path: &Path) -> Result<Option<Contents<S>>, Error> {
     let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
     File::open(path).and_then(|file| read(&file)).map_err(io)
 }
@@ -269,7 +277,7 @@ pub(crate) fn read_head(path: &Path) -> Option<Head> {
     serde_json::from_str(&text).ok()
 }
 
-fn read(file: &File) -> std::io::Result<Option<Contents>> {
+fn read<S: DeserializeOwned>(file: &File) -> std::io::Result<Option<Contents<S>>> {
     let mut reader = BufReader::new(file);
     let mut text = Vec::new();
     let mut whole = reader.read_until(b'\n', &mut text)? as u64;
@@ -293,12 +301,12 @@ fn read(file: &File) -> std::io::Result<Option<Contents>> {
 }
 
 /// The cell of a line, or what is wrong with it.
-fn parse(text: &[u8], line: usize) -> Result<Cell, &'static str> {
+fn parse<S: DeserializeOwned>(text: &[u8], line: usize) -> Result<Cell<S>, &'static str> {
     #[derive(Deserialize)]
-    struct Stored {
+    struct Stored<S> {
         key: String,
         cost: Cost,
-        sample: Sample,
+        sample: S,
     }
     if !text.ends_with(b"\n") {
         return Err("is torn: the process that wrote it was killed, or the disk was full");

@@ -3,7 +3,7 @@
 use crate::table::Table;
 use crate::units::number;
 use results::ClaimOutcome;
-use results::claim::{Class, Kind, Origin};
+use results::claim::{Class, Input, Kind, Origin};
 use std::iter;
 
 /// The outcome of a claim, in words that need no colour.
@@ -21,6 +21,8 @@ pub enum Standing {
     ByConstruction,
     /// The number lies in the band, and what the sentence says of it is false.
     Contradicted,
+    /// It lies in the band on made-up input, which proves nothing of the recorded one.
+    Generated,
 }
 
 impl Standing {
@@ -32,6 +34,7 @@ impl Standing {
             Some(_) if !claim.holds => Self::Missed,
             Some(_) if claim.origin == Origin::Construction => Self::ByConstruction,
             Some(_) if claim.contradicted.is_some() => Self::Contradicted,
+            Some(_) if claim.input == Input::Generated => Self::Generated,
             Some(_) => Self::Holds,
         }
     }
@@ -45,6 +48,7 @@ impl Standing {
             Self::Fitted => "~ fitted",
             Self::ByConstruction => "= by construction",
             Self::Contradicted => "≠ number only",
+            Self::Generated => "≈ on generated input",
         }
     }
 
@@ -57,6 +61,7 @@ impl Standing {
             Self::Fitted => "fitted",
             Self::ByConstruction => "constructed",
             Self::Contradicted => "contradicted",
+            Self::Generated => "generated",
         }
     }
 }
@@ -123,13 +128,17 @@ pub fn verdict(claim: &ClaimOutcome) -> String {
     if more.is_empty() { words.to_owned() } else { format!("{words} ({})", more.join("; ")) }
 }
 
-/// What it says, and who said it where that is not the paper.
+/// What it says, who said it where that is not the paper, and what it is measured on where that is not the original.
 pub fn kind(claim: &ClaimOutcome) -> String {
     let kind = claim.kind();
-    match claim.origin {
+    let mut text = match claim.origin {
         Origin::Paper | Origin::Construction => kind.word().to_owned(),
         other => format!("{}, {}", kind.word(), other.word()),
+    };
+    if claim.input == Input::Generated {
+        text += ", generated input";
     }
+    text
 }
 
 /// Published beside measured.
@@ -198,6 +207,7 @@ pub fn tally(claims: &[ClaimOutcome]) -> String {
         (Standing::NotMeasured, "not measured"),
         (Standing::Fitted, "fitted and not counted"),
         (Standing::Contradicted, "right in the number and wrong in the sentence, and not counted"),
+        (Standing::Generated, "in the band on generated input and not counted"),
     ];
     let were = |count: usize| if count == 1 { "was" } else { "were" };
     for (standing, what) in rest {
@@ -230,7 +240,18 @@ mod tests {
         let text = String::from;
         let (id, paper, figure, says) = (text("p.1"), text("P"), text("1"), text("X gains"));
         let origin = Origin::Paper;
-        Claim { id, paper, figure, says, published: Some(1.5), low, high, fitted, origin }
+        Claim {
+            id,
+            paper,
+            figure,
+            says,
+            published: Some(1.5),
+            low,
+            high,
+            fitted,
+            origin,
+            input: Input::Original,
+        }
     }
 
     fn outcomes() -> Vec<ClaimOutcome> {

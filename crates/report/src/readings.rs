@@ -195,7 +195,18 @@ mod tests {
             let text = String::from;
             let (id, paper, figure, says) = (text(id), text("P"), text("1"), text("X gains"));
             let (published, low, high, fitted, origin) = (None, 1.0, 2.0, false, Origin::Paper);
-            let claim = Claim { id, paper, figure, says, published, low, high, fitted, origin };
+            let claim = Claim {
+                id,
+                paper,
+                figure,
+                says,
+                published,
+                low,
+                high,
+                fitted,
+                origin,
+                input: results::Input::Original,
+            };
             let names = [("default", "default"), ("tasks", "one"), ("size", "small")];
             let reading = |((name, choice), holds): ((&str, &str), bool)| ReadingOutcome {
                 name: name.into(),

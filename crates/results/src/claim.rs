@@ -36,6 +36,9 @@ pub struct ClaimOutcome {
     /// Where it comes from.
     #[serde(default, alias = "by_construction", deserialize_with = "origin")]
     pub origin: Origin,
+    /// What it was measured on.
+    #[serde(default, skip_serializing_if = "Input::is_original")]
+    pub input: Input,
     /// The number of each repeat by itself, where there are several; `value` is that of all together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_seed: Vec<f64>,
@@ -76,6 +79,26 @@ pub enum Origin {
     Ours,
     /// Its value is a constant of the code: it cannot miss, and does not count as reproduced.
     Construction,
+}
+
+/// What a claim is measured on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Input {
+    /// What the publication was measured on, or what it describes.
+    #[default]
+    Original,
+    /// Input that is made up, in the place of a recorded one. The claim does not count as reproduced.
+    Generated,
+}
+
+impl Input {
+    /// Every kind by the word that files have for it.
+    pub const WORDS: [(&str, Self); 2] = [("original", Self::Original), ("generated", Self::Generated)];
+
+    fn is_original(&self) -> bool {
+        *self == Self::Original
+    }
 }
 
 impl Origin {
@@ -253,6 +276,8 @@ pub struct Claim {
     pub fitted: bool,
     /// Where it comes from.
     pub origin: Origin,
+    /// What it is measured on.
+    pub input: Input,
 }
 
 impl Claim {
@@ -283,6 +308,7 @@ impl Claim {
             holds: false,
             fitted: self.fitted,
             origin: self.origin,
+            input: self.input,
             by_seed: Vec::new(),
             contradicted: None,
             seed,

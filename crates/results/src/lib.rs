@@ -34,7 +34,7 @@ pub mod steady;
 mod student;
 pub mod validation;
 
-pub use claim::{ClaimOutcome, ClaimsFile, Class, Origin, ReadingOutcome};
+pub use claim::{ClaimOutcome, ClaimsFile, Class, Input, Origin, ReadingOutcome};
 pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};

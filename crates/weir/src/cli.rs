@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Bench(c::bench::Bench),
     /// Run a plan; without NAME, the plan `quick`
     Run(c::run::Run),
-    /// Run plans on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
+    /// Run plans, readings and checks on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
     Campaign(c::campaign::CampaignCommand),
     /// Write an example plan, or check plans without running them
     Plan(c::plan::PlanCommand),

@@ -124,7 +124,11 @@ pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
 /// What a mounted file system of ours has done so far; none where the directory is something else.
 fn of_mount(dir: &Path) -> Result<Option<ResultFile>, Failure> {
     match fuse::result_of(dir) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Ok(text) => {
+            let result = serde_json::from_slice::<ResultFile>(&text).ok();
+            let dir = mounted::absolute(dir)?;
+            Ok(result.map(|result| ResultFile { plan: serde_json::json!({ "mount": dir }), ..result }))
+        }
         Err(errno @ (Errno::ACCESS | Errno::NOTCONN)) => {
             let Ok(mounted) = mounted::ours(&mounted::absolute(dir)?, "") else { return Ok(None) };
             let (dir, why) = (dir.display(), mounted.why_silent(errno));

@@ -1,5 +1,7 @@
 //! Programs in parallel.
 
+use std::ops::Range;
+
 use super::{Tally, fail_operations, fail_recovery, poison_reading};
 use crate::crash::{Program, Subject};
 use crate::limits::Limits;
@@ -12,8 +14,19 @@ pub fn fail_many(
     (seed, limits): (u64, &Limits),
     done: &(dyn Fn(&Tally) + Sync),
 ) -> Tally {
-    let one = |number: usize| {
-        let tally = match number.checked_sub(1) {
+    fail_range(subject, programs, 0..programs.len() + 1, (seed, limits), done)
+}
+
+/// The part of [`fail_many`] with these numbers: 0 is the program that only reads, `n + 1` the given program `n`.
+pub fn fail_range(
+    subject: &Subject,
+    programs: &[Program],
+    range: Range<usize>,
+    (seed, limits): (u64, &Limits),
+    done: &(dyn Fn(&Tally) + Sync),
+) -> Tally {
+    let one = |at: usize| {
+        let tally = match (range.start + at).checked_sub(1) {
             None => poison_reading(subject, seed),
             Some(at) => {
                 let mut tally = fail_operations(subject, &programs[at], seed);
@@ -25,7 +38,7 @@ pub fn fail_many(
         tally
     };
     let mut all = Tally::default();
-    for tally in limits.side_by_side(programs.len() + 1, &one) {
+    for tally in limits.side_by_side(range.len(), &one) {
         all.add(tally);
     }
     all

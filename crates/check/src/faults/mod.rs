@@ -20,7 +20,7 @@
 //! | `operations` | [`fail_operations`]: all failures of the last operation of a program, or of the minute after it |
 //! | `recovery` | failures of the mount after a crash |
 //! | `reading` | poisoned lines under programs that only read |
-//! | `many` | [`fail_many`]: programs side by side |
+//! | `many` | [`fail_many`]: programs side by side; [`fail_range`]: a part of them |
 //!
 //! # What is allowed
 //!
@@ -47,7 +47,7 @@ use std::collections::BTreeMap;
 use media::fault::{Fault, Target};
 
 use crate::crash::Violation;
-pub use many::fail_many;
+pub use many::{fail_many, fail_range};
 pub use operations::fail_operations;
 pub use reading::poison_reading;
 pub use recovery::fail_recovery;

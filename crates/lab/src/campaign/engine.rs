@@ -230,6 +230,7 @@ mod tests {
             build: "b".into(),
             target: "t".into(),
             plans: Vec::new(),
+            command: None,
             estimate: Estimate::default(),
             shards: vec![shard; shards],
         };

@@ -9,6 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime};
 
 use results::HostFacts;
+use serde::de::IgnoredAny;
 
 use super::manifest::SCHEMA;
 use super::{Error, Fault, Manifest};
@@ -232,19 +233,19 @@ impl Campaign {
     }
 
     /// The cells of a shard that its files hold, each once; files that are of another campaign are passed over.
-    fn held(&self, shard: usize) -> Result<BTreeMap<String, Cell>, Error> {
+    fn held(&self, shard: usize) -> Result<BTreeMap<String, Cell<IgnoredAny>>, Error> {
         let wanted: BTreeSet<&String> = self.manifest.shards[shard].cells.iter().collect();
         let mut held = BTreeMap::new();
         let (attempts, _) = self.attempts()?;
         for attempt in attempts.into_iter().filter(|attempt| attempt.shard == shard) {
-            let contents = match cells::read_file(&attempt.path) {
+            let contents = match cells::read_file_of(&attempt.path) {
                 // Its process has just renamed it.
                 Err(crate::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     continue;
                 }
                 contents => contents?,
             };
-            let usable = |contents: &Contents| self.check_head(&attempt, &contents.head).is_ok();
+            let usable = |contents: &Contents<IgnoredAny>| self.check_head(&attempt, &contents.head).is_ok();
             let cells = contents.filter(usable).into_iter().flat_map(|contents| contents.cells);
             for cell in cells.filter(|cell| wanted.contains(&cell.key)) {
                 held.entry(cell.key.clone()).or_insert(cell);
@@ -258,7 +259,7 @@ impl Campaign {
         self.folder.join(OUT).join(format!("{shard:05}.{attempt}.{}", kind.ending()))
     }
 
-    /// Runs what is missing of a shard, and writes it whole under the name of the attempt.
+    /// Runs what is missing of a shard of plans, and writes it whole under the name of the attempt.
     pub fn run(
         &self,
         shard: usize,
@@ -267,7 +268,31 @@ impl Campaign {
         settings: Settings,
         progress: &dyn Progress,
     ) -> Result<Ran, Error> {
-        let interrupt = settings.interrupt.clone();
+        self.run_by(shard, attempt, |wanted, kept| {
+            let interrupt = settings.interrupt.clone();
+            let mut runner = Runner::new(settings, progress);
+            runner.keep_in((kept, BTreeMap::new()));
+            let ran = runner.measure_these(plans, wanted);
+            let complete = wanted.iter().all(|key| runner.sample(key).is_some_and(|sample| !sample.partial));
+            let kept = runner.take_kept().expect("it was just given");
+            let ended = match (ran, complete) {
+                (Ok(()), false) if !interrupt.load(std::sync::atomic::Ordering::Relaxed) => {
+                    Err(Fault::damaged(format!("shard {shard}: a cell has no sample")).into())
+                }
+                (ran, complete) => ran.map(|()| complete).map_err(Error::from),
+            };
+            (kept, ended)
+        })
+    }
+
+    /// The same by other code: it is given the keys of the cells that are missing and the file in which each is kept as soon as it
+    /// has run, and returns the file and whether all have run; if not, it was interrupted.
+    pub fn run_by(
+        &self,
+        shard: usize,
+        attempt: &str,
+        work: impl FnOnce(&BTreeSet<String>, Kept) -> (Kept, Result<bool, Error>),
+    ) -> Result<Ran, Error> {
         let of = &self.manifest.shards[shard];
         let held = self.held(shard)?;
         let out = self.folder.join(OUT);
@@ -277,22 +302,10 @@ impl Campaign {
         of.cells.iter().filter_map(|key| held.get(key)).for_each(|cell| kept.add_text(&cell.text));
         let wanted: BTreeSet<String> =
             of.cells.iter().filter(|key| !held.contains_key(*key)).cloned().collect();
-        let mut runner = Runner::new(settings, progress);
-        runner.keep_in((kept, BTreeMap::new()));
-        let ran = alive(&mut runner, |runner| runner.measure_these(plans, &wanted), &part);
-        let complete = wanted.iter().all(|key| runner.sample(key).is_some_and(|sample| !sample.partial));
-        let kept = runner.take_kept().expect("it was just given");
-        let was_interrupted = interrupt.load(std::sync::atomic::Ordering::Relaxed);
-        let (kind, ended) = match (ran, complete) {
-            (Ok(()), true) => (Kind::Whole, Ok(())),
-            (Ok(()), false) if was_interrupted => (Kind::Left, Ok(())),
-            (Ok(()), false) => {
-                (Kind::Left, Err(Fault::damaged(format!("shard {shard}: a cell has no sample")).into()))
-            }
-            (Err(error), _) => (Kind::Left, Err(error.into())),
-        };
+        let (kept, ended) = alive(|| work(&wanted, kept), &part);
+        let kind = if matches!(ended, Ok(true)) { Kind::Whole } else { Kind::Left };
         kept.rename(&self.name(shard, attempt, kind))?;
-        ended.map(|()| Ran { cells: wanted.len(), known: held.len(), whole: kind == Kind::Whole })
+        ended.map(|whole| Ran { cells: wanted.len(), known: held.len(), whole })
     }
 
     fn head(&self, shard: usize) -> Head {
@@ -314,8 +327,8 @@ pub struct Ran {
     pub whole: bool,
 }
 
-/// Does something with the runner while the time of its file says that this process lives.
-fn alive<'p, T>(runner: &mut Runner<'p>, work: impl FnOnce(&mut Runner<'p>) -> T, part: &Path) -> T {
+/// Works while the time of the file says that this process lives.
+fn alive<T>(work: impl FnOnce() -> T, part: &Path) -> T {
     let (end, ended) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -327,7 +340,7 @@ fn alive<'p, T>(runner: &mut Runner<'p>, work: impl FnOnce(&mut Runner<'p>) -> T
                     .and_then(|file| file.set_modified(SystemTime::now()));
             }
         });
-        let done = work(runner);
+        let done = work();
         drop(end);
         done
     })

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use results::{CostRecord, Environment, HostFacts, ResultFile, Sample};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::folder::{Attempt, Campaign, Kind};
@@ -14,9 +16,9 @@ use crate::runner::{CellToRun, Runner, Settings, Silent};
 
 /// A cell that is there.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Found<S = Sample> {
     /// The sample.
-    pub sample: Sample,
+    pub sample: S,
     /// The hash of its bytes.
     pub hash: String,
     /// What it took.
@@ -28,10 +30,10 @@ pub struct Found {
 }
 
 /// All cells that are there.
-#[derive(Clone, Debug, Default)]
-pub struct Gathered {
+#[derive(Clone, Debug)]
+pub struct Gathered<S = Sample> {
     /// By key.
-    pub found: BTreeMap<String, Found>,
+    pub found: BTreeMap<String, Found<S>>,
     /// The hosts, in the order in which they were met.
     pub hosts: Vec<HostFacts>,
     /// Samples that came again, with the same bytes.
@@ -40,11 +42,22 @@ pub struct Gathered {
 
 /// Reads the shards, and refuses what is wrong in any of them; with `partial` shards may lack.
 pub fn gather(campaign: &Campaign, cells: &[CellToRun], partial: bool) -> Result<Gathered, Error> {
+    gather_by(campaign, cells, partial, &of_its_seed)
+}
+
+/// The same of records of another kind; `check` says what is wrong with the record of a cell.
+pub fn gather_by<S: Serialize + DeserializeOwned>(
+    campaign: &Campaign,
+    cells: &[CellToRun],
+    partial: bool,
+    check: &dyn Fn(&CellToRun, &S) -> Result<(), String>,
+) -> Result<Gathered<S>, Error> {
     let (attempts, others) = campaign.attempts()?;
     let mut gathering = Gathering {
         campaign,
         wanted: cells.iter().map(|cell| (cell.key.as_str(), cell)).collect(),
-        gathered: Gathered::default(),
+        check,
+        gathered: Gathered { found: BTreeMap::new(), hosts: Vec::new(), repeated: 0 },
         faults: Vec::new(),
     };
     for path in others {
@@ -69,18 +82,19 @@ pub fn gather(campaign: &Campaign, cells: &[CellToRun], partial: bool) -> Result
     }
 }
 
-struct Gathering<'a> {
+struct Gathering<'a, S> {
     campaign: &'a Campaign,
     wanted: BTreeMap<&'a str, &'a CellToRun>,
-    gathered: Gathered,
+    check: &'a dyn Fn(&CellToRun, &S) -> Result<(), String>,
+    gathered: Gathered<S>,
     faults: Vec<Fault>,
 }
 
-impl Gathering<'_> {
+impl<S: Serialize + DeserializeOwned> Gathering<'_, S> {
     /// Takes the cells of a file.
     fn read(&mut self, attempt: &Attempt) -> Result<(), Error> {
         let path = attempt.path.display();
-        let Some(contents) = cells::read_file(&attempt.path)? else {
+        let Some(contents) = cells::read_file_of(&attempt.path)? else {
             // One that was left may be as short as its process lived.
             if attempt.kind == Kind::Whole {
                 self.faults.push(Fault::damaged(format!(
@@ -120,24 +134,15 @@ impl Gathering<'_> {
         })
     }
 
-    /// A sample must be of its shard, repeat and seed.
-    fn check(&self, cell: &Cell, is_of_shard: bool) -> Result<(), String> {
-        let Some(wanted) = self.wanted.get(cell.key.as_str()).filter(|_| is_of_shard) else {
-            return Err(format!("the cell {} is not one of this shard", cell.key));
-        };
-        let CellToRun { title, repeat, seed, .. } = wanted;
-        let Sample { repeat: has, seed: from, partial, .. } = &cell.sample;
-        if (has, from) != (repeat, &seed.0) {
-            return Err(format!(
-                "{title}: is repeat {has} with seed {from}, not repeat {repeat} with seed {}",
-                seed.0
-            ));
-        }
-        if *partial { Err(format!("{title}: was cut short")) } else { Ok(()) }
+    /// A sample must be of its shard, and what its cell says.
+    fn check(&self, cell: &Cell<S>, is_of_shard: bool) -> Result<(), String> {
+        let wanted = self.wanted.get(cell.key.as_str()).filter(|_| is_of_shard);
+        let wanted = wanted.ok_or_else(|| format!("the cell {} is not one of this shard", cell.key))?;
+        (self.check)(wanted, &cell.sample).map_err(|what| format!("{}: {what}", wanted.title))
     }
 
     /// A cell that came before must have the same bytes.
-    fn take(&mut self, cell: Cell, host: usize, place: String) {
+    fn take(&mut self, cell: Cell<S>, host: usize, place: String) {
         let Cell { key, cost, sample, hash, .. } = cell;
         match self.gathered.found.get(&key) {
             None => {
@@ -183,8 +188,18 @@ impl Gathering<'_> {
     }
 }
 
+/// A sample must be of the repeat and seed of its cell, and whole.
+fn of_its_seed(cell: &CellToRun, sample: &Sample) -> Result<(), String> {
+    let CellToRun { repeat, seed, .. } = cell;
+    let Sample { repeat: has, seed: from, partial, .. } = sample;
+    if (has, from) != (repeat, &seed.0) {
+        return Err(format!("is repeat {has} with seed {from}, not repeat {repeat} with seed {}", seed.0));
+    }
+    if *partial { Err("was cut short".to_owned()) } else { Ok(()) }
+}
+
 /// The first key at which two samples differ, with both values.
-fn first_difference(one: &Sample, two: &Sample) -> String {
+fn first_difference(one: &impl Serialize, two: &impl Serialize) -> String {
     fn walk(one: &Value, two: &Value, at: &str) -> Option<String> {
         match (one, two) {
             (Value::Object(a), Value::Object(b)) => {
@@ -204,37 +219,73 @@ fn first_difference(one: &Sample, two: &Sample) -> String {
             }
         }
     }
-    let document = |sample| serde_json::to_value(sample).unwrap_or_default();
-    walk(&document(one), &document(two), "").unwrap_or_default()
+    let (one, two) = (serde_json::to_value(one), serde_json::to_value(two));
+    walk(&one.unwrap_or_default(), &two.unwrap_or_default(), "").unwrap_or_default()
 }
 
-impl Gathered {
+impl<S: Serialize> Gathered<S> {
     /// Processor time of all cells, each once.
     pub fn cpu_ns(&self) -> u64 {
         self.found.values().map(|found| found.cost.cpu_ns).sum()
     }
 
+    /// So many of the cells that are there, drawn by the campaign's hash.
+    pub fn drawn<'c>(&self, campaign: &Campaign, cells: &'c [CellToRun], count: usize) -> Vec<&'c CellToRun> {
+        let mut drawn: Vec<&CellToRun> =
+            cells.iter().filter(|cell| self.found.contains_key(&cell.key)).collect();
+        drawn.sort_by_cached_key(|cell| canonical::sha256(format!("{} {}", campaign.digest, cell.key)));
+        drawn.truncate(count);
+        drawn
+    }
+
+    /// What is wrong where a run of the cell here has come to another sample.
+    pub fn differs(&self, cell: &CellToRun, here: &S) -> Option<Fault> {
+        let found = self.found.get(&cell.key)?;
+        (hash_of(here) != found.hash).then(|| {
+            Fault::damaged(format!(
+                "{}: {} has another sample than a run here{}",
+                cell.title,
+                found.place,
+                first_difference(&found.sample, here)
+            ))
+        })
+    }
+
+    /// The facts in which all hosts agree.
+    pub fn environment(&self) -> Environment {
+        shared(self.hosts.iter().map(|host| &host.environment))
+    }
+}
+
+impl Gathered {
+    /// The samples by the keys of their cells.
+    pub fn known(&self) -> Known {
+        self.found.iter().map(|(key, found)| (key.clone(), found.sample.clone())).collect()
+    }
+
+    /// What the cells of a plan took.
+    fn costs<'k>(&self, keys: impl Iterator<Item = &'k String>) -> Vec<CostRecord> {
+        let cost = |found: &Found| {
+            let Cost { cpu_ns, wall_ns } = found.cost;
+            CostRecord { host: found.host, cpu_ns, wall_ns }
+        };
+        keys.filter_map(|key| self.found.get(key)).map(cost).collect()
+    }
+
     /// The results of the plans, in their order: what one machine would have given, with hosts and costs.
     pub fn results(&self, plans: &[Plan]) -> Result<Vec<ResultFile>, Error> {
-        let known: Known =
-            self.found.iter().map(|(key, found)| (key.clone(), found.sample.clone())).collect();
         let mut runner = Runner::new(Settings::default(), &Silent);
-        runner.know(known);
+        runner.know(self.known());
         let mut results = runner.assemble(plans)?;
         for (result, plan) in results.iter_mut().zip(plans) {
-            let found = Runner::keys(plan)?.into_iter().filter_map(|key| self.found.get(&key));
-            let cost = |found: &Found| {
-                let Cost { cpu_ns, wall_ns } = found.cost;
-                CostRecord { host: found.host, cpu_ns, wall_ns }
-            };
-            result.costs = found.map(cost).collect();
+            result.costs = self.costs(Runner::keys(plan)?.iter());
             result.hosts.clone_from(&self.hosts);
-            result.environment = shared(self.hosts.iter().map(|host| &host.environment));
+            result.environment = self.environment();
         }
         Ok(results)
     }
 
-    /// Runs that many of the cells again here, drawn by the campaign's hash, and refuses samples that differ.
+    /// Runs that many of the cells again here, and refuses samples that differ.
     pub fn verify(
         &self,
         (campaign, plans): (&Campaign, &[Plan]),
@@ -242,31 +293,17 @@ impl Gathered {
         count: usize,
         runner: &mut Runner<'_>,
     ) -> Result<Vec<String>, Error> {
-        let mut drawn: Vec<&CellToRun> =
-            cells.iter().filter(|cell| self.found.contains_key(&cell.key)).collect();
-        drawn.sort_by_cached_key(|cell| canonical::sha256(format!("{} {}", campaign.digest, cell.key)));
-        drawn.truncate(count);
+        let drawn = self.drawn(campaign, cells, count);
         runner.measure_these(plans, &drawn.iter().map(|cell| cell.key.clone()).collect())?;
-        let mut faults = Vec::new();
-        for cell in &drawn {
-            let Some(sample) = runner.sample(&cell.key).filter(|sample| !sample.partial) else { continue };
-            let found = &self.found[&cell.key];
-            if *sample != found.sample || hash_of(sample) != found.hash {
-                faults.push(Fault::damaged(format!(
-                    "{}: {} has another sample than a run here{}",
-                    cell.title,
-                    found.place,
-                    first_difference(&found.sample, sample)
-                )));
-            }
-        }
+        let whole = |cell: &CellToRun| runner.sample(&cell.key).filter(|sample| !sample.partial);
+        let faults: Vec<Fault> = drawn.iter().filter_map(|cell| self.differs(cell, whole(cell)?)).collect();
         let titles = drawn.iter().filter(|cell| runner.sample(&cell.key).is_some());
         let titles = titles.map(|cell| cell.title.clone()).collect();
         if faults.is_empty() { Ok(titles) } else { Err(Error::Refused(faults)) }
     }
 }
 
-fn hash_of(sample: &Sample) -> String {
+fn hash_of(sample: &impl Serialize) -> String {
     canonical::sha256(serde_json::to_string(sample).expect("our records have string keys only"))
 }
 

@@ -38,6 +38,9 @@ pub struct Manifest {
     pub target: String,
     /// The plans.
     pub plans: Vec<PlanRecord>,
+    /// What is run instead of plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandRecord>,
     /// How long it will take.
     pub estimate: Estimate,
     /// The cells of each shard.
@@ -51,6 +54,16 @@ pub struct PlanRecord {
     pub plan: Value,
     /// The texts that it names.
     pub inputs: Vec<InputRecord>,
+}
+
+/// A command whose cells the campaign runs: the build knows all that it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRecord {
+    /// Its words behind `weir`.
+    pub arguments: Vec<String>,
+    /// Of a check: how many programs are a cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs_each: Option<usize>,
 }
 
 /// How long a campaign will take.

@@ -186,6 +186,13 @@ impl Work {
         let (errors, provided_for) = (measured.errors, measured.provided_for);
         let elsewhere = measured.operations.clone();
         let mut sample = sample(measured);
+        let interrupted = self.run.interrupt.load(Relaxed);
+        if self.spec.warm_up > Nanos::ZERO && sample.elapsed_ns == 0 && !interrupted {
+            return Err(JobError::Failed(format!(
+                "it ended within its warm-up of {}, so that nothing was measured: give it --warm-up 0s, or more to do",
+                self.spec.warm_up
+            )));
+        }
         ledger::fill(&mut sample, &window, &tallies.sum());
         if !elsewhere.is_empty() {
             sample.operations = elsewhere;
@@ -193,7 +200,7 @@ impl Work {
         sample.errors = sample.errors.saturating_sub(provided_for).max(errors);
         sample.series = tallies.series(Nanos(sample.elapsed_ns));
         // A signal ends the workload between two of its operations.
-        sample.partial |= self.run.interrupt.load(Relaxed);
+        sample.partial |= interrupted;
         let after = account();
         for (name, count) in after.counters {
             let earlier = before.0.counters.get(name).copied().unwrap_or(0);

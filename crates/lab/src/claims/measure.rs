@@ -22,7 +22,8 @@
 //! `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
 //! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `latency` (mean time of an operation, without the load
-//! generator), `ops`, a counter, counters joined by `+`, or these for each operation: `per_op.COUNTER`.
+//! generator), `ops`, a counter, counters joined by `+`, these for each operation: `per_op.COUNTER`, or the time of all operations
+//! of some kinds together: `time_of.read+write`.
 //!
 //! `order = { each = "workload", axis = "scheme", within = 0.02, pairs = [{ low = ["a"], high = ["b", "c"] }] }`: at a value of
 //! `each`, all of `low` are at most the largest of `high`, within that part of it, by the geometric mean over the other axes in
@@ -515,6 +516,8 @@ impl Cells {
     }
 }
 
+/// Before the kinds of operations whose time is a metric.
+const TIME_OF: &str = "time_of.";
 /// The usual metric.
 const THROUGHPUT: &str = "throughput";
 
@@ -551,6 +554,11 @@ fn number(sample: &Sample, metric: Option<&str>) -> Option<f64> {
         Some("elapsed") => Some(sample.elapsed_ns as f64),
         Some("ops") => Some(sample.ops as f64),
         Some("latency") => Some(sample.latency_ns().mean_ns()).filter(|mean| *mean > 0.0),
+        Some(name) if name.starts_with(TIME_OF) => {
+            let kinds: Vec<&str> = name[TIME_OF.len()..].split('+').collect();
+            let of = sample.operations.iter().filter(|one| kinds.contains(&one.kind.as_str()));
+            Some(of.map(|one| one.total_ns).sum::<u64>() as f64).filter(|ns| *ns > 0.0)
+        }
         Some(name) => match name.strip_prefix("per_op.") {
             Some(names) => Some(counters(names)? / sample.ops.max(1) as f64),
             None => counters(name),

@@ -11,7 +11,9 @@
 //! value is a constant of the code, says in `constant` why. `fitted = "how"` marks a claim for which a preset was changed after a
 //! check. Neither counts as reproduced. `provided = { says, measure, low, high }` is a second number without which the
 //! sentence is false although its first one lies in the band. `needs` names what a claim is about beyond the paper's own subject:
-//! designs, schemes of logging, suites, media, counts; a name that none of these tables has is an error.
+//! designs, schemes of logging, suites, media, counts; a name that none of these tables has is an error. `input = "generated"`
+//! marks a claim on recorded input whose place something made up takes: it does not count as reproduced either. `unbuilt` says
+//! what a claim is about and Weir does not have: it is not measured.
 //!
 //! | module | holds |
 //! |---|---|
@@ -26,7 +28,7 @@ use std::collections::BTreeMap;
 use media::Medium;
 use media::block::BlockModel;
 use results::claim::Claim;
-use results::{ClaimOutcome, Origin, ResultFile};
+use results::{ClaimOutcome, Input, Origin, ResultFile};
 
 use crate::error::Error;
 use crate::machine::MachinePreset;
@@ -70,6 +72,8 @@ pub struct PaperClaim {
     pub known: String,
     /// Why it does not count as reproduced whatever was measured: how a constant was fitted on it, or why it cannot miss.
     pub uncounted: String,
+    /// What of it does not exist, so that it cannot be measured.
+    pub unbuilt: String,
 }
 
 /// What else must be true, of the same plan.
@@ -194,6 +198,9 @@ impl PaperClaim {
         let results = &measured[&self.measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
+        if !self.unbuilt.is_empty() {
+            return claim.not_measured(format!("not measured: {}", self.unbuilt), seed, clock);
+        }
         claim.fitted |= fitted(&claim.id, &results.machine, &media(&results.plan));
         match self.measure.value(results, others) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
@@ -260,6 +267,9 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
     let high = band(table.need("high", "upper end of the band, or inf"));
     let published = all.take(table.get("published").map(|item| item.float()).transpose()).flatten();
     let (origin, fitted, uncounted) = all.take(standing(table)).unwrap_or_default();
+    let input = all.take(table.get("input").map_or(Ok(Input::Original), |item| item.one_of(&Input::WORDS)));
+    let unbuilt = all.take(table.get("unbuilt").map(|item| item.text()).transpose()).flatten();
+    let (input, unbuilt) = (input.unwrap_or_default(), unbuilt.unwrap_or_default());
     let needs = all.take(table.get("needs").map_or(Ok(Vec::new()), |item| needs(&item))).unwrap_or_default();
     let measure = table.need("measure", "the cells of a plan that its number is made of");
     let measure = all.take(measure.and_then(|item| item.read(Measure::read)));
@@ -269,8 +279,9 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
     all.finish()?;
     let (low, high, measure) =
         (low.unwrap_or_default(), high.unwrap_or_default(), measure.unwrap_or_default());
-    let claim = Claim { id, paper: paper.to_owned(), figure, says, published, low, high, fitted, origin };
-    Ok(PaperClaim { claim, value, needs, measure, provided, known, uncounted })
+    let claim =
+        Claim { id, paper: paper.to_owned(), figure, says, published, low, high, fitted, origin, input };
+    Ok(PaperClaim { claim, value, needs, measure, provided, known, uncounted, unbuilt })
 }
 
 /// What people have written of a miss, with the day on which they did: it is of the model of that day.
@@ -339,11 +350,12 @@ mod tests {
     use crate::plan::{Axis, AxisValue, Plan};
 
     /// For each paper the number of its claims.
-    const LISTS: [(&str, usize); 6] = [
+    const LISTS: [(&str, usize); 7] = [
         ("fragmentation", 30),
         ("fxmark-designs", 8),
         ("fxmark-kernel", 2),
         ("hinfs", 32),
+        ("hinfs-macro", 10),
         ("hw-logging", 13),
         ("rcache", 12),
     ];

@@ -111,6 +111,42 @@ fn every_design_does_postmark_and_keeps_what_it_leaves() {
     assert!(counts.iter().all(|one| *one == counts[0]), "the same seed makes the same files: {counts:?}");
 }
 
+/// Memtables, tables and levels so small that all of them change in 4,000 writes.
+const DATABASE: &str = "clients = \"3\", num = \"2000\", value = \"1000\", buffer = \"256KiB\", table = \"256KiB\", \
+                        base = \"512KiB\", stop = \"20\"";
+
+#[test]
+fn every_design_writes_a_database_and_keeps_what_it_leaves() {
+    let file = run("stop = \"4000 ops\"", &every_design(), "app/rocksdb", DATABASE);
+    for sample in &file.samples {
+        is_whole(sample);
+        let count = |name: &str| sample.counters[&format!("rocksdb.{name}")];
+        assert!(count("flushes") >= 6 && count("merges") >= 1 && count("tables_removed") >= 8, "{sample:#?}");
+        // Each record has a head of 7 bytes, and a batch one of 12; an entry is 1,020 bytes.
+        let bytes = count("puts") * 1020 + count("log_writes") * 19;
+        let splits = count("log_bytes") - bytes;
+        assert!(
+            splits < 20 * (count("log_bytes") / 32768 + 20),
+            "{:?}: {splits} beyond {bytes}",
+            sample.axes
+        );
+        assert!(count("log_writes") <= count("puts"), "{:?}", sample.axes);
+    }
+}
+
+#[test]
+fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave() {
+    for (workload, vars) in [
+        ("app/desktop-a", "episodes = \"400\""),
+        ("app/mobile", "episodes = \"40\""),
+        ("app/kernel-grep", "files = \"100\""),
+    ] {
+        let file = run("stop = \"end\"", &every_design(), workload, vars);
+        file.samples.iter().for_each(is_whole);
+        assert!(file.samples.iter().all(|sample| sample.ops == file.samples[0].ops), "{workload}");
+    }
+}
+
 #[test]
 fn applications_run_under_the_real_clock_on_designs_and_on_the_host() {
     let folder = tempfile::tempdir().unwrap();

@@ -55,6 +55,7 @@ fn campaign(folder: &Path, plan: &Plan, shards: Vec<Shard>) -> Campaign {
         build: BUILD.into(),
         target: "here".into(),
         plans: vec![PlanRecord { plan: plan.to_json(), inputs: Vec::new() }],
+        command: None,
         estimate: Estimate::default(),
         shards,
     };

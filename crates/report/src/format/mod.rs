@@ -14,6 +14,7 @@ mod parquet;
 #[cfg(not(feature = "parquet"))]
 #[path = "parquet_left_out.rs"]
 mod parquet;
+mod prometheus;
 mod terminal;
 mod trackers;
 
@@ -77,6 +78,7 @@ pub enum RenderError {
 }
 
 /// Says that `what` was left out of this build, and how to get it with `feature`.
+#[cfg(not(all(feature = "pdf", feature = "parquet")))]
 pub(crate) fn left_out(what: &str, feature: &str) -> String {
     format!(
         "this command was built without {what}; packages have it, and so has \
@@ -92,6 +94,7 @@ pub const FORMATS: &[&dyn Format] = &[
     &trackers::GithubLatency,
     &trackers::Bencher,
     &folded::Folded,
+    &prometheus::Prometheus,
     &json::Json,
     &kept::Kept,
     &csv::Csv,

@@ -117,7 +117,7 @@ fn name(text: &str) -> Value {
 
 /// The counters by their finest parts. A counter `x` that has parts `x.y` is left out for them; what they leave of it is its
 /// part `other`.
-pub(super) fn finest(counters: &BTreeMap<String, u64>) -> Vec<(&str, &str, u64)> {
+pub(crate) fn finest(counters: &BTreeMap<String, u64>) -> Vec<(&str, &str, u64)> {
     let mut rows = Vec::new();
     for (counter, value) in counters {
         if counter.split_once('.').is_some_and(|(whole, _)| counters.contains_key(whole)) {

@@ -31,6 +31,7 @@ use results::{ResultFile, Sample};
 
 use crate::Report;
 use crate::axis;
+pub(crate) use calls::finest;
 
 /// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]

@@ -229,3 +229,53 @@ fn waits_for_locks_are_frames_of_their_own_and_names_cannot_break_a_line() {
         ["write, x;copy 60", "write, x;lock_wait;pmfs.inode 30", "write, x;lock_wait 10", "read 7"];
     assert_eq!(tails, expected);
 }
+
+/// What a mount says of itself, with counters whose parts are a sum and a counter of time.
+fn of_mount() -> ResultFile {
+    let mut file = sample::bars();
+    file.samples.truncate(1);
+    file.name = "mount".into();
+    file.clock = Clock::Real;
+    file.plan = serde_json::json!({ "mount": "/mnt/a \"b\"" });
+    let mut call =
+        OperationRecord { kind: "write".into(), count: 3, bytes: 4096, ..OperationRecord::default() };
+    call.time_ns = BTreeMap::from([("copy".into(), 1_500_000_000), ("lock_wait".into(), 30)]);
+    call.lock_wait_ns = BTreeMap::from([("fs.inode".into(), 20)]);
+    file.samples[0].operations = vec![call];
+    file.samples[0].counters = [("fences", 10), ("fences.data", 7), ("fences.journal", 3), ("idle_ns", 5)]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+    file
+}
+
+#[test]
+fn prometheus_has_the_calls_times_and_counters_of_a_mount_each_once() {
+    let text = text("prometheus", of_mount());
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(lines.iter().all(|line| line.contains(r#"{mount="/mnt/a \"b\"",clock="real","#)), "{text}");
+    let value = |name: &str, labels: &[&str]| {
+        let is =
+            |line: &&&str| line.starts_with(&format!("{name}{{")) && labels.iter().all(|l| line.contains(l));
+        let found: Vec<_> = lines.iter().filter(is).collect();
+        assert_eq!(found.len(), 1, "{name} {labels:?}: {text}");
+        found[0].rsplit_once(' ').unwrap().1.to_owned()
+    };
+    assert_eq!(value("weir_operations_total", &[r#"operation="write""#]), "3");
+    assert_eq!(value("weir_operation_bytes_total", &[]), "4096");
+    assert_eq!(value("weir_operation_seconds_total", &[r#"activity="copy""#]), "1.500000000");
+    assert_eq!(value("weir_operation_seconds_total", &[r#"lock="fs.inode""#]), "0.000000020");
+    assert_eq!(value("weir_operation_seconds_total", &[r#"activity="lock_wait"}"#]), "0.000000010");
+    assert_eq!(value("weir_fences_total", &[r#"part="data""#]), "7");
+    assert_eq!(value("weir_idle_seconds_total", &[]), "0.000000005");
+    assert_eq!(
+        lines.iter().filter(|line| line.starts_with("weir_fences")).count(),
+        2,
+        "no sum beside its parts"
+    );
+    lines.sort_unstable();
+    lines.dedup();
+    let types: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let names = lines.iter().map(|line| line.split('{').next().unwrap());
+    assert!(names.clone().all(|name| types.iter().any(|line| line.contains(&format!(" {name} ")))), "{text}");
+    assert!(bytes("prometheus", sample::bars()).unwrap_err().contains("give the directory of one"));
+}

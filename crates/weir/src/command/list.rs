@@ -10,7 +10,7 @@ use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
-use results::claim::{Claim, Origin};
+use results::claim::{Claim, Input, Origin};
 use sim::Count;
 use workload::{SUITES, suite};
 
@@ -243,6 +243,7 @@ fn papers() -> Result<Rows, Failure> {
         let marks = [
             (marked(|claim| claim.origin == Origin::Construction), "by construction"),
             (marked(|claim| claim.fitted), "fitted"),
+            (marked(|claim| claim.input == Input::Generated), "on generated input"),
         ];
         let marks = marks
             .iter()

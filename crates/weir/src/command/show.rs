@@ -19,6 +19,7 @@ use media::flash::SsdModel;
 use media::flash::model::PRESETS;
 use media::medium::Param;
 use report::table::Table;
+use results::Input;
 use serde_json::{Map, Value, json};
 use sim::{Bytes, Count};
 use workload::suite::{self, Entry, Settings, Suite};
@@ -422,6 +423,12 @@ fn paper_text(paper: &Paper) -> Shown {
         if !claim.uncounted.is_empty() {
             let mark = if claim.claim.fitted { "fitted" } else { "a constant" };
             let _ = write!(says, " ({mark}: {})", claim.uncounted);
+        }
+        if claim.claim.input == Input::Generated {
+            says += " (on generated input)";
+        }
+        if !claim.unbuilt.is_empty() {
+            let _ = write!(says, " (not measured: {})", claim.unbuilt);
         }
         let origin = claim.claim.origin.word().to_owned();
         table.rows.push(vec![claim.claim.id.clone(), origin, published, band, says]);

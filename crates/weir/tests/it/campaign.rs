@@ -146,7 +146,7 @@ fn bad_input_is_refused_with_the_way_out() {
         .unwrap();
     std::fs::create_dir(home.path().join("full")).unwrap();
     std::fs::write(home.path().join("full/x"), "x").unwrap();
-    let cases: [(&[&str], i32, &str); 13] = [
+    let cases: [(&[&str], i32, &str); 22] = [
         (&["run", "c"], 2, "which shard? give --index 0, or --missing"),
         (&["run", "c", "--index", "2"], 2, "there is no shard 2: the campaign has 0 to 1"),
         (&["run", "nowhere", "--index", "0"], 2, "weir campaign new"),
@@ -160,6 +160,19 @@ fn bad_input_is_refused_with_the_way_out() {
         (&["merge", "c", "-o", "r.nothing"], 2, "must end in one of"),
         (&["submit", "c", "--engine", "slurm", "--sshlogin", "n1"], 2, "--sshlogin goes with"),
         (&["status", "full"], 2, "there is no campaign"),
+        (&["new", "d"], 2, "required"),
+        (
+            &["new", "d", "--", "bench", "varmail", "--fs", "pmfs"],
+            2,
+            "a campaign runs plans, `reproduce PAPER --readings`",
+        ),
+        (&["new", "d", "--", "reproduce", "hinfs"], 2, "by their names"),
+        (&["new", "d", "--", "reproduce", "hinfs", "--readings", "-o", "x.json"], 2, "leave -o out"),
+        (&["new", "d", "--", "check", "fuzz", "--fs", "pmfs"], 2, "another --seed"),
+        (&["new", "d", "--", "check", "crash", "--fs", "pmfs", "--time", "9s"], 2, "leave --time out"),
+        (&["new", "d", "--", "check", "crash", "--fs", "pmfs", "--jobs", "2"], 2, "leave --jobs out"),
+        (&["new", "d", "--", "check", "crash", "--fs", "nothing"], 2, "nothing"),
+        (&["new", "d", "--seed", "3", "--", "check", "crash", "--fs", "pmfs"], 2, "behind --"),
     ];
     for (arguments, code, part) in cases {
         let output = run(home.path(), arguments);
@@ -202,4 +215,83 @@ fn what_an_engine_is_given_is_told_and_nothing_runs() {
     }
     assert_eq!(status(home.path()), [2, 0, 0, 2, 0]);
     assert!(!home.path().join("c/jobs.jsonl").exists() && !home.path().join("c/submit/slurm.sh").exists());
+}
+
+/// A document of a check without what depends on the host.
+fn timeless(path: &Path) -> String {
+    let mut document = result(path);
+    for design in document["designs"].as_array_mut().unwrap() {
+        for key in ["cpu_ns", "elapsed_ns", "images_per_core_second"] {
+            design.as_object_mut().unwrap().shift_remove(key);
+        }
+    }
+    serde_json::to_string_pretty(&document).unwrap()
+}
+
+/// A campaign of a command, run in reverse order and merged; what the command itself gives; exit codes of both.
+fn beside_one_machine(home: &Path, check: &[&str]) -> (Option<i32>, Option<i32>) {
+    let made = run(home, &[&["new", "c", "--shards", "3", "--"], check].concat());
+    assert!(made.status.success(), "{}", told(&made));
+    assert_eq!(status(home), [3, 0, 0, 3, 0]);
+    for shard in ["2", "1", "0"] {
+        let output = run(home, &["run", "c", "--index", shard]);
+        assert!(output.status.success(), "{}", told(&output));
+    }
+    let merged = run(home, &["merge", "c", "-o", "merged.json", "--verify", "1"]);
+    assert!(told(&merged).contains("the same bytes here: "), "{}", told(&merged));
+    let alone = weir(home).args(check).arg("--json").output().unwrap();
+    std::fs::write(home.join("alone.json"), &alone.stdout).unwrap();
+    assert_eq!(timeless(&home.join("merged.json")), timeless(&home.join("alone.json")));
+    (merged.status.code(), alone.status.code())
+}
+
+/// The lines of the ledger of evidence.
+fn evidence(home: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(home.join("data/weir/evidence.jsonl")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_crash_exploration_in_shards_is_that_of_one_machine_with_one_line_of_evidence() {
+    let home = tempfile::tempdir().unwrap();
+    let check = ["check", "crash", "--fs", "pmfs", "--depth", "2", "--sample", "12"];
+    assert_eq!(beside_one_machine(home.path(), &check), (Some(0), Some(0)));
+    let lines = evidence(home.path());
+    assert_eq!(lines.len(), 2, "one of the merge, one of the machine alone");
+    for key in ["check", "subject", "unit", "count", "failures", "seeds", "asked"] {
+        assert_eq!(lines[0][key], lines[1][key], "{key}");
+    }
+    // A shard that lacks: nothing is recorded.
+    let file = std::fs::read_dir(home.path().join("c/out")).unwrap().flatten().next().unwrap().path();
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(run(home.path(), &["merge", "c", "-o", "p.json"]).status.code(), Some(1));
+    let part = run(home.path(), &["merge", "c", "-o", "p.json", "--partial"]);
+    assert!(part.status.success() && told(&part).contains("not recorded as evidence"), "{}", told(&part));
+    let document = result(&home.path().join("p.json"));
+    let count = |key: &str| document["designs"][0][key].as_u64().unwrap();
+    assert!(document["partial"] == true && count("workloads") < count("workloads_all"));
+    assert_eq!(evidence(home.path()).len(), 2);
+    let other = run(home.path(), &["merge", "c", "-o", "p.html", "--partial"]);
+    assert!(other.status.code() == Some(2) && told(&other).contains("ends in .json"), "{}", told(&other));
+}
+
+/// Canary: each program without its first fence.
+#[test]
+fn a_violation_that_a_shard_finds_is_in_the_merge_with_its_command() {
+    let home = tempfile::tempdir().unwrap();
+    let check = ["check", "crash", "--fs", "pmfs", "--sample", "6", "--drop-fence", "1"];
+    assert_eq!(beside_one_machine(home.path(), &check), (Some(1), Some(1)));
+    let document = result(&home.path().join("merged.json"));
+    let violations = document["designs"][0]["violations"].as_array().unwrap();
+    assert!(!violations.is_empty());
+    assert!(violations[0]["again"].as_str().unwrap().starts_with("weir check crash --fs pmfs"));
+    assert!(evidence(home.path()).is_empty(), "a canary is no evidence");
+}
+
+#[test]
+fn failures_in_shards_are_those_of_one_machine_and_the_tree_that_is_read_counts_once() {
+    let home = tempfile::tempdir().unwrap();
+    let check = ["check", "faults", "--fs", "pmfs", "--sample", "4"];
+    assert_eq!(beside_one_machine(home.path(), &check), (Some(0), Some(0)));
+    assert_eq!(result(&home.path().join("merged.json"))["designs"][0]["programs_all"], 5);
 }

@@ -73,6 +73,24 @@ fn scripts_without_a_run_statement_run_with_a_warning() {
     assert!(table.contains("there is no run statement"), "{table}");
 }
 
+/// Ten files are made in microseconds, the warm-up is a tenth of a second.
+#[test]
+fn a_script_that_ends_within_its_warm_up_is_no_result_of_zero_operations() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "define fileset name=d,path=/d,entries=20,dirwidth=20,size=4k,prealloc=0\n\
+        define process name=p { thread name=t,memsize=1m {\n\
+        flowop createfile name=c,filesetname=d,fd=1\nflowop closefile name=e,fd=1\n\
+        flowop finishoncount name=f,value=10,target=c } }\nrun 1\n";
+    std::fs::write(home.path().join("short.f"), script).unwrap();
+    let bench = ["bench", "short.f", "--fs", "pmfs", "--json"];
+    let output = run(home.path(), &bench);
+    assert_ne!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(told(&output).contains("ended within its warm-up of 100ms"), "{}", told(&output));
+    assert!(told(&output).contains("--warm-up 0s"), "{}", told(&output));
+    let whole = document(&run(home.path(), &[&bench[..], &["--warm-up", "0s"]].concat()));
+    assert!(whole["samples"][0]["ops"].as_u64() > Some(0), "{whole}");
+}
+
 /// A data set that no host holds, in a script with and without a variable for it, and in a plan.
 #[test]
 fn a_refusal_for_memory_advises_only_what_the_command_or_file_has() {

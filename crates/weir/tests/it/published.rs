@@ -56,6 +56,7 @@ fn claims(results: &[ResultFile]) -> Vec<ClaimOutcome> {
         if let Some(today) = listed.get(&claim.id) {
             claim.fitted |= today.claim.fitted;
             claim.origin = today.claim.origin;
+            claim.input = today.claim.input;
         }
         claim
     };

@@ -6,9 +6,12 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `desktop` | a person's computer, or a telephone: several programs at once |
+//! | `kernel_grep` | grep over a tree of sources |
 //! | `dbench` | DBENCH: the interpreter of its load files |
 //! | `exim` | Exim: a mail server that takes messages and delivers them |
 //! | `postmark` | PostMark: transactions on many small files |
+//! | `rocksdb` | RocksDB: a log, memtables, and tables that are merged |
 //! | `control` | start and end of a run, and what is counted |
 //! | `run` | a [`Job`](crate::suite::Job) of clients |
 //! | `listing` | reading directories as programs do |
@@ -16,9 +19,12 @@
 
 mod control;
 mod dbench;
+mod desktop;
 mod exim;
+mod kernel_grep;
 mod listing;
 mod postmark;
+mod rocksdb;
 mod run;
 mod variables;
 
@@ -28,7 +34,16 @@ use sim::{LockClass, Nanos};
 
 use crate::suite::{Entry, LoadError, Settings, Suite, Switch, Workload};
 
-static CLASSES: &[&LockClass] = &[&exim::TASK_LIST, &exim::PROCESS_IDS, &exim::BACKLOG];
+static CLASSES: &[&LockClass] = &[
+    &exim::TASK_LIST,
+    &exim::PROCESS_IDS,
+    &exim::BACKLOG,
+    rocksdb::CLASSES[0],
+    rocksdb::CLASSES[1],
+    rocksdb::CLASSES[2],
+    rocksdb::CLASSES[3],
+    rocksdb::CLASSES[4],
+];
 
 /// The suite.
 #[derive(Clone, Copy, Debug)]
@@ -60,16 +75,64 @@ const APPLICATIONS: &[Application] = &[
     },
     Application {
         entry: Entry {
+            name: "rocksdb",
+            summary: "a key-value store: random keys are overwritten, tables are merged (FxMark's RocksDB, db_bench)",
+        },
+        detail: rocksdb::DETAIL,
+        load: rocksdb::load,
+    },
+    Application {
+        entry: Entry {
             name: "postmark",
             summary: "PostMark: small files are made, read, appended to and removed, as a mail or news server does",
         },
         detail: postmark::DETAIL,
         load: postmark::load,
     },
+    Application {
+        entry: Entry {
+            name: "kernel-grep",
+            summary: "grep over a tree of sources as large as a tenth of Linux's; nothing is written",
+        },
+        detail: kernel_grep::DETAIL,
+        load: kernel_grep::load,
+    },
+    Application {
+        entry: Entry {
+            name: "desktop-a",
+            summary: "a desktop: browser, database, logs, editor and builds; made up, no recorded trace",
+        },
+        detail: desktop::DETAIL,
+        load: |settings| desktop::load(&desktop::DESKTOP_A, settings),
+    },
+    Application {
+        entry: Entry {
+            name: "desktop-b",
+            summary: "the same with more of the database; made up, no recorded trace",
+        },
+        detail: desktop::DETAIL,
+        load: |settings| desktop::load(&desktop::DESKTOP_B, settings),
+    },
+    Application {
+        entry: Entry {
+            name: "desktop-nosync",
+            summary: "a desktop that syncs nothing; made up, no recorded trace",
+        },
+        detail: desktop::DETAIL,
+        load: |settings| desktop::load(&desktop::DESKTOP_NOSYNC, settings),
+    },
+    Application {
+        entry: Entry {
+            name: "mobile",
+            summary: "a telephone's databases and tiny appends; made from counts, no recorded trace",
+        },
+        detail: desktop::DETAIL,
+        load: |settings| desktop::load(&desktop::MOBILE, settings),
+    },
 ];
 
 /// Applications of the same papers that are not here yet.
-const NOT_BUILT: [&str; 6] = ["rocksdb", "redb", "sqlite", "tpcc", "kernel-grep", "kernel-make"];
+const NOT_BUILT: [&str; 4] = ["redb", "sqlite", "tpcc", "kernel-make"];
 
 fn find(name: &str) -> Option<&'static Application> {
     APPLICATIONS.iter().find(|application| application.entry.name == name)

@@ -324,7 +324,11 @@ fn wrong_variables_are_refused_with_what_is_expected() {
         ("postmark", "smallest", "20000", "smallest=20000 is more than largest=10000"),
         ("postmark", "whole", "true", "takes a number of transactions"),
         ("postmark", "number", "many", "expected a whole number"),
-        ("rocksdb", "clients", "1", "app/rocksdb is not built"),
+        ("rocksdb", "num", "0", "expected a whole number from 1"),
+        ("rocksdb", "stop", "10", "expected a whole number from 20"),
+        ("kernel-grep", "files", "none", "expected a whole number"),
+        ("mobile", "databases", "0", "expected a whole number from 1"),
+        ("tpcc", "clients", "1", "app/tpcc is not built"),
     ] {
         let told = refused(name, &[(variable, value)]);
         assert!(told.contains(says), "{name} {variable}={value}: {told}");
@@ -418,4 +422,99 @@ fn postmark_makes_the_operations_of_the_program() {
         "{all:?}"
     );
     assert_eq!(std::fs::read_dir(root.path().join("c0")).unwrap().count(), 0);
+}
+
+/// Sizes of the first writes of db_bench 7.8.3 with values of 8,192 bytes and a memtable of 4 MiB, and the calls around a flush
+/// (strace): 489 records in a log, then a new one.
+#[test]
+fn rocksdb_makes_the_calls_of_db_bench() {
+    let root = tempfile::tempdir().unwrap();
+    let vars = [
+        ("clients", "1"),
+        ("num", "3000"),
+        ("buffer", "4MiB"),
+        ("table", "4MiB"),
+        ("insert_ns", "0"),
+        ("flush_ns", "0"),
+    ];
+    let (measured, calls) =
+        run(load("rocksdb", &vars).unwrap(), root.path(), Stop::Operations(1200)).unwrap();
+    assert_eq!((measured.ops, measured.counters["rocksdb.puts"]), (1200, 1200), "{:?}", measured.notes);
+    let log = |number: &str| -> Vec<u64> {
+        let end = format!(" db/{number}.log");
+        let sizes = calls.iter().filter_map(|call| call.strip_prefix("write ")?.strip_suffix(&end));
+        sizes.map(|len| len.parse().unwrap()).collect()
+    };
+    let first = log("000008");
+    assert_eq!(first[..5], [8231, 8231, 8231, 8238, 8231]);
+    assert!((485..=493).contains(&first.len()), "{}", first.len());
+    let table = calls
+        .iter()
+        .filter_map(|call| call.strip_prefix("fdatasync "))
+        .find(|path| path.ends_with(".sst"))
+        .unwrap();
+    let pieces: Vec<&String> =
+        calls.iter().filter(|call| call.starts_with("write ") && call.ends_with(table)).collect();
+    assert_eq!(*pieces[0], format!("write 1045591 {table}"), "whole blocks, of which 1 MiB has 127");
+    assert_eq!(
+        measured.counters["rocksdb.log_bytes"],
+        ["000008", "000009", "000011"]
+            .iter()
+            .map(|of| log(of))
+            .chain((10..20).filter(|of| *of != 11).map(|of| log(&format!("{of:06}"))))
+            .flatten()
+            .sum::<u64>()
+    );
+    let after: Vec<&str> = calls
+        .iter()
+        .skip_while(|call| !call.ends_with(table))
+        .map(|call| call.split(' ').next().unwrap())
+        .collect();
+    for call in ["open", "write", "fdatasync", "close", "pread", "fsync", "stat", "ftruncate", "unlink"] {
+        assert!(after.contains(&call), "{call}: {after:?}");
+    }
+}
+
+#[test]
+fn grep_reads_every_file_to_its_end_and_writes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let workload = load("kernel-grep", &[("files", "300"), ("scan_ps", "0")]).unwrap();
+    let (measured, calls) = run(workload, root.path(), Stop::After(Nanos::MAX)).unwrap();
+    assert_eq!(measured.ops, 300, "{:?}", measured.notes);
+    let all = counts(&calls);
+    assert_eq!(
+        (all["open"], all["close"], all["fstat"], all.get("write")),
+        (all["close"], all["open"], all["open"], None)
+    );
+    // 451 reads of 216 files by the program: each to its end and once more, large ones in pieces.
+    assert!((1.9..2.2).contains(&(all["read"] as f64 / 300.0)), "{all:?}");
+    assert_eq!(all["open"], 300 + 1 + 300 / 15, "every directory once");
+}
+
+/// Of writes below 4 KiB and of syncs, as the kinds of computers are described.
+#[test]
+fn made_up_computers_make_the_mix_that_they_are_said_to_have() {
+    for (name, syncs) in
+        [("desktop-a", true), ("desktop-b", true), ("desktop-nosync", false), ("mobile", true)]
+    {
+        let root = tempfile::tempdir().unwrap();
+        let workload = load(name, &[("episodes", if name == "mobile" { "100" } else { "1500" })]).unwrap();
+        let (measured, calls) = run(workload, root.path(), Stop::After(Nanos::MAX)).unwrap();
+        assert_eq!(measured.errors, 0, "{name}: {:?}", measured.notes);
+        let all = counts(&calls);
+        assert_eq!(all.contains_key("fsync"), syncs, "{name}: {all:?}");
+        let sizes: Vec<u64> = calls
+            .iter()
+            .filter(|call| call.starts_with("write ") || call.starts_with("pwrite "))
+            .map(|call| call.split(' ').nth(1).unwrap().parse().unwrap())
+            .collect();
+        let small = sizes.iter().filter(|len| **len < 4096).count() as f64 / sizes.len() as f64;
+        println!("{name}: {small:.2} of writes are below 4 KiB; {all:?}");
+        assert!((0.3..0.95).contains(&small), "{name}: {small}");
+        if name == "mobile" {
+            // Of the telephone's trace: 14,429 writes and 997 syncs for 316 transactions.
+            assert!((sizes.len() as f64 / 100.0 - 14_429.0 / 316.0).abs() < 5.0, "{}", sizes.len());
+            assert_eq!(all["fsync"], 300);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Invented data for tests and for the sample page. It says so in its name, its notes and its claims:
 //! nothing here was measured.
 
-use results::claim::{Claim, Origin};
+use results::claim::{Claim, Input, Origin};
 use results::{
     ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, PlacementRecord, ReadingOutcome,
     ResultFile, Sample, StepRecord,
@@ -156,6 +156,7 @@ fn claim(id: &str, published: Option<f64>, low: f64, high: f64) -> Claim {
         high,
         fitted: id.ends_with("fitted"),
         origin: if id.ends_with("constant") { Origin::Construction } else { Origin::Paper },
+        input: Input::Original,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `weir campaign`: plans whose cells are run on many hosts by an engine that is there already.
+//! `weir campaign`: plans, readings and checks whose cells are run on many hosts by an engine that is there already.
 //!
 //! `lab::campaign` has the folder, the shards and the merge; here are the command line, and the engines' programs that are called:
 //! `sbatch`, `squeue`, `scontrol`, `scancel`, `parallel`.
@@ -10,19 +10,17 @@ mod new;
 mod run;
 mod status;
 mod submit;
+mod work;
 
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use lab::Plan;
-use lab::campaign::{self, Campaign, FaultKind};
-use lab::environment;
+use lab::campaign::{self, FaultKind};
 
 use crate::failure::{Exit, Failure};
-use crate::inputs;
 use crate::output::Output;
 
-/// Run plans on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
+/// Run plans, readings and checks on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example: weir campaign new DIR plan.toml; weir campaign submit DIR --engine slurm;\n         \
@@ -35,7 +33,7 @@ pub(crate) struct CampaignCommand {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Freeze plans, their texts and this program in a folder, cut into shards
+    /// Freeze plans or a command, with their texts and this program, in a folder, cut into shards
     New(new::New),
     /// Run a shard; what is there already does not run again
     Run(run::Run),
@@ -79,17 +77,6 @@ impl From<campaign::Error> for Failure {
             error => Self::new(exit, error.to_string()),
         }
     }
-}
-
-/// The plans of a campaign, which take its texts wherever they run; its build must be this one.
-fn plans(campaign: &Campaign) -> Result<Vec<Plan>, Failure> {
-    campaign.check_build(&environment::build().unwrap_or_default())?;
-    let mut plans = campaign.manifest.plans()?;
-    let texts = campaign.folder.join("texts");
-    for (plan, record) in plans.iter_mut().zip(&campaign.manifest.plans) {
-        inputs::restore(plan, &record.inputs, &texts)?;
-    }
-    Ok(plans)
 }
 
 /// The folder from the root, so that engines find it from wherever they start.

@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use lab::campaign::manifest::{self, Manifest, PlanRecord};
-use lab::campaign::{Campaign, estimate, folder};
-use lab::{Plan, Runner, Settings, environment};
+use lab::campaign::manifest::{self, CommandRecord, Manifest, PlanRecord};
+use lab::campaign::{Campaign, folder};
+use lab::{Plan, Settings, environment};
 use results::{InputKind, InputRecord};
 use serde_json::json;
 use sim::{Bytes, Nanos};
 
 use super::duration;
+use super::work::{Estimated, Work};
+use crate::cli::Global;
 use crate::command::run;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::{Output, several};
-use crate::progress::Bar;
 use crate::{inputs, interrupt};
 
 /// Time for estimates.
@@ -23,14 +24,18 @@ const ESTIMATES: Duration = Duration::from_secs(10);
 /// Cores for which the time of the whole is told.
 const CORES: [u64; 3] = [2, 32, 256];
 
-/// Freeze plans, their texts and this program in a folder, cut into shards.
+/// Freeze plans or a command, with their texts and this program, in a folder, cut into shards.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples: weir campaign new DIR plan.toml · weir campaign new DIR -- reproduce hinfs --readings --quick · \
+                  weir campaign new DIR -- check crash --fs pmfs --depth 3"
+)]
 pub(super) struct New {
     /// The folder; on a cluster, one that all nodes share
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Plans: names (`weir list plans`) or files
-    #[arg(required = true, value_name = "PLAN")]
+    #[arg(required_unless_present = "command", value_name = "PLAN")]
     plans: Vec<String>,
     /// Time that a shard should take, 60 at least
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(60..=86_400))]
@@ -44,11 +49,58 @@ pub(super) struct New {
     /// Seed of all random numbers [default: each plan's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Run this instead of plans: `reproduce PAPER --readings`, `check crash` or `check faults`, with their options
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "plans")]
+    command: Vec<String>,
 }
 
 impl New {
     pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
         check_folder(&self.folder)?;
+        let (work, plans) = self.work(output)?;
+        let settings = Settings { interrupt: interrupt::flag(), ..Settings::default() };
+        let count = |all: u64, cells: usize| match self.shards {
+            Some(count) => count as usize,
+            None => manifest::shards_of(all, Nanos::from_secs(self.shard_seconds), cells),
+        };
+        let Estimated { cells, times, estimate, programs_each } =
+            work.estimate(ESTIMATES, &settings, output, count)?;
+        if interrupt::happened() {
+            return Err(Failure::new(Exit::Interrupted, "interrupted; there is no campaign"));
+        }
+        let all = times.values().fold(0, |sum: u64, time| sum.saturating_add(*time));
+        let program =
+            std::env::current_exe().map_err(|error| Failure::io("find", Path::new("weir"), &error))?;
+        let arguments = self.command.clone();
+        let manifest = Manifest {
+            schema: manifest::SCHEMA.to_owned(),
+            name: work.name(),
+            weir_version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: environment::build().unwrap_or_default(),
+            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            plans,
+            command: (!arguments.is_empty()).then_some(CommandRecord { arguments, programs_each }),
+            estimate,
+            shards: manifest::pack(&cells, &times, count(all, cells.len())),
+        };
+        std::fs::create_dir_all(&self.folder)
+            .map_err(|error| Failure::io("make the folder", &self.folder, &error))?;
+        inputs::unpack_all(manifest.plans.iter().flat_map(|plan| &plan.inputs), &self.folder.join("texts"))?;
+        let campaign = Campaign::create(&self.folder, manifest, &program)?;
+        // The texts that go along must give the cells that the plans give here.
+        Work::of(&campaign, &Output::new(&Global { quiet: true, ..Global::default() }))?.cells(&campaign)?;
+        tell(&campaign, output);
+        Ok(())
+    }
+
+    /// What is to run, and the records of its plans.
+    fn work(&self, output: &Output) -> Result<(Work, Vec<PlanRecord>), Failure> {
+        if !self.command.is_empty() {
+            if self.quick || self.seed.is_some() {
+                return Err(Failure::usage("give --quick and --seed behind --, to the command that is run"));
+            }
+            return Ok((Work::by(&self.command, output)?, Vec::new()));
+        }
         let plans = self.plans.iter().map(|name| self.plan(name)).collect::<Result<Vec<_>, _>>()?;
         if let Some(twice) =
             (1..plans.len()).find(|at| plans[..*at].iter().any(|one| one.name == plans[*at].name))
@@ -58,41 +110,7 @@ impl New {
         }
         manifest::admit(&plans)?;
         let records = plans.iter().map(record).collect::<Result<Vec<_>, _>>()?;
-        let cells = Runner::cells(&plans)?;
-        output.note(&format!(
-            "{}; the smallest of each kind run for an estimate",
-            several(cells.len(), "cell")
-        ));
-        let bar = Bar::new(output.shows_progress(), false);
-        let settings = Settings { interrupt: interrupt::flag(), ..Settings::default() };
-        let (times, estimate) = estimate::estimate(&plans, &cells, ESTIMATES, &settings, &bar)?;
-        drop(bar);
-        let all = times.values().fold(0, |sum: u64, time| sum.saturating_add(*time));
-        let count = match self.shards {
-            Some(count) => count as usize,
-            None => manifest::shards_of(all, Nanos::from_secs(self.shard_seconds), cells.len()),
-        };
-        let program =
-            std::env::current_exe().map_err(|error| Failure::io("find", Path::new("weir"), &error))?;
-        let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
-        let manifest = Manifest {
-            schema: manifest::SCHEMA.to_owned(),
-            name: names.join(" "),
-            weir_version: env!("CARGO_PKG_VERSION").to_owned(),
-            build: environment::build().unwrap_or_default(),
-            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-            plans: records,
-            estimate,
-            shards: manifest::pack(&cells, &times, count),
-        };
-        std::fs::create_dir_all(&self.folder)
-            .map_err(|error| Failure::io("make the folder", &self.folder, &error))?;
-        inputs::unpack_all(manifest.plans.iter().flat_map(|plan| &plan.inputs), &self.folder.join("texts"))?;
-        let campaign = Campaign::create(&self.folder, manifest, &program)?;
-        // The texts that go along must give the cells that the plans give here.
-        manifest::cells(&campaign.manifest, &super::plans(&campaign)?)?;
-        tell(&campaign, output);
-        Ok(())
+        Ok((Work::Plans(plans), records))
     }
 
     fn plan(&self, name: &str) -> Result<Plan, Failure> {

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::campaign::{Campaign, State, engine, folder, manifest};
-use lab::{Plan, Settings};
+use lab::Settings;
+use lab::campaign::{Campaign, State, engine, folder};
 use serde_json::{Value, json};
 use sim::Bytes;
 
+use super::work::Work;
 use crate::experiment::{jobs, memory};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -50,8 +51,8 @@ impl Run {
     pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
         let campaign = Campaign::open(&self.folder)?;
         let shards = self.shards(&campaign)?;
-        let plans = super::plans(&campaign)?;
-        manifest::cells(&campaign.manifest, &plans)?;
+        let work = Work::of(&campaign, output)?;
+        work.cells(&campaign)?;
         let interrupt = interrupt::flag();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let settings = Settings {
@@ -65,7 +66,7 @@ impl Run {
             if interrupt::happened() {
                 break;
             }
-            ran.push(self.shard((&campaign, &plans), shard, &settings, (&bar, output))?);
+            ran.push(self.shard((&campaign, &work), shard, &settings, (&bar, output))?);
         }
         drop(bar);
         if output.is_json() {
@@ -103,7 +104,7 @@ impl Run {
 
     fn shard(
         &self,
-        (campaign, plans): (&Campaign, &[Plan]),
+        (campaign, work): (&Campaign, &Work),
         shard: usize,
         settings: &Settings,
         (bar, output): (&Bar, &Output),
@@ -115,7 +116,7 @@ impl Run {
             );
         }
         let attempt = self.attempt.clone().unwrap_or_else(folder::new_attempt);
-        let ran = campaign.run(shard, &attempt, plans, settings.clone(), bar)?;
+        let ran = work.run(campaign, (shard, &attempt), settings, (bar, output))?;
         let known = if ran.known == 0 {
             String::new()
         } else {

@@ -30,7 +30,7 @@ pub(super) struct Chosen {
     pub(super) random: Option<usize>,
     /// Start no program after this time: 60s
     #[arg(long, value_name = "TIME")]
-    time: Option<Nanos>,
+    pub(super) time: Option<Nanos>,
     /// Size of the region; raised for a format that needs more than the default
     #[arg(long, default_value = "1MiB", value_name = "SIZE")]
     pub(super) size: Bytes,

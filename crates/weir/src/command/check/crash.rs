@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use check::Limits;
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
 use clap::Args;
 use media::fault::{Fault, Target};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::chosen::Chosen;
 use super::ledger::{Entry, Ledger};
 use super::recall::{self, Recalled};
-use super::{Shared, TOLD, refuse_without_maps, subject, tried};
+use super::{End, Shared, TOLD, refuse_without_maps, subject, tried};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -27,7 +28,7 @@ const NESTED: [usize; 3] = [20, 3, 1];
 #[command(after_help = "Exit codes: 0 no violation, 1 violations (each printed with what had persisted)")]
 pub(super) struct CrashCheck {
     #[command(flatten)]
-    shared: Shared,
+    pub(super) shared: Shared,
     /// Operations in each program; 2: every pair; 3: every triple of operations that change names (see --sample, --time)
     #[arg(long, default_value_t = 1, value_name = "1|2|3", value_parser = clap::value_parser!(u32).range(1..=3))]
     depth: u32,
@@ -38,23 +39,30 @@ pub(super) struct CrashCheck {
     #[arg(long, conflicts_with_all = ["depth", "random", "together"])]
     mapped: bool,
     #[command(flatten)]
-    chosen: Chosen,
+    pub(super) chosen: Chosen,
     /// Canary: the Nth fence of each program is left out, which must be found
     #[arg(long, value_name = "N", hide = true)]
     drop_fence: Option<u64>,
 }
 
 /// What came of one design.
-struct Crashed {
-    subject: Subject,
+pub(super) struct Crashed {
+    pub(super) subject: Subject,
     /// Programs that there were.
-    programs: usize,
-    tally: Tally,
-    took: Duration,
+    pub(super) programs: usize,
+    pub(super) tally: Tally,
+    pub(super) took: Duration,
 }
 
 impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
+        let (family, numbers, subjects) = self.prepare()?;
+        let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
+        self.finish(&crashed.collect::<Vec<_>>(), &End::HERE, output, ledger)
+    }
+
+    /// The programs, those that are wanted, and the designs.
+    pub(super) fn prepare(&self) -> Result<(Family, Vec<usize>, Vec<Subject>), Failure> {
         let family = match self.together {
             true => Family::together(),
             false if self.mapped => Family::mapped(),
@@ -65,19 +73,30 @@ impl CrashCheck {
         if self.mapped {
             subjects.iter().try_for_each(|subject| refuse_without_maps(&subject.design, subject.size))?;
         }
-        let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
-        let crashed = crashed.collect::<Vec<_>>();
-        let recalled = if self.is_whole() && !self.together && !self.mapped {
+        Ok((family, numbers, subjects))
+    }
+
+    /// Prints and records what came of the designs.
+    pub(super) fn finish(
+        &self,
+        crashed: &[Crashed],
+        end: &End<'_>,
+        output: &Output,
+        ledger: &Ledger<'_>,
+    ) -> Result<(), Failure> {
+        let recalled = if end.whole && self.is_whole() && !self.together && !self.mapped {
             recall::all(&self.shared, self.chosen.size, "", &programs::alone(), &|| ())?
         } else {
             Vec::new()
         };
+        let document = self.document(crashed, &recalled);
         if output.is_json() {
-            output.document(&self.document(&crashed, &recalled));
+            output.document(&document);
         } else {
-            output.data(&(self.text(&crashed) + &recall::summary(&recalled)));
+            output.data(&(self.text(crashed) + &recall::summary(&recalled)));
         }
-        if self.drop_fence.is_none() {
+        end.write(document)?;
+        if self.drop_fence.is_none() && end.whole {
             ledger.record(&crashed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
         }
         match crashed.iter().map(|one| one.tally.violations.len()).sum() {
@@ -91,8 +110,22 @@ impl CrashCheck {
         self.drop_fence.is_none() && self.chosen.is_all() && !interrupt::happened()
     }
 
-    fn crash(&self, subject: Subject, (family, numbers): (&Family, &[usize]), output: &Output) -> Crashed {
-        let began = Instant::now();
+    fn crash(&self, subject: Subject, of: (&Family, &[usize]), output: &Output) -> Crashed {
+        let (began, programs) = (Instant::now(), of.1.len());
+        let counter = Counter::new(output, subject.design.name(), programs as u64);
+        let limits = self.chosen.limits(&self.shared, began);
+        let tally = self.tally(&subject, of, &limits, &|| counter.one_more());
+        Crashed { subject, programs, tally, took: began.elapsed() }
+    }
+
+    /// Explores the programs of the family that have these numbers.
+    pub(super) fn tally(
+        &self,
+        subject: &Subject,
+        (family, numbers): (&Family, &[usize]),
+        limits: &Limits,
+        done: &(dyn Fn() + Sync),
+    ) -> Tally {
         let program = |at: usize| family.program(numbers[at]);
         let alone = self.depth == 1 && self.chosen.random.is_none() && !self.together;
         let nested = if self.chosen.random.is_some() || self.together {
@@ -103,11 +136,13 @@ impl CrashCheck {
         let effort = Effort { after_commits: alone, ..Effort::usual(self.shared.seed, nested) };
         let faults: Vec<_> =
             self.drop_fence.iter().map(|nth| Fault::DropNth { target: Target::Fence, nth: *nth }).collect();
-        let counter = Counter::new(output, subject.design.name(), numbers.len() as u64);
-        let limits = self.chosen.limits(&self.shared, began);
-        let watch = Watch { limits, explored: &|_| counter.one_more() };
-        let tally = explore_many(&subject, (numbers.len(), &program), (&effort, &faults), &watch);
-        Crashed { subject, programs: numbers.len(), tally, took: began.elapsed() }
+        let watch = Watch { limits: limits.clone(), explored: &|_| done() };
+        explore_many(subject, (numbers.len(), &program), (&effort, &faults), &watch)
+    }
+
+    /// What decides the tally of a program, beside design, size, seed and the program's number.
+    pub(super) fn identity(&self) -> Value {
+        json!({ "depth": self.depth, "together": self.together, "mapped": self.mapped, "drop_fence": self.drop_fence })
     }
 
     /// The command that shows a violation again.
@@ -175,7 +210,7 @@ impl CrashCheck {
     }
 
     /// The name of the check.
-    fn check(&self) -> String {
+    pub(super) fn check(&self) -> String {
         match self.chosen.random {
             Some(_) => "crash/random".to_owned(),
             None if self.together => "crash/together".to_owned(),

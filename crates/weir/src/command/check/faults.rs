@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use check::crash::{Program, Subject};
+use check::crash::{Family, Program, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many};
 use clap::Args;
 use report::table::Table;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::chosen::Chosen;
 use super::ledger::{Entry, Ledger};
-use super::{Shared, TOLD, subject, tried};
+use super::{End, Shared, TOLD, subject, tried};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -21,43 +21,65 @@ use crate::progress::Counter;
 #[command(after_help = "Exit codes: 0 no violation, 1 violations (each printed with the access that failed)")]
 pub(super) struct FaultsCheck {
     #[command(flatten)]
-    shared: Shared,
+    pub(super) shared: Shared,
     #[command(flatten)]
-    chosen: Chosen,
+    pub(super) chosen: Chosen,
     /// Canary: nothing is rolled back, which must be found
     #[arg(long, hide = true)]
     canary: bool,
 }
 
 /// What came of one design.
-struct Failed {
-    subject: Subject,
+pub(super) struct Failed {
+    pub(super) subject: Subject,
     /// Programs that there were; a tree that is only read is one of them.
-    programs: usize,
-    tally: Tally,
-    took: Duration,
+    pub(super) programs: usize,
+    pub(super) tally: Tally,
+    pub(super) took: Duration,
 }
 
 impl FaultsCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
+        let (family, numbers, subjects) = self.prepare()?;
+        let programs: Vec<_> = numbers.into_iter().map(|number| family.program(number)).collect();
+        let failed = subjects.into_iter().map(|subject| self.fail(subject, &programs, output));
+        self.finish(&failed.collect::<Vec<_>>(), &End::HERE, output, ledger)
+    }
+
+    /// The programs, those that are wanted, and the designs.
+    pub(super) fn prepare(&self) -> Result<(Family, Vec<usize>, Vec<Subject>), Failure> {
         let family = self.chosen.family(&self.shared, 1);
         let numbers = self.chosen.numbers(&family, &self.shared)?;
-        let programs: Vec<_> = numbers.into_iter().map(|number| family.program(number)).collect();
-        let subjects = self.shared.subjects(self.chosen.size, self.canary)?;
-        let failed = subjects.into_iter().map(|subject| self.fail(subject, &programs, output));
-        let failed = failed.collect::<Vec<_>>();
+        Ok((family, numbers, self.shared.subjects(self.chosen.size, self.canary)?))
+    }
+
+    /// Prints and records what came of the designs.
+    pub(super) fn finish(
+        &self,
+        failed: &[Failed],
+        end: &End<'_>,
+        output: &Output,
+        ledger: &Ledger<'_>,
+    ) -> Result<(), Failure> {
+        let document = self.document(failed);
         if output.is_json() {
-            output.document(&self.document(&failed));
+            output.document(&document);
         } else {
-            output.data(&self.text(&failed));
+            output.data(&self.text(failed));
         }
-        if !self.canary {
+        end.write(document)?;
+        if !self.canary && end.whole {
             ledger.record(&failed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
         }
         match failed.iter().map(|one| one.tally.violations.len()).sum() {
             0_usize => self.chosen.ran(failed.iter().map(|one| (&one.subject, one.tally.programs))),
             count => Err(Failure::new(Exit::Check, format!("{count} violations"))),
         }
+    }
+
+    /// What decides the tally of a program, beside design, size, seed and the program's number.
+    pub(super) fn identity(&self) -> Value {
+        json!({ "canary": self.canary })
     }
 
     fn fail(&self, subject: Subject, programs: &[Program], output: &Output) -> Failed {

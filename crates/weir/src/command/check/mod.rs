@@ -8,6 +8,7 @@
 //! | `recall` | what the checks find of bugs that were seeded |
 //! | `schedules` | several tasks at once, in many orders |
 //! | `fuzz` | images with edits |
+//! | `parts` | `crash` and `faults` in parts, which a campaign runs on many hosts |
 //! | `chosen` | which programs `crash` and `faults` take |
 //! | `ledger` | records what every run did and found |
 //! | `evidence` | prints that as a table, a row for each claim |
@@ -22,6 +23,7 @@ mod faults;
 mod fuzz;
 mod ledger;
 mod model;
+mod parts;
 mod recall;
 mod record;
 mod schedules;
@@ -39,6 +41,7 @@ use media::recorder::Mode;
 use sim::{Bytes, KIB};
 
 use self::ledger::Ledger;
+pub(crate) use self::parts::{Parts, Tallied};
 use super::mkfs::options;
 use crate::checked::{Size, checked, mounts, promises, seeded};
 use crate::failure::{Exit, Failure};
@@ -194,6 +197,29 @@ fn keep_panics_of_runs_quiet() {
             usual(panic);
         }
     }));
+}
+
+/// How the results of a check are finished.
+struct End<'a> {
+    /// Whether every program has its result; if not, nothing is recorded.
+    whole: bool,
+    /// Files into which the document goes.
+    files: &'a [PathBuf],
+}
+
+impl End<'_> {
+    /// All programs have run here, and the results are printed.
+    const HERE: End<'static> = End { whole: true, files: &[] };
+
+    /// Writes the document into the files.
+    fn write(&self, mut document: serde_json::Value) -> Result<(), Failure> {
+        if !self.whole {
+            document["partial"] = true.into();
+        }
+        let text = serde_json::to_string_pretty(&document).expect("our documents have string keys only");
+        let write = |path: &PathBuf| results::file::write_atomic(path, &(text.clone() + "\n"));
+        Ok(self.files.iter().try_for_each(write)?)
+    }
 }
 
 /// A design with its options, as tables and the ledger name it.

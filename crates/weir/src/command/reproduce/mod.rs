@@ -1,5 +1,6 @@
 //! `weir reproduce`: a paper's figures measured, published beside measured.
 
+mod campaign;
 mod readings;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use clap::{Args, ValueEnum};
 use lab::claims::{Measured, Paper, PaperClaim};
 use lab::plan::Scale;
 use lab::presets::PAPERS;
+use lab::readings::Variation;
 use lab::{Error, Plan};
 use report::Report;
 use report::table::Table;
@@ -17,6 +19,7 @@ use results::{ClaimOutcome, ClaimsFile};
 use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns, several};
+pub(crate) use campaign::Readings;
 
 /// Measure a paper's figures and print the published values beside the measured ones.
 #[derive(Args, Debug)]
@@ -131,25 +134,41 @@ impl Reproduce {
     }
 
     fn run_readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
-        if self.targets.is_empty() {
-            return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
-        }
         let mut results = Vec::new();
-        for Wanted { paper, plans } in wanted {
-            let all = self.plans(paper.plans_of_claims().iter(), output)?;
-            let mut variations = readings::variations(paper, &all, self.pairs, &self.how)?;
-            variations = lab::readings::kept_of(variations, plans, &self.designs)?;
-            for variation in &mut variations {
-                variation.shrink(self.scale());
-            }
+        for (paper, variations) in self.variations(wanted, output)? {
             results.push(readings::measure(paper, &variations, self.scale(), &self.how, output)?);
         }
-        let name = format!("{}-readings", self.targets.join("+").replace('/', "-"));
         let claims: Vec<ClaimOutcome> = results.iter().flat_map(|result| result.claims.clone()).collect();
-        let kept = self.how.keep(&name, results, output)?;
+        let kept = self.how.keep(&self.name_of_readings(), results, output)?;
         print(&kept.report, &claims, output)?;
         experiment::end(&kept)?;
         self.judge(&claims)
+    }
+
+    /// What a run of readings is called.
+    fn name_of_readings(&self) -> String {
+        format!("{}-readings", self.targets.join("+").replace('/', "-"))
+    }
+
+    /// The papers with their variations, at the scale in force.
+    fn variations<'w>(
+        &self,
+        wanted: &'w [Wanted],
+        output: &Output,
+    ) -> Result<Vec<(&'w Paper, Vec<Variation>)>, Failure> {
+        if self.targets.is_empty() {
+            return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
+        }
+        let of = |Wanted { paper, plans }: &'w Wanted| {
+            let all = self.plans(paper.plans_of_claims().iter(), output)?;
+            let variations = readings::variations(paper, &all, self.pairs, &self.how)?;
+            let mut variations = lab::readings::kept_of(variations, plans, &self.designs)?;
+            for variation in &mut variations {
+                variation.shrink(self.scale());
+            }
+            Ok((paper, variations))
+        };
+        wanted.iter().map(of).collect()
     }
 
     /// The paper and its plans under the answers that were chosen.

@@ -28,12 +28,24 @@ pub(super) fn measure(
     output: &Output,
 ) -> Result<ResultFile, Failure> {
     let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
-    let build = environment::build().unwrap_or_default();
-    let kept = Kept::open(&cells, &build)?;
+    let kept = Kept::open(&cells, &environment::build().unwrap_or_default())?;
     let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
-    let outcome = run::run(variations, &mut runner)?;
+    let result = classed(paper, variations, scale, &mut runner, output)?;
+    keep(paper, &result)?;
+    Ok(result)
+}
+
+/// The result of a paper's readings, whose cells run where the runner does not know them.
+pub(super) fn classed(
+    paper: &Paper,
+    variations: &[Variation],
+    scale: Scale,
+    runner: &mut Runner<'_>,
+    output: &Output,
+) -> Result<ResultFile, Failure> {
+    let outcome = run::run(variations, runner)?;
     if let Some(error) = runner.kept().and_then(Kept::failure) {
         output.note(&format!("not every cell is kept: {error}"));
     }
@@ -54,7 +66,6 @@ pub(super) fn measure(
     result.notes = variations[0].plans.iter().filter_map(|plan| plan.note.clone()).collect();
     result.notes.dedup();
     result.claims = outcome.claims;
-    keep(paper, &build, &result)?;
     Ok(result)
 }
 
@@ -80,10 +91,10 @@ pub(super) fn variations(
 
 /// Keeps the result as the last run of the paper's readings. A run of some figures leaves the claims of the others there if the
 /// same build measured them at the same scale.
-fn keep(paper: &Paper, build: &str, result: &ResultFile) -> Result<(), Failure> {
+pub(super) fn keep(paper: &Paper, result: &ResultFile) -> Result<(), Failure> {
     let path = file(paper)?;
     let mut kept = result.clone();
-    kept.plan["build"] = build.into();
+    kept.plan["build"] = environment::build().unwrap_or_default().into();
     let older = ResultFile::read(&path).ok();
     let alike = |older: &ResultFile| ["build", "scale"].iter().all(|key| older.plan[*key] == kept.plan[*key]);
     if let Some(older) = older.filter(alike) {
