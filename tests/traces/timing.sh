@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# How long a program of two threads takes, how long its replay with pace=think takes, and the replay without its computing. Prints
+# How long a program of two threads takes, how long its replay with pace=think takes, and the replay without its computing, of a
+# recording by strace and of one by preload: the gaps of strace's hold part of the tracer's cost. Prints
 # figures, decides nothing: the host may be busy. The aim is a difference of at most 15 %.
 #
 # Program, recording and replays take turns, and each replay is compared with the program beside it. Processor time says what a busy
@@ -73,12 +74,14 @@ def timed(*command):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.monotonic() - begin, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-def record():
-    if os.path.exists("two.wtrace"):
-        os.remove("two.wtrace")
-    subprocess.run([weir, "record", "--quiet", "--root", "tree", "-o", "two.wtrace", "--", "./two"], check=True)
-def replay(pace):
-    command = [weir, "bench", "trace:two.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", "-D", f"pace={pace}"]
+def record(how):
+    trace = f"{how}.wtrace"
+    if os.path.exists(trace):
+        os.remove(trace)
+    words = [weir, "record", "--quiet", "--how", how, "--root", "tree", "-o", trace, "--", "./two"]
+    subprocess.run(words, check=True)
+def replay(how, pace):
+    command = [weir, "bench", f"trace:{how}.wtrace", "--fs", "host:replay", "--clock", "real", "--json", "--quiet", "-D", f"pace={pace}"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -86,18 +89,27 @@ def replay(pace):
     sample = document.get("results", [document])[0]["samples"][0]
     assert sample["counters"]["replay.differing"] == 0, sample["notes"]
     return sample["elapsed_ns"] / 1e9, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+HOWS = ["strace", "preload"]
 def turn():
-    program = timed("./two")
-    record()
-    return program, replay("think"), replay("asap")
+    figures = {"program": timed("./two")}
+    for how in HOWS:
+        record(how)
+        for pace in ["think", "asap"]:
+            figures[how, pace] = replay(how, pace)
+    return figures
 rounds = [turn() for _ in range(int(os.environ.get("ROUNDS", 7)))]
 median = lambda values: sorted(values)[len(values) // 2]
-program, think, asap = ([median([one[which][what] for one in rounds]) for what in (0, 1)] for which in range(3))
-ratios = sorted(one[1][0] / one[0][0] for one in rounds)
+def medians(which):
+    return [median([one[which][what] for one in rounds]) for what in (0, 1)]
 print(f"load {os.getloadavg()[0]:.1f}; medians of {len(rounds)} rounds")
+program = medians("program")
 print(f"program          {program[0]:7.3f} s, {program[1]:.3f} s of processor time")
-print(f"replay, think    {think[0]:7.3f} s, {think[1]:.3f} s of processor time")
-print(f"replay, asap     {asap[0]:7.3f} s, {asap[1]:.3f} s of processor time")
-print(f"think to program {median(ratios):7.3f} (from {ratios[0]:.3f} to {ratios[-1]:.3f}), the aim is 0.85 to 1.15")
-print(f"processor time   {think[1] / program[1]:7.3f}, {(think[1] - asap[1]) / program[1]:.3f} without what asap takes")
+for how in HOWS:
+    think, asap = medians((how, "think")), medians((how, "asap"))
+    ratios = sorted(one[how, "think"][0] / one["program"][0] for one in rounds)
+    print(f"recorded by {how}")
+    print(f"replay, think    {think[0]:7.3f} s, {think[1]:.3f} s of processor time")
+    print(f"replay, asap     {asap[0]:7.3f} s, {asap[1]:.3f} s of processor time")
+    print(f"think to program {median(ratios):7.3f} (from {ratios[0]:.3f} to {ratios[-1]:.3f}), the aim is 0.85 to 1.15")
+    print(f"processor time   {think[1] / program[1]:7.3f}, {(think[1] - asap[1]) / program[1]:.3f} without what asap takes")
 PY

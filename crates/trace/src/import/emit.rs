@@ -67,6 +67,8 @@ pub struct Sums {
     pub span_ns: u64,
     /// What a recorded call costs of the gap before it.
     pub level_ns: u64,
+    /// Calls of which it is known that they are missing.
+    pub dropped: u64,
     /// What was seen and not stored.
     pub counts: BTreeMap<String, u64>,
 }
@@ -80,6 +82,8 @@ pub struct Emitter<W: Write> {
     begin_ns: Option<u64>,
     end_ns: u64,
     gaps: Gaps,
+    /// What a recorded call costs, where the recorder knows it.
+    level_ns: Option<u64>,
 }
 
 impl<W: Write> Emitter<W> {
@@ -92,6 +96,7 @@ impl<W: Write> Emitter<W> {
             begin_ns: None,
             end_ns: 0,
             gaps: Gaps::default(),
+            level_ns: None,
         }
     }
 
@@ -186,6 +191,11 @@ impl<W: Write> Emitter<W> {
         self.writer.write(&Record::Exit(Exit { thread, times, status }))
     }
 
+    /// The recorder knows what a recorded call costs of the gap before it.
+    pub fn costs(&mut self, level_ns: u64) {
+        self.level_ns = Some(level_ns);
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.writer.calls()
@@ -196,13 +206,15 @@ impl<W: Write> Emitter<W> {
         self.writer.flush()
     }
 
-    /// Ends the trace. With the program's own user CPU time, each recorded call's cost of the gaps is what makes the rest of the
-    /// gaps that time; without, 0.
+    /// Ends the trace. What a recorded call costs of the gaps is what the recorder has said; otherwise, with the program's own user
+    /// CPU time, what makes the rest of the gaps that time; without, 0.
     pub fn finish(self, user_ns: Option<u64>, dropped: u64) -> io::Result<(W, Sums)> {
-        let level_ns = user_ns.map_or(0, |user_ns| self.gaps.level(user_ns));
+        let found = || user_ns.map_or(0, |user_ns| self.gaps.level(user_ns));
+        let level_ns = self.level_ns.unwrap_or_else(found);
         let span_ns = self.end_ns.saturating_sub(self.begin_ns.unwrap_or(self.end_ns));
         let threads = self.threads.len() as u32;
-        let sums = Sums { calls: self.writer.calls(), threads, span_ns, level_ns, counts: self.counts };
+        let (calls, counts) = (self.writer.calls(), self.counts);
+        let sums = Sums { calls, threads, span_ns, level_ns, dropped, counts };
         let counts =
             sums.counts.iter().map(|(what, count)| Count { count: *count, what: what.as_bytes().into() });
         let end = End { at_ns: span_ns, dropped, user_ns, level_ns, ..End::default() };

@@ -2,6 +2,7 @@
 //!
 //! | format | module | what it lacks |
 //! |---|---|---|
+//! | rings of a preloaded library | [`preload`] | what stays inside libc or is made without it; it says what |
 //! | output of strace(1) | [`strace`] | the computing between calls, unless the caller knows the program's CPU time |
 //! | load files of dbench | [`dbench`] | times |
 //! | MobiGen's text of strace | [`mobigen`] | the opening of most descriptors |
@@ -15,6 +16,7 @@ mod emit;
 pub mod fio;
 pub mod mobigen;
 pub mod nbw;
+pub mod preload;
 pub mod strace;
 
 use std::io::{self, BufRead};

@@ -136,6 +136,26 @@ fn a_program_that_removes_its_tree_or_is_killed_leaves_its_trace() {
 }
 
 #[test]
+fn a_program_is_recorded_by_preload_with_its_exit_code_and_replays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    fs::create_dir(home.join("tree")).unwrap();
+    fs::write(home.join("tree/a"), vec![1; 9000]).unwrap();
+    let words = ["record", "--how", "preload", "--root", "tree", "-o", "t.wtrace", "--", "sh", "-c"];
+    let output = run(home, &[&words[..], &["cd tree; cp -a a b; mv b c; rm a; exit 7"]].concat());
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).contains("recorded by preload"), "{}", stderr(&output));
+    let program = program(&home.join("t.wtrace"));
+    assert_eq!((program.summary.contradictions, program.summary.cut_after), (0, None));
+    assert_eq!(written(&program), BTreeMap::from([("b".to_owned(), 9000)]));
+    let tree = ok(home, &["trace", "tree", "t.wtrace"]);
+    assert!(String::from_utf8_lossy(&tree.stdout).contains("c"), "{tree:?}");
+    let replay =
+        document(home, &["bench", "trace:t.wtrace", "--fs", "nova", "--medium", "dram", "--check", "--json"]);
+    assert_eq!(replay["results"][0]["samples"][0]["counters"]["replay.differing"], 0, "{replay}");
+}
+
+#[test]
 fn what_cannot_be_recorded_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
@@ -147,9 +167,21 @@ fn what_cannot_be_recorded_is_said() {
         .unwrap();
     assert_eq!(no_strace.status.code(), Some(3));
     assert!(stderr(&no_strace).contains("package strace"), "{}", stderr(&no_strace));
-    let preload = run(home, &["record", "--how", "preload", "--", "true"]);
-    assert_eq!(preload.status.code(), Some(3));
-    assert!(stderr(&preload).contains("not built"), "{}", stderr(&preload));
+    for how in ["strace", "preload"] {
+        let missing = run(home, &["record", "--how", how, "--", "no-such-program"]);
+        assert_eq!(missing.status.code(), Some(if how == "strace" && !can_trace() { 3 } else { 2 }));
+    }
+    let folder = weir()
+        .current_dir(home)
+        .env("TMPDIR", "/proc")
+        .args(["record", "--how", "preload", "--", "true"])
+        .output();
+    let folder = folder.unwrap();
+    assert!(
+        !folder.status.success() && stderr(&folder).contains("/proc/weir-record-"),
+        "{}",
+        stderr(&folder)
+    );
     if !can_trace() {
         return;
     }

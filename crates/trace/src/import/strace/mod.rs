@@ -22,6 +22,7 @@ mod calls;
 mod line;
 mod process;
 mod store;
+mod told;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, Write};
@@ -33,6 +34,7 @@ use crate::record::{Entry, Record, Status};
 use crate::scope::Scope;
 use crate::snapshot::Snapshot;
 use line::{Event, Outcome};
+pub(super) use told::Told;
 
 /// The arguments with which strace writes what this module wants to read.
 pub const FLAGS: &[&str] = &[
@@ -46,7 +48,8 @@ pub const FLAGS: &[&str] = &[
     "-e",
     "signal=none",
     "-e",
-    "trace=%file,%desc,%process,clone3,futex,nanosleep,clock_nanosleep,pause,umask,sync,syncfs,msync,munmap,?io_uring_setup",
+    "trace=%file,%desc,%process,clone3,futex,nanosleep,clock_nanosleep,pause,umask,sync,syncfs,msync,munmap,?close_range,\
+     ?io_uring_setup",
 ];
 
 /// Lines of threads whose parent is not known yet, at most.
@@ -132,6 +135,8 @@ pub struct Importer<W: Write> {
     /// Lines that were not understood, and the first of them.
     strange: u64,
     first_strange: Option<(u64, &'static str)>,
+    /// Calls of which the recorder knows that it has not seen them.
+    lost: u64,
 }
 
 impl<W: Write> Importer<W> {
@@ -158,6 +163,7 @@ impl<W: Write> Importer<W> {
             lines: 0,
             strange: 0,
             first_strange: None,
+            lost: 0,
         }
     }
 
@@ -229,7 +235,7 @@ impl<W: Write> Importer<W> {
         if self.strange > 0 {
             self.out.count("lines that were not understood", self.strange);
         }
-        self.out.finish(user_ns, self.strange)
+        self.out.finish(user_ns, self.strange + self.lost)
     }
 
     fn take(&mut self, text: &[u8], line: line::Line<'_>) -> io::Result<()> {
@@ -318,6 +324,11 @@ const SIGNALS: [&str; 31] = [
     "SIGPWR",
     "SIGSYS",
 ];
+
+/// The name of a signal.
+pub(super) fn signal_name(number: u32) -> &'static str {
+    SIGNALS.get((number as usize).wrapping_sub(1)).unwrap_or(&"SIGRT")
+}
 
 fn signal_number(name: &[u8]) -> u32 {
     SIGNALS.iter().position(|known| known.as_bytes() == name).map_or(0, |at| at as u32 + 1)

@@ -26,9 +26,10 @@ fn shared(name: &[u8], args: &[u8]) -> (Shares, bool) {
 impl<W: Write> Importer<W> {
     /// A thread shows itself for the first time. False: it is not known yet whose child it is.
     pub(super) fn begin(&mut self, tid: u32, at_ns: u64) -> io::Result<bool> {
-        let open = |half: &Half| makes_thread(&half.name) && half.child.is_none();
-        let mut making = self.threads.iter().filter(|(_, runner)| runner.half.as_ref().is_some_and(open));
-        let (first, second) = (making.next().map(|(tid, _)| *tid), making.next());
+        let (first, second) = {
+            let mut making = self.making();
+            (making.next(), making.next())
+        };
         match first {
             None => self.begin_alone(tid, at_ns)?,
             Some(_) if second.is_some() => return Ok(false),
@@ -42,6 +43,18 @@ impl<W: Write> Importer<W> {
             }
         }
         Ok(true)
+    }
+
+    /// Threads that are making one which has not shown itself.
+    fn making(&self) -> impl Iterator<Item = u32> {
+        let open = |half: &Half| makes_thread(&half.name) && half.child.is_none();
+        let threads = self.threads.iter();
+        threads.filter(move |(_, runner)| runner.half.as_ref().is_some_and(open)).map(|(tid, _)| *tid)
+    }
+
+    /// Whether any is.
+    pub(super) fn is_making(&self) -> bool {
+        self.making().next().is_some()
     }
 
     /// Keeps a line until it is known whose child its thread is.
@@ -69,7 +82,13 @@ impl<W: Write> Importer<W> {
     }
 
     /// A thread that `parent` makes by a call that began at `at_ns`.
-    fn child(&mut self, parent: u32, tid: u32, (name, args): (&[u8], &[u8]), at_ns: u64) -> io::Result<()> {
+    pub(super) fn child(
+        &mut self,
+        parent: u32,
+        tid: u32,
+        (name, args): (&[u8], &[u8]),
+        at_ns: u64,
+    ) -> io::Result<()> {
         let (shares, shares_cwd) = shared(name, args);
         let Runner { number, pid, table, cwd, .. } = *self.runner(parent);
         let pid = if shares.process { pid } else { tid };
@@ -136,9 +155,9 @@ impl<W: Write> Importer<W> {
     }
 
     /// A call that waits for a child has returned.
-    pub(super) fn waited(&mut self, tid: u32, outcome: Outcome<'_>, times: (u64, u64)) -> io::Result<()> {
+    pub(super) fn waited(&mut self, tid: u32, pid: Option<i64>, times: (u64, u64)) -> io::Result<()> {
         let number = self.runner(tid).number;
-        let pid = args::number(outcome.text).and_then(|pid| u32::try_from(pid).ok());
+        let pid = pid.and_then(|pid| u32::try_from(pid).ok());
         match pid.filter(|pid| !self.threads.contains_key(pid)).and_then(|pid| self.mains.remove(&pid)) {
             Some(child) => {
                 let mut call = Call::new(Op::Wait);

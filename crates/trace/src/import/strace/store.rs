@@ -13,10 +13,10 @@ use crate::scope::{join, normal};
 use crate::words::{CLOEXEC, CREAT, MAP_SHARED, TMPFILE, TRUNC, Table, error_number};
 
 /// What calls on files elsewhere are counted as.
-const OUTSIDE: &str = "calls on files outside the roots";
+pub(super) const OUTSIDE: &str = "calls on files outside the roots";
 
 /// What `-y` shows beside a descriptor that leads to no file of a disk.
-fn class_of(path: &[u8]) -> Option<&'static str> {
+pub(super) fn class_of(path: &[u8]) -> Option<&'static str> {
     const CLASSES: [(&[u8], &str); 9] = [
         (b"pipe:", "calls on pipes"),
         (b"socket:", "calls on sockets"),
@@ -83,7 +83,11 @@ impl<W: Write> Importer<W> {
         let times = (at_ns, outcome.duration_ns.unwrap_or(0));
         match name {
             name if makes_thread(name) => return self.forked(tid, (name, text), outcome, times, child),
-            b"wait4" | b"waitid" | b"waitpid" => return self.waited(tid, outcome, times),
+            b"wait4" | b"waitpid" => return self.waited(tid, args::number(outcome.text), times),
+            b"waitid" => {
+                let about = args::split(text).get(2).and_then(|about| args::member(about, "si_pid"));
+                return self.waited(tid, about.and_then(args::number), times);
+            }
             b"exit" | b"exit_group" => return Ok(()),
             _ => {}
         }
@@ -177,7 +181,7 @@ impl<W: Write> Importer<W> {
     }
 
     /// The directory that a path is relative to.
-    fn directory(&mut self, tid: u32, of: Option<&FdRef>) -> Vec<u8> {
+    pub(super) fn directory(&mut self, tid: u32, of: Option<&FdRef>) -> Vec<u8> {
         let (table, cwd) = (self.runner(tid).table, self.runner(tid).cwd);
         match of {
             Some(FdRef { number: None, beside: Some(beside) }) => {
@@ -195,7 +199,7 @@ impl<W: Write> Importer<W> {
 
     /// Whether calls on a descriptor are stored; what they are counted as otherwise. A descriptor that leads to a file below a root
     /// and whose opening was not seen gets a `D` record first.
-    fn is_stored(&mut self, tid: u32, fd: &FdRef) -> io::Result<Result<(), &'static str>> {
+    pub(super) fn is_stored(&mut self, tid: u32, fd: &FdRef) -> io::Result<Result<(), &'static str>> {
         let Some(number) = fd.number else { return Ok(Err(OUTSIDE)) };
         let (table, thread) = (self.runner(tid).table, self.runner(tid).number);
         if let Some(class) = fd.beside.as_deref().and_then(class_of) {
@@ -254,6 +258,11 @@ impl<W: Write> Importer<W> {
             }
         }
         self.learn(tid, &stored)?;
+        if let (Op::Rename, 0.., [Some(from), Some(to)]) = (stored.seen.call.op, stored.result, &stored.full)
+        {
+            let (from, to) = (normal(from), normal(to));
+            self.moved(&from, &to);
+        }
         self.out.call(number, stored.times, stored.seen.call, stored.result)
     }
 

@@ -1,24 +1,26 @@
-//! `weir record`: a program's calls of files as a trace.
+//! `weir record`: a program's calls of files as a trace. `strace` and `preload` start the program and hand its calls to the
+//! importer; this module has what both need: the scope, the trace's place and head, the report.
+
+mod preload;
+mod strace;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, IsTerminal};
+use std::io::{BufWriter, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::json;
 use trace::Writer;
-use trace::import::strace::{FLAGS, Importer, Start};
+use trace::import::strace::{Importer, Start};
 use trace::import::{Emitter, Sums};
 use trace::record::Head;
 use trace::scope::Scope;
@@ -32,13 +34,15 @@ use crate::output::{self, Output};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Contents of files are never stored. By strace a recorded call takes 30 to 120 us instead of one, so the trace's times are those of \
-a slowed program; its computing between calls is taken from its CPU time. The exit code is the program's. \
-Example: weir record -o cp.wtrace -- cp -a src dst")]
+a slowed program; its computing between calls is taken from its CPU time. By preload it takes about 0.3 us more, and times are the \
+program's; what stays inside libc (streams of stdio) is not seen, which is told and makes the trace one that has lost calls. \
+Static programs and those of Go are refused. The exit code is the program's. \
+Examples: weir record -o cp.wtrace -- cp -a src dst; weir record --how preload -- postgres --single")]
 pub(crate) struct Record {
     /// The trace [default: PROGRAM.wtrace]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What records: strace sees every call of every process; preload is not built
+    /// What records: strace sees every call of every process; preload is a library, and hardly slows the program
     #[arg(long, value_enum, default_value_t = How::Strace, hide_possible_values = true, value_name = "strace|preload")]
     how: How,
     /// Store calls on files below this directory; may be given several times [default: the working directory]
@@ -67,8 +71,6 @@ enum Before {
 
 /// How often what was recorded is handed to the file, so that whatever happens little is lost.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
-/// How long to wait before looking again whether strace has begun.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// A clock tick of the CPU times in `/proc` (`USER_HZ`; proc(5)).
 const TICK_NS: u64 = 10_000_000;
 
@@ -76,27 +78,30 @@ type Out = BufWriter<File>;
 
 impl Record {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        if self.how == How::Preload {
-            return Err(Failure::new(
-                Exit::Host,
-                "--how preload is not built; --how strace records every call, more slowly (docs/traces.md has the design)",
-            ));
-        }
-        let version = strace_version()?;
+        let recorder = match self.how {
+            How::Strace => strace::version()?,
+            How::Preload => "preload".to_owned(),
+        };
         let program = find(&self.program[0])?;
+        if self.how == How::Preload {
+            preload::refuse(&program)?;
+        }
         let (scope, roots) = self.scope()?;
         let place = Place::new(&self.file(), &roots)?;
         let snapshot = self.take_snapshot(&scope, output)?;
-        let head = self.head(&scope, &version, snapshot.as_ref());
+        let head = self.head(&scope, &recorder, snapshot.as_ref());
         let (file, out) = place.create()?;
         let mut emitter = Writer::new(out, &head, true).map(Emitter::new).map_err(place.unwritten())?;
         let start = self.start(snapshot, &mut emitter).map_err(place.unwritten())?;
         let directory = std::env::current_dir().unwrap_or_default();
         let importer = Importer::new(emitter, scope, start, directory.as_os_str().as_bytes());
         place.tell(output);
-        let recorded = self.record(importer, &program, output, &place)?;
+        let recorded = match self.how {
+            How::Strace => strace::record(&self, importer, &program, output, &place),
+            How::Preload => preload::record(&self, importer, &program, output, &place),
+        }?;
         let path = place.settle(&file)?;
-        Self::report(&recorded, &path, output);
+        self.report(&recorded, &path, output);
         // The caller asked for this program, and hears of it as if Weir were not there.
         let code = recorded.status.code().unwrap_or_else(|| 128 + recorded.status.signal().unwrap_or(0));
         if code == 0 { Ok(()) } else { std::process::exit(code) }
@@ -147,15 +152,15 @@ impl Record {
         Ok(Some(snapshot))
     }
 
-    fn head(&self, scope: &Scope, version: &str, snapshot: Option<&Snapshot>) -> Head {
+    fn head(&self, scope: &Scope, recorder: &str, snapshot: Option<&Snapshot>) -> Head {
         let mut head =
-            Head::new(&format!("weir record {}, {version}", env!("CARGO_PKG_VERSION")), scope.base());
+            Head::new(&format!("weir record {}, {recorder}", env!("CARGO_PKG_VERSION")), scope.base());
         let release = rustix::system::uname();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let host = format!("Linux {}, {cpus} cpus", release.release().to_string_lossy());
         head.set("host", host.as_bytes());
-        // Gaps and durations contain what tracing costs.
-        head.set("clock", b"traced");
+        // By strace, gaps and durations contain what tracing costs.
+        head.set("clock", if self.how == How::Strace { b"traced" } else { b"wall" });
         let words: Vec<&[u8]> = self.program.iter().map(|word| word.as_bytes()).collect();
         head.set("command", &words.join(&b' '));
         let known = match (snapshot, self.snapshot) {
@@ -175,70 +180,8 @@ impl Record {
         Ok(Start::Snapshot(snapshot))
     }
 
-    fn record(
-        &self,
-        mut importer: Importer<Out>,
-        program: &Path,
-        output: &Output,
-        place: &Place,
-    ) -> Result<Recorded, Failure> {
-        let pipe = Pipe::new()?;
-        let began = Instant::now();
-        let child_pid = Arc::new(AtomicU32::new(0));
-        leave_signals_to(&child_pid);
-        let mut child = self.spawn(&pipe, program, output)?;
-        child_pid.store(child.id(), Relaxed);
-        let lines = pipe.lines(&mut child)?;
-        let mut flushed = Instant::now();
-        let mut any = false;
-        if let Some(mut lines) = lines {
-            let mut text = Vec::new();
-            loop {
-                text.clear();
-                let bytes = lines.read_until(b'\n', &mut text);
-                if bytes.map_err(|error| Failure::new(Exit::Run, format!("strace: {error}")))? == 0 {
-                    break;
-                }
-                any = true;
-                importer.line(text.trim_ascii_end()).map_err(place.unwritten())?;
-                if flushed.elapsed() > FLUSH_EVERY {
-                    importer.flush().map_err(place.unwritten())?;
-                    flushed = Instant::now();
-                }
-            }
-        }
-        let (status, user_ns) = ended(&mut child)?;
-        child_pid.store(0, Relaxed);
-        if !any {
-            let why = "strace has recorded nothing; what it says stands above. It needs ptrace(2), which containers may forbid";
-            return Err(Failure::new(Exit::Host, why));
-        }
-        let strange = importer.strange();
-        let (out, sums) = importer.finish(user_ns).map_err(place.unwritten())?;
-        out.into_inner().map_err(|error| place.unwritten()(error.into_error()))?;
-        Ok(Recorded { status, sums, user_ns, took: began.elapsed(), strange })
-    }
-
-    fn spawn(&self, pipe: &Pipe, program: &Path, output: &Output) -> Result<Child, Failure> {
-        let mut strace = Command::new("strace");
-        // With -D the program stays our child, so that its exit code and CPU time are its own.
-        strace
-            .arg("-D")
-            .args(FLAGS)
-            .arg("-o")
-            .arg(&pipe.path)
-            .arg("--")
-            .arg(program)
-            .args(&self.program[1..]);
-        if output.is_json() {
-            // The one document of the standard output is ours.
-            strace.stdout(Stdio::from(std::io::stderr()));
-        }
-        strace.spawn().map_err(|error| Failure::new(Exit::Host, format!("cannot start strace: {error}")))
-    }
-
-    fn report(recorded: &Recorded, path: &Path, output: &Output) {
-        let Recorded { status, sums, user_ns, took, strange } = recorded;
+    fn report(&self, recorded: &Recorded, path: &Path, output: &Output) {
+        let Recorded { status, sums, user_ns, took, strange, unseen } = recorded;
         if output.is_json() {
             output.document(&json!({
                 "schema": "weir.record/1",
@@ -251,16 +194,29 @@ impl Record {
                 "user_ns": user_ns,
                 "level_ns": sums.level_ns,
                 "not_stored": sums.counts,
-                "lost": strange.map_or(0, |(lines, ..)| lines),
+                "lost": sums.dropped,
+                "unseen": unseen,
             }));
         }
         let (took, level) = (took.as_secs_f64(), sums.level_ns as f64 / 1e3);
+        let (by, digits) = if self.how == How::Strace { ("strace", 0) } else { ("preload", 2) };
         output.note(&format!(
-            "{}: {} calls of {} threads in {took:.2} s, recorded by strace ({level:.0} us of each gap between calls are its own)",
+            "{}: {} calls of {} threads in {took:.2} s, recorded by {by} ({level:.digits$} us of each gap between calls are \
+             its own)",
             path.display(),
             sums.calls,
             sums.threads
         ));
+        for what in unseen {
+            output.note(&format!("note: not seen: {what}"));
+        }
+        if sums.dropped > 0 && self.how == How::Preload {
+            output.note(&format!(
+                "note: {} calls or more are missing, so that a replay would differ: `weir trace compile` takes the trace with \
+                 --allow-drops, `weir bench` with --switch allow_drops. --how strace records all",
+                sums.dropped
+            ));
+        }
         for line in notes_of_counts(&sums.counts) {
             output.detail(&format!("  not stored: {line}"));
         }
@@ -284,28 +240,28 @@ struct Recorded {
     user_ns: Option<u64>,
     took: Duration,
     strange: Option<(u64, u64, &'static str)>,
+    /// What preload has not seen.
+    unseen: Vec<String>,
 }
 
 /// Signals that ask to end are the program's: the trace ends when it does. From a terminal the program hears them itself, and again
 /// from us when they come a second time.
-fn leave_signals_to(child: &Arc<AtomicU32>) {
+/// When it has ended, they end the waiting for what it left running: the flag that is given says so.
+fn leave_signals_to(child: &Arc<AtomicU32>) -> Arc<AtomicBool> {
     let (child, first) = (Arc::clone(child), AtomicBool::new(std::io::stdin().is_terminal()));
+    let asked = Arc::new(AtomicBool::new(false));
+    let to_end = Arc::clone(&asked);
     // Where no handler can be set, a signal ends the recording, which leaves the trace up to there.
     let _ = ctrlc::set_handler(move || {
         if first.swap(false, Relaxed) {
             return;
         }
-        if let Some(pid) = Pid::from_raw(child.load(Relaxed).cast_signed()) {
-            let _ = kill_process(pid, Signal::TERM);
+        match Pid::from_raw(child.load(Relaxed).cast_signed()) {
+            Some(pid) => drop(kill_process(pid, Signal::TERM)),
+            None => to_end.store(true, Relaxed),
         }
     });
-}
-
-fn strace_version() -> Result<String, Failure> {
-    let missing = "strace is not installed: install Debian's package strace (`apt install strace`), or the one of your system";
-    let told = Command::new("strace").arg("-V").output().map_err(|_| Failure::new(Exit::Host, missing))?;
-    let text = String::from_utf8_lossy(&told.stdout).into_owned();
-    Ok(text.lines().next().unwrap_or("strace").to_owned())
+    asked
 }
 
 /// The program's file, as a shell finds it.
@@ -325,60 +281,6 @@ fn find(program: &OsStr) -> Result<PathBuf, Failure> {
     let found =
         std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| is_program(path));
     found.ok_or_else(|| Failure::usage(format!("cannot run {shown}: no folder of PATH has it")))
-}
-
-/// The pipe to which strace writes: a FIFO in a folder of its own, because strace opens its output by name.
-struct Pipe {
-    folder: PathBuf,
-    path: PathBuf,
-    reader: File,
-}
-
-impl Pipe {
-    fn new() -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("weir-record-{}", std::process::id()));
-        let failed = |error: std::io::Error| Failure::io("make a pipe in", &folder, &error);
-        fs::create_dir(&folder).map_err(failed)?;
-        let path = folder.join("strace");
-        let made = mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
-        made.map_err(|errno| failed(errno.into()))?;
-        // Not to wait here for a strace that may never come.
-        let mut options = File::options();
-        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let reader = options.open(&path).map_err(failed)?;
-        Ok(Self { folder, path, reader })
-    }
-
-    /// What strace writes; none when it has ended without a word.
-    fn lines(&self, child: &mut Child) -> Result<Option<BufReader<File>>, Failure> {
-        let failed = |error: std::io::Error| Failure::io("read", &self.path, &error);
-        loop {
-            let mut ready = [PollFd::new(&self.reader, PollFlags::IN)];
-            match poll(&mut ready, Some(&LOOK_EVERY)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => break,
-                Err(errno) => return Err(failed(errno.into())),
-            }
-            if has_ended(child) {
-                // It may have written and ended between the two looks.
-                let mut last = [PollFd::new(&self.reader, PollFlags::IN)];
-                if poll(&mut last, Some(&LOOK_EVERY)).map_err(|errno| failed(errno.into()))? == 0 {
-                    return Ok(None);
-                }
-                break;
-            }
-        }
-        let flags = fcntl_getfl(&self.reader).map_err(|errno| failed(errno.into()))?;
-        fcntl_setfl(&self.reader, flags - OFlags::NONBLOCK).map_err(|errno| failed(errno.into()))?;
-        let reader = self.reader.try_clone().map_err(failed)?;
-        Ok(Some(BufReader::with_capacity(1 << 20, reader)))
-    }
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }
 
 fn pid_of(child: &Child) -> Option<Pid> {

@@ -1,0 +1,150 @@
+//! The program with a library before libc, which writes its calls into rings (`trace::import::preload`).
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use trace::import::preload::{FOLDER, Importing, LIBRARY, Rings, hidden};
+use trace::import::strace::Importer;
+
+use super::{FLUSH_EVERY, Out, Place, Record, Recorded, ended, has_ended, leave_signals_to};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// How often the rings are read: a thread of a million calls a second is then 5,000 ahead, of the 70,000 that its ring holds.
+const READ_EVERY: Duration = Duration::from_millis(5);
+/// Where the rings are best: in memory, never written to a disk.
+const MEMORY: &str = "/dev/shm";
+
+/// Says no to a program that the library cannot see.
+pub(super) fn refuse(program: &Path) -> Result<(), Failure> {
+    match hidden(program) {
+        None => Ok(()),
+        Some(why) => Err(Failure::usage(format!(
+            "--how preload cannot see what {} does: {why}. --how strace, the default, records it",
+            program.display()
+        ))),
+    }
+}
+
+/// Runs the program with the library.
+pub(super) fn record(
+    asked: &Record,
+    importer: Importer<Out>,
+    program: &Path,
+    output: &Output,
+    place: &Place,
+) -> Result<Recorded, Failure> {
+    let folders = Folders::new()?;
+    let mut rings =
+        Rings::new(&folders.rings).map_err(|error| Failure::io("make rings in", &folders.rings, &error))?;
+    let mut importing = Importing::new(importer);
+    let (began, mut flushed) = (Instant::now(), Instant::now());
+    let child_pid = Arc::new(AtomicU32::new(0));
+    let asked_to_end = leave_signals_to(&child_pid);
+    let mut child = spawn(asked, &folders, program, output)?;
+    child_pid.store(child.id(), Relaxed);
+    loop {
+        let main_has_ended = has_ended(&mut child);
+        if main_has_ended {
+            child_pid.store(0, Relaxed);
+        }
+        // Read after looking, so that what the program wrote at its end is read.
+        importing.take(&mut rings, false).map_err(place.unwritten())?;
+        if flushed.elapsed() > FLUSH_EVERY {
+            importing.flush().map_err(place.unwritten())?;
+            flushed = Instant::now();
+        }
+        let others = || importing.processes().any(|pid| pid != child.id() && is_running(pid));
+        if main_has_ended && (asked_to_end.load(Relaxed) || !others()) {
+            break;
+        }
+        std::thread::sleep(READ_EVERY);
+    }
+    importing.take(&mut rings, true).map_err(place.unwritten())?;
+    let (pid, (status, user_ns)) = (child.id(), ended(&mut child)?);
+    if !importing.any() {
+        let why = format!(
+            "the program did not load {}: what the loader says stands above (TMPDIR can name a folder from which libraries \
+             may be loaded; a C library older than glibc 2.34 is not supported)",
+            folders.library.display()
+        );
+        return Err(Failure::new(Exit::Host, why));
+    }
+    let finished = importing.finish(&rings, (pid, i64::from(status.into_raw())), user_ns);
+    let (out, sums, unseen) = finished.map_err(place.unwritten())?;
+    out.into_inner().map_err(|error| place.unwritten()(error.into_error()))?;
+    Ok(Recorded { status, sums, user_ns, took: began.elapsed(), strange: None, unseen })
+}
+
+fn spawn(asked: &Record, folders: &Folders, program: &Path, output: &Output) -> Result<Child, Failure> {
+    let mut command = Command::new(program);
+    command.args(&asked.program[1..]).env(FOLDER, &folders.rings);
+    let mut preload = OsString::from(&folders.library);
+    // What the user loads before libc is loaded after it.
+    if let Some(theirs) = std::env::var_os("LD_PRELOAD").filter(|theirs| !theirs.is_empty()) {
+        preload.push(":");
+        preload.push(theirs);
+    }
+    command.env("LD_PRELOAD", preload);
+    if output.is_json() {
+        // The one document of the standard output is ours.
+        command.stdout(Stdio::from(std::io::stderr()));
+    }
+    command.spawn().map_err(|error| Failure::usage(format!("cannot run {}: {error}", program.display())))
+}
+
+/// Whether a process is there and does not only wait to be waited for (proc(5): the state is the first word behind the name).
+fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+/// The folder of the rings, and that of the library: memory may forbid to run what is in it.
+struct Folders {
+    rings: PathBuf,
+    library_folder: PathBuf,
+    library: PathBuf,
+}
+
+impl Folders {
+    fn new() -> Result<Self, Failure> {
+        let name = format!("weir-record-{}", std::process::id());
+        let temporary = std::env::temp_dir();
+        let library_folder = temporary.join(&name);
+        make(&library_folder)?;
+        let in_memory = Path::new(MEMORY).join(format!("{name}-rings"));
+        let rings = match make(&in_memory) {
+            Ok(()) => in_memory,
+            Err(_) => library_folder.join("rings"),
+        };
+        let folders = Self { library: library_folder.join("preload.so"), library_folder, rings };
+        if folders.rings.starts_with(&folders.library_folder) {
+            make(&folders.rings)?;
+        }
+        let written = fs::File::create_new(&folders.library).and_then(|mut file| file.write_all(LIBRARY));
+        written.map_err(|error| Failure::io("write", &folders.library, &error))?;
+        Ok(folders)
+    }
+}
+
+/// Makes a folder for its owner alone.
+fn make(folder: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().mode(0o700).create(folder);
+    made.map_err(|error| Failure::io("make a folder", folder, &error))
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.rings);
+        let _ = fs::remove_dir_all(&self.library_folder);
+    }
+}
