@@ -74,7 +74,7 @@ impl Unit {
     /// A mean of less than a tenth of a nanosecond is `<0.1 ns`.
     pub fn human(self, value: f64) -> String {
         if self == Self::Class {
-            let shape = Shape::ALL.iter().find(|shape| f64::from(**shape as u8) == value);
+            let shape = Shape::ALL.iter().find(|shape| f64::from(**shape as u8).total_cmp(&value).is_eq());
             return shape.map_or_else(String::new, |shape| shape.letter().to_string());
         }
         if self == Self::Nanos && value > 0.0 && value < 0.1 {

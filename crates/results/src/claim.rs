@@ -96,6 +96,7 @@ impl Input {
     /// Every kind by the word that files have for it.
     pub const WORDS: [(&str, Self); 2] = [("original", Self::Original), ("generated", Self::Generated)];
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_original(&self) -> bool {
         *self == Self::Original
     }
@@ -355,6 +356,7 @@ mod tests {
             high,
             fitted: false,
             origin: Origin::Paper,
+            input: Input::Original,
         }
     }
 

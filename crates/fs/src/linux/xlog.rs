@@ -17,7 +17,8 @@ use super::objects::{At, Objects};
 pub(super) const PUSH: &str = "xfs_cil_push";
 pub(super) const CONTEXT: &str = "xfs_cil_context";
 pub(super) const BUFFERS: &str = "xfs_iclog";
-/// Bytes that a transaction adds: five items, of each at least a chunk of 128 bytes (fs/xfs/libxfs/xfs_log_format.h, `XFS_BLF_CHUNK`).
+/// Bytes that a transaction adds: five items, of each at least a chunk of 128 bytes (`XFS_BLF_CHUNK` of
+/// fs/xfs/libxfs/xfs_log_format.h).
 const TRANSACTION_BYTES: u64 = 5 * 128;
 /// An eighth of the log (fs/xfs/xfs_log_priv.h:341), which of 32 GiB is 16 MiB: one block in 2048, as mkfs made it then [R].
 const LIST_BYTES: u64 = 16 * 1024 * 1024 / 8;

@@ -237,7 +237,7 @@ fn a_core_takes_free_pages_by_the_batch() {
             let fs = mounted("linux/tmpfs");
             let file = written(&fs);
             took(0, move || {
-                fs.write(file, 4096, &[1; 62 * 4096], IoFlags::empty()).expect("room");
+                fs.write(file, 4096, &vec![1; 62 * 4096], IoFlags::empty()).expect("room");
             })
         })
         .unwrap()

@@ -5,7 +5,7 @@
 //! | `plan` | whose cells |
 //! | `top`, `bottom` | a cell: axis to value (below) |
 //! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
-//! | `over` | axes that vary in both: values, `"*"` for all, `{ from = 4 }` for those that are at least 4, or `{ peak = "CLAIM" }` (below) |
+//! | `over` | axes that vary in both: values, `"*"` for all, `{ from = 4 }` for those of at least 4, or `{ peak = "CLAIM" }` (below) |
 //! | `also` | more places, each axis to value, besides those of `over` |
 //! | `fold` | what becomes of the values there: `min`, `max`, `mean`, `furthest` (from 1), `geometric`, `sum`, `ratio_of_sums` |
 //! | `ends` | places, each axis to values: the number is made at each of them by itself, `over` its axes too |
@@ -19,8 +19,8 @@
 //! | `classes`, `peak`, `causes` | in the place of a ratio: what whole curves come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
-//! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis may have a list; `pick` (`min`, `max`,
-//! `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
+//! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis
+//! may have a list; `pick` (`min`, `max`, `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
 //! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `latency` (mean time of an operation, without the load
 //! generator), `ops`, a counter, counters joined by `+`, these for each operation: `per_op.COUNTER`, or the time of all operations

@@ -375,27 +375,27 @@ mod tests {
         ("fragmentation", 30),
         ("fxmark-designs", 8),
         ("fxmark-kernel", 56),
+        ("hinfs-macro", 12),
         ("hinfs", 32),
-        ("hinfs-macro", 10),
         ("hw-logging", 13),
         ("rcache", 12),
     ];
 
-    /// A paper of which only a part can be measured: what the list has beyond that is about O_DIRECT and devices on models that have
-    /// neither, about applications, or of runs that depend on the outcome of others.
+    /// A paper of which only a part can be measured: what the list has beyond that is about O_DIRECT and devices on models that
+    /// have neither, about applications, or of runs that depend on the outcome of others.
     const OF_A_PART: &str = "fxmark-kernel";
 
     /// Where the lists are, in the project's own checkout.
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims");
 
     /// What must be identical in the two lists, as one text.
-    fn canonical(claims: &[PaperClaim]) -> String {
+    fn canonical(claims: &[&PaperClaim]) -> String {
         let line = |c: &PaperClaim| {
             let PaperClaim { claim, value, needs, .. } = c;
             let Claim { id, figure, says, published, low, high, .. } = claim;
             format!("{id}|{figure}|{says}|{value}|{published:?}|{low}|{high}|{needs:?}\n")
         };
-        claims.iter().map(line).collect()
+        claims.iter().map(|claim| line(claim)).collect()
     }
 
     #[test]
@@ -415,10 +415,18 @@ mod tests {
         for (paper, count) in LISTS {
             let claims = Paper::load(paper).unwrap().claims;
             let is_part = paper == OF_A_PART;
-            let ours = canonical(&claims);
-            assert_eq!(ours.lines().count(), count, "claims of {paper} were added or are gone");
+            assert_eq!(claims.len(), count, "claims of {paper} were added or are gone");
             let Some(text) = listed.get(paper) else { continue };
             let list: toml::Table = text.parse().unwrap();
+            let is_listed = |id: &str| {
+                list["claim"].as_array().unwrap().iter().any(|theirs| theirs["id"].as_str() == Some(id))
+            };
+            // What we predict of a part that is built may stand beside the claim of the whole.
+            let claims: Vec<&PaperClaim> = claims
+                .iter()
+                .filter(|claim| claim.claim.origin != Origin::Ours || is_listed(&claim.claim.id))
+                .collect();
+            let ours = canonical(&claims);
             let is_ours = |theirs: &&toml::Value| {
                 !is_part || claims.iter().any(|claim| Some(claim.claim.id.as_str()) == theirs["id"].as_str())
             };

@@ -142,6 +142,7 @@ fn claims() -> Vec<results::ClaimOutcome> {
         high: f64::INFINITY,
         fitted: false,
         origin: results::claim::Origin::Construction,
+        input: results::claim::Input::Generated,
     };
     let reading =
         |value, holds| ReadingOutcome { name: "default".into(), choice: "default".into(), value, holds };

@@ -324,7 +324,9 @@ impl Client {
         let until = number + rng.random_range(10..=100);
         let at = self.cached.partition_point(|(_, before)| *before <= until);
         self.cached.insert(at, (number, until));
-        while let Some((gone, _)) = self.cached.pop_front_if(|(_, until)| *until <= number) {
+        while self.cached.front().is_some_and(|(_, until)| *until <= number)
+            && let Some((gone, _)) = self.cached.pop_front()
+        {
             of.unlink(&format!("cache/{gone}"))?;
         }
         Ok(())

@@ -170,7 +170,7 @@ impl Workload for Grep {
 }
 
 fn write_file(calls: &dyn Syscalls, path: &str, size: u64) -> Result<(), CallFailed> {
-    const TEXT: [u8; PIECE] = [b'x'; PIECE];
+    static TEXT: [u8; PIECE] = [b'x'; PIECE];
     let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
     let fd = calls.open(path.as_bytes(), flags, 0o644).map_err(CallFailed::of("open", path))?;
     let mut left = size as usize;
@@ -309,7 +309,9 @@ mod tests {
     #[test]
     fn the_tree_has_the_sizes_of_the_kernels() {
         let sizes: Vec<u64> = (0..4300).map(|at| size_at((f64::from(at) + 0.5) / 4300.0)).collect();
-        assert_eq!((sizes[430], sizes[2150], sizes[3870]), (499, 4281, 29_204));
+        for (at, published) in [(430, 499), (2150, 4281), (3870, 29_204)] {
+            assert!(sizes[at].abs_diff(published) * 100 <= published, "{} for {published}", sizes[at]);
+        }
         let mean = sizes.iter().sum::<u64>() / 4300;
         // 13,501 bytes there; lines between percentiles lie above the curve.
         assert!((12_000..26_000).contains(&mean), "{mean}");

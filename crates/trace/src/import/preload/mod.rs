@@ -1,8 +1,8 @@
 //! What a preloaded library has recorded, as a trace.
 //!
 //! `weir record --how preload` starts the program with [`LIBRARY`] in `LD_PRELOAD`. The library is C (`crates/trace/preload`),
-//! because it has to define libc's symbols, variadic ones and `vfork` among them; the build script of this crate compiles it with the
-//! C compiler that SQLite's source needs anyway, and the command carries it: a user has one file, and nothing to install. It is
+//! because it has to define libc's symbols, variadic ones and `vfork` among them; the build script of this crate compiles it with
+//! the C compiler that SQLite's source needs anyway, and the command carries it: a user has one file, and nothing to install. It is
 //! linked with no library, so that it suits whichever libc the program has; a command that is linked with musl carries it, too.
 //!
 //! ```text

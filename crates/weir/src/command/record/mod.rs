@@ -33,11 +33,9 @@ use crate::output::{self, Output};
 /// Run a program and record its calls of files.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Contents of files are never stored. By strace a recorded call takes 30 to 120 us instead of one, so the trace's times are those of \
-a slowed program; its computing between calls is taken from its CPU time. By preload it takes about 0.3 us more, and times are the \
-program's; what stays inside libc (streams of stdio) is not seen, which is told and makes the trace one that has lost calls. \
-Static programs and those of Go are refused. The exit code is the program's. \
-Examples: weir record -o cp.wtrace -- cp -a src dst; weir record --how preload -- postgres --single")]
+Contents of files are never stored. A call takes 30 to 120 us more by strace, 0.3 us by preload, which does not see what stays \
+inside libc (streams of stdio), says so, and refuses static programs and those of Go. The exit code is the program's.
+Example: weir record -o cp.wtrace -- cp -a src dst")]
 pub(crate) struct Record {
     /// The trace [default: PROGRAM.wtrace]
     #[arg(short, long, value_name = "FILE")]

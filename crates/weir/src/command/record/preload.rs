@@ -52,7 +52,7 @@ pub(super) fn record(
     let mut child = spawn(asked, &folders, program, output)?;
     child_pid.store(child.id(), Relaxed);
     loop {
-        let main_has_ended = has_ended(&mut child);
+        let main_has_ended = has_ended(&child);
         if main_has_ended {
             child_pid.store(0, Relaxed);
         }

@@ -278,8 +278,12 @@ impl Engine {
         if let Some(next) = next {
             next.tell(Turn::Leads);
         }
-        group.iter().for_each(|member| member.tell(if goes_on { Turn::Written } else { Turn::Over }));
-        over.iter().for_each(|member| member.tell(Turn::Over));
+        for member in &group {
+            member.tell(if goes_on { Turn::Written } else { Turn::Over });
+        }
+        for member in &over {
+            member.tell(Turn::Over);
+        }
         written
     }
 
