@@ -5,7 +5,7 @@
 //! | `plan` | whose cells |
 //! | `top`, `bottom` | a cell: axis to value (below) |
 //! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
-//! | `over` | axes that vary in both: values, `"*"` for all, `{ from = 4 }` for those of at least 4, or `{ peak = "CLAIM" }` (below) |
+//! | `over` | axes of both: values, `"*"` for all, `{ from = 4 }` for those from 4 on, or `{ peak = "CLAIM" }` (below) |
 //! | `also` | more places, each axis to value, besides those of `over` |
 //! | `fold` | what becomes of the values there: `min`, `max`, `mean`, `furthest` (from 1), `geometric`, `sum`, `ratio_of_sums` |
 //! | `ends` | places, each axis to values: the number is made at each of them by itself, `over` its axes too |

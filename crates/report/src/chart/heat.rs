@@ -1,9 +1,9 @@
 //! A heat map: a row for each x, a column for each series, a field for each value, the darker the larger.
 //!
 //! Ratios share one logarithmic scale, from 1 to the largest of the panel, so that a field tells the same everywhere; what falls
-//! below 1 is hatched. A class is the darker the less its curve scales. Other numbers are compared within their row, whose largest is
-//! the darkest: rows differ by orders of magnitude. Every field carries its number, so that nothing rests on its shade alone; on a
-//! page too narrow for the longest, none does, and the table of the figure has them all.
+//! below 1 is hatched. A class is the darker the less its curve scales. Other numbers are compared within their row, whose largest
+//! is the darkest: rows differ by orders of magnitude. Every field carries its number, so that nothing rests on its shade alone; on
+//! a page too narrow for the longest, none does, and the table of the figure has them all.
 
 use super::frame::tooltip;
 use super::svg::{Anchor, Svg};

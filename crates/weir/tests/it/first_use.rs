@@ -73,7 +73,7 @@ fn scripts_without_a_run_statement_run_with_a_warning() {
     assert!(table.contains("there is no run statement"), "{table}");
 }
 
-/// Ten files are made in microseconds, the warm-up is a tenth of a second.
+/// Ten files are made in microseconds, the warm-up is a tenth of the run.
 #[test]
 fn a_script_that_ends_within_its_warm_up_is_no_result_of_zero_operations() {
     let home = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn a_script_that_ends_within_its_warm_up_is_no_result_of_zero_operations() {
     let bench = ["bench", "short.f", "--fs", "pmfs", "--json"];
     let output = run(home.path(), &bench);
     assert_ne!(output.status.code(), Some(0), "{}", told(&output));
-    assert!(told(&output).contains("ended within its warm-up of 100ms"), "{}", told(&output));
+    assert!(told(&output).contains("ended within its warm-up"), "{}", told(&output));
     assert!(told(&output).contains("--warm-up 0s"), "{}", told(&output));
     let whole = document(&run(home.path(), &[&bench[..], &["--warm-up", "0s"]].concat()));
     assert!(whole["samples"][0]["ops"].as_u64() > Some(0), "{whole}");

@@ -451,7 +451,7 @@ fn rocksdb_makes_the_calls_of_db_bench() {
     let table = calls
         .iter()
         .filter_map(|call| call.strip_prefix("fdatasync "))
-        .find(|path| path.ends_with(".sst"))
+        .find(|path| Path::new(path).extension().is_some_and(|ending| ending == "sst"))
         .unwrap();
     let pieces: Vec<&String> =
         calls.iter().filter(|call| call.starts_with("write ") && call.ends_with(table)).collect();
