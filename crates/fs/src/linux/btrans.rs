@@ -10,17 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use sim::Nanos;
 
-use super::jbd2::DEVICE;
 use super::objects::{At, Objects};
-use super::transactions::Transactions;
+use super::transactions::{Transactions, write_blocks, write_once};
 
 pub(super) const LOG_COMMIT: &str = "btrfs_log_commit";
 /// After so long a transaction is committed (fs/btrfs/disk-io.c, `BTRFS_DEFAULT_COMMIT_INTERVAL`).
 const INTERVAL: Nanos = Nanos(30_000_000_000);
 /// Blocks of a log: a leaf, its root, the leaf of the tree of logs, the superblock (fs/btrfs/tree-log.c, `btrfs_sync_log`).
-const LOG_BLOCKS: u32 = 4;
+const LOG_BLOCKS: u64 = 4;
 /// Blocks of a commit: a leaf and the root of each of three trees (files, extents, roots), the superblock (transaction.c).
-const COMMIT_BLOCKS: u32 = 7;
+const COMMIT_BLOCKS: u64 = 7;
 
 /// Transactions and log of a mount.
 #[derive(Default)]
@@ -41,12 +40,7 @@ impl Trees {
         let (now, began) = (sim::now().0, self.began.load(SeqCst));
         let is_due = now >= began.saturating_add(INTERVAL.0);
         if is_due && self.began.compare_exchange(began, now, SeqCst, SeqCst).is_ok() {
-            self.transactions.commit(|| {
-                for _ in 0..COMMIT_BLOCKS {
-                    objects.serve_named(DEVICE, true);
-                }
-                objects.serve_named(DEVICE, false);
-            });
+            self.transactions.commit(|| write_blocks(objects, COMMIT_BLOCKS));
         }
         self.transactions.join();
     }
@@ -64,19 +58,9 @@ impl Trees {
     pub(super) fn sync(&self, at: &At, objects: &Objects) {
         let log = at.remembered.transaction();
         let is_done = || log <= self.logged.load(SeqCst);
-        sim::interact();
-        if is_done() {
-            return;
-        }
-        objects.holding(LOG_COMMIT, || {
-            if is_done() {
-                return;
-            }
+        write_once(objects, LOG_COMMIT, is_done, || {
             let writing = self.log.fetch_add(1, SeqCst) + 1;
-            for _ in 0..LOG_BLOCKS {
-                objects.serve_named(DEVICE, true);
-            }
-            objects.serve_named(DEVICE, false);
+            write_blocks(objects, LOG_BLOCKS);
             self.logged.store(writing, SeqCst);
         });
     }

@@ -9,8 +9,8 @@
 
 use parking_lot::Mutex;
 
-use super::jbd2::DEVICE;
 use super::objects::Objects;
+use super::transactions::write_blocks;
 
 pub(super) const CHECKPOINT: &str = "f2fs_cp";
 /// Blocks of a section of 2 MiB: one segment (fs/f2fs/f2fs.h; mkfs.f2fs makes a section of one).
@@ -20,7 +20,7 @@ const SECTIONS: u64 = 16 * 1024;
 /// Sections that are kept for cleaning: of mkfs.f2fs with 5 % of the blocks set aside, 2 x (100 / 5 + 1) + 6 [R].
 const RESERVED: u64 = 48;
 /// Blocks of a checkpoint: changes of both tables, and a pack of two and its summaries (fs/f2fs/checkpoint.c, `do_checkpoint`) [R].
-const CHECKPOINT_BLOCKS: u32 = 6;
+const CHECKPOINT_BLOCKS: u64 = 6;
 
 /// What is where in the main area.
 #[derive(Debug, Default)]
@@ -76,10 +76,7 @@ impl Checkpoints {
                 return;
             }
             let nodes = self.0.lock().checkpoint();
-            for _ in 0..nodes + u64::from(CHECKPOINT_BLOCKS) {
-                objects.serve_named(DEVICE, true);
-            }
-            objects.serve_named(DEVICE, false);
+            write_blocks(objects, nodes + CHECKPOINT_BLOCKS);
         });
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! A handle joins the running transaction. A sync of an inode that this transaction has changed commits it: it is *locked*, so that
 //! no handle starts, until the last handle has stopped; then a new one runs, and the blocks of the old one go to the device while
-//! handles of the new one come and go. One commit at a time; whoever waits for its turn finds its own transaction committed with
-//! another's. The five seconds after which jbd2 commits by itself, and a full log, do not come in a run of milliseconds.
+//! handles of the new one come and go. One commit runs at a time; a sync that waits for it often finds its own transaction committed
+//! by it. The five seconds after which jbd2 commits by itself, and a full log, do not come in a run of milliseconds.
 //!
 //! Lock order: the commit's object, then the gate of the transactions.
 
 use super::objects::{At, Objects};
-use super::transactions::Transactions;
+use super::transactions::{Transactions, write_blocks, write_once};
 
 /// The object that a commit has.
 pub(super) const COMMIT: &str = "commit";
 /// The object that serves its requests.
 pub(super) const DEVICE: &str = "loop_thread";
 /// Blocks of a commit: the descriptor, a block of the inode table, the commit record.
-const COMMIT_BLOCKS: u32 = 3;
+const COMMIT_BLOCKS: u64 = 3;
 
 /// The journal of a mount.
 #[derive(Default)]
@@ -29,20 +29,8 @@ impl Journal {
     pub(super) fn sync(&self, at: &At, objects: &Objects) {
         let transaction = at.remembered.transaction();
         let is_done = || self.transactions.is_committed(transaction);
-        sim::interact();
-        if is_done() {
-            return;
-        }
-        objects.holding(COMMIT, || {
-            if is_done() {
-                return;
-            }
-            self.transactions.commit(|| {
-                for _ in 0..COMMIT_BLOCKS {
-                    objects.serve_named(DEVICE, true);
-                }
-                objects.serve_named(DEVICE, false);
-            });
+        write_once(objects, COMMIT, is_done, || {
+            self.transactions.commit(|| write_blocks(objects, COMMIT_BLOCKS));
         });
     }
 

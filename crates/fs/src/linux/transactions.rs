@@ -7,6 +7,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use sim::{Condvar, LockClass, Mutex};
 
+use super::jbd2::DEVICE;
+use super::objects::Objects;
+
+/// Does `write` with the object `lock` held, unless what the caller waits for is on the device before, or by then. Returns whether
+/// it was there before.
+pub(super) fn write_once(
+    objects: &Objects,
+    lock: &str,
+    is_done: impl Fn() -> bool,
+    write: impl FnOnce(),
+) -> bool {
+    sim::interact();
+    if is_done() {
+        return true;
+    }
+    objects.holding(lock, || {
+        if !is_done() {
+            write();
+        }
+    });
+    false
+}
+
+/// Writes so many blocks to the device and has it flush its cache.
+pub(super) fn write_blocks(objects: &Objects, blocks: u64) {
+    for _ in 0..blocks {
+        objects.serve_named(DEVICE, true);
+    }
+    objects.serve_named(DEVICE, false);
+}
+
 /// What waits at the gate of a locked transaction are changes.
 pub(super) static GATE: LockClass = LockClass::new("linux.locked_transaction");
 

@@ -1,18 +1,18 @@
 //! The log of XFS (fs/xfs/xfs_log.c, xfs_log_cil.c).
 //!
 //! Commits gather their items in a list in memory. A push takes the list alone, which no commit can have meanwhile, and writes it
-//! as one checkpoint: because the list holds an eighth of the log, then in the background, or because someone waits for an item
-//! in it. A sync waits for the device; whoever waits for its turn finds its own items written with another's.
+//! as one checkpoint: in the background when the list holds an eighth of the log, or for a sync that waits for an item in it. A
+//! sync waits for the device; one that waits for another's push often finds its own items written by it.
 //!
-//! Not here: a log that is full, whose reservations wait for the writing of what it holds. In the background a push takes the
-//! list, and its writing, which a thread of its own does, delays nobody.
+//! Not here: a log that is full, whose reservations wait for the writing of what it holds. A push in the background takes the list;
+//! its writing, which a thread of its own does, is not charged.
 //!
 //! Lock order: the push, the context of the list, the buffers of the log.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use super::jbd2::DEVICE;
 use super::objects::{At, Objects};
+use super::transactions::{write_blocks, write_once};
 
 pub(super) const PUSH: &str = "xfs_cil_push";
 pub(super) const CONTEXT: &str = "xfs_cil_context";
@@ -73,18 +73,13 @@ impl Log {
     pub(super) fn sync(&self, at: &At, objects: &Objects) {
         let list = at.remembered.transaction();
         let is_done = || list <= self.written.load(SeqCst);
-        sim::interact();
-        if is_done() {
-            return objects.serve_named(DEVICE, false);
-        }
-        objects.holding(PUSH, || {
-            if is_done() {
-                return;
-            }
+        let was_done = write_once(objects, PUSH, is_done, || {
             let taken = self.exchange(objects, 0).unwrap_or(list);
-            objects.serve_named(DEVICE, true);
-            objects.serve_named(DEVICE, false);
+            write_blocks(objects, 1);
             self.written.fetch_max(taken, SeqCst);
         });
+        if was_done {
+            write_blocks(objects, 0);
+        }
     }
 }

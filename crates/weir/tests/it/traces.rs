@@ -149,7 +149,7 @@ fn a_program_is_recorded_by_preload_with_its_exit_code_and_replays_as_it_was() {
     assert_eq!((program.summary.contradictions, program.summary.cut_after), (0, None));
     assert_eq!(written(&program), BTreeMap::from([("b".to_owned(), 9000)]));
     let tree = ok(home, &["trace", "tree", "t.wtrace"]);
-    assert!(String::from_utf8_lossy(&tree.stdout).contains("c"), "{tree:?}");
+    assert_eq!(tree.stdout, b"f 9000 c\n", "{tree:?}");
     let replay =
         document(home, &["bench", "trace:t.wtrace", "--fs", "nova", "--medium", "dram", "--check", "--json"]);
     assert_eq!(replay["samples"][0]["counters"]["replay.differing"], 0, "{replay}");

@@ -155,7 +155,7 @@ pub(super) struct Engine {
     pub(super) directory: Fd,
     pub(super) manifest: Mutex<Fd>,
     pub(super) db: Mutex<Db>,
-    /// Tables, memtables or the end: whoever waits for room or for work looks again.
+    /// Notified when tables or memtables change, and at the end: tasks that wait for room or for work check again.
     pub(super) changed: Condvar,
     pub(super) counts: Counts,
     queue: Mutex<Queue>,
