@@ -2,8 +2,8 @@
 //!
 //! A handle joins the running transaction. A sync of an inode that this transaction has changed commits it: it is *locked*, so that
 //! no handle starts, until the last handle has stopped; then a new one runs, and the blocks of the old one go to the device while
-//! handles of the new one come and go. One commit runs at a time; a sync that waits for it often finds its own transaction committed
-//! by it. The five seconds after which jbd2 commits by itself, and a full log, do not come in a run of milliseconds.
+//! handles of the new one come and go. One commit runs at a time; a sync that waits for it often finds its own transaction
+//! committed by it. The five seconds after which jbd2 commits by itself, and a full log, do not come in a run of milliseconds.
 //!
 //! Lock order: the commit's object, then the gate of the transactions.
 
