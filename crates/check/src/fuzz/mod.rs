@@ -37,6 +37,7 @@ mod shrink;
 mod watch;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,8 +66,8 @@ const MEMORY_MAX: Bytes = Bytes::mib(64);
 pub struct Effort {
     /// Where randomness starts. With one thread the same seed gives the same mutants.
     pub seed: u64,
-    /// Mutants, at most.
-    pub mutants: u64,
+    /// Mutants, by number. Each is made of what those before it in this range have shown, so ranges find other ones than a whole.
+    pub mutants: Range<u64>,
     /// How far.
     pub limits: Limits,
 }
@@ -162,11 +163,11 @@ impl Fuzzer {
     pub fn run(&self, effort: &Effort, done: &(dyn Fn() + Sync)) -> Tally {
         let (began, memory) = (cpu_time(ClockId::ProcessCPUTime), peak_memory());
         let corpus = Mutex::new(self.first());
-        let (next, is_empty) = (AtomicU64::new(0), corpus_of(&corpus).entries.is_empty());
+        let (next, is_empty) = (AtomicU64::new(effort.mutants.start), corpus_of(&corpus).entries.is_empty());
         effort.limits.on_threads(|| {
             while !is_empty && !effort.limits.are_reached() {
                 let number = next.fetch_add(1, Relaxed);
-                if number >= effort.mutants {
+                if number >= effort.mutants.end {
                     break;
                 }
                 self.step(&corpus, effort, number);

@@ -107,7 +107,7 @@ fn find_race(seeded: &Seeded, seed: u64) -> Option<Found> {
     let began = Instant::now();
     let scenarios: Vec<Scenario> =
         seeded.scenarios.iter().filter_map(|name| Scenario::named(name).ok()).collect();
-    let effort = schedules::Effort { seed, schedules: SCHEDULES_MAX, limits: Limits::of(1) };
+    let effort = schedules::Effort { seed, schedules: 0..SCHEDULES_MAX, limits: Limits::of(1) };
     seeded.subjects.iter().find_map(|subject| {
         let tallies = schedules::explore(&subject.design, &scenarios, &effort, &|| ());
         let failed = |tally: schedules::Tally| Some((tally.scenario, tally.failure?));

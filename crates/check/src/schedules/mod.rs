@@ -38,6 +38,7 @@ mod scenario;
 mod shrink;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -64,10 +65,10 @@ pub const BATCH: u64 = 8;
 /// How much to try.
 #[derive(Clone, Debug)]
 pub struct Effort {
-    /// The first schedule of every scenario has this seed, the next ones those that follow.
+    /// The schedule 0 of every scenario has this seed, the next ones those that follow.
     pub seed: u64,
-    /// Schedules of each scenario, at most.
-    pub schedules: u64,
+    /// Schedules of each scenario, by number.
+    pub schedules: Range<u64>,
     /// How far.
     pub limits: Limits,
 }
@@ -169,7 +170,7 @@ impl Exploring<'_> {
             self.tally.length =
                 1 + 2 * execute(&grounds.design, ground, self.scenario, (&alone, 0)).1.decisions;
         }
-        let end = (self.next + BATCH).min(effort.schedules);
+        let end = (self.next + BATCH).min(effort.schedules.end);
         while self.next < end && !effort.limits.are_reached() {
             let seed = effort.seed.wrapping_add(self.next);
             self.next += 1;
@@ -193,7 +194,7 @@ impl Exploring<'_> {
                 }
             }
         }
-        self.next < effort.schedules
+        self.next < effort.schedules.end
     }
 
     fn fail(&mut self, seed: u64, what: String) {
@@ -222,8 +223,8 @@ pub fn explore(
         made: [OnceLock::new(), OnceLock::new()],
         shrunk: AtomicUsize::new(0),
     };
-    let exploring: Vec<_> =
-        scenarios.iter().map(|scenario| Mutex::new(Some(Exploring::new(scenario)))).collect();
+    let fresh = |scenario| Mutex::new(Some(Exploring::new(scenario, effort.schedules.start)));
+    let exploring: Vec<_> = scenarios.iter().map(fresh).collect();
     let ended: Vec<OnceLock<Tally>> = scenarios.iter().map(|_| OnceLock::new()).collect();
     let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(scenarios.len()));
     effort.limits.on_threads(|| {
@@ -246,8 +247,8 @@ pub fn explore(
 }
 
 impl<'a> Exploring<'a> {
-    fn new(scenario: &'a Scenario) -> Self {
+    fn new(scenario: &'a Scenario, first: u64) -> Self {
         let (interleavings, outcomes, tally) = Default::default();
-        Self { scenario, next: 0, interleavings, outcomes, tally }
+        Self { scenario, next: first, interleavings, outcomes, tally }
     }
 }

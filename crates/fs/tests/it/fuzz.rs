@@ -10,7 +10,7 @@ use check::{Configured, Limits};
 
 fn fuzz(design: &Arc<Configured>, seed: u64, mutants: u64) -> Tally {
     let fuzzer = Fuzzer::new(design, seed).expect("the images can be made");
-    fuzzer.run(&Effort { seed, mutants, limits: Limits::of(1) }, &|| ())
+    fuzzer.run(&Effort { seed, mutants: 0..mutants, limits: Limits::of(1) }, &|| ())
 }
 
 /// Every design. Unlike the command, tests check every sum for overflow: `WEIR_FUZZ_MUTANTS` tries more of them,

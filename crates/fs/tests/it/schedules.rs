@@ -10,7 +10,7 @@ use check::schedules::{self, Effort, Scenario, Tally};
 use check::{Configured, Limits};
 
 fn effort(schedules: u64) -> Effort {
-    Effort { seed: 1, schedules, limits: Limits::of(2) }
+    Effort { seed: 1, schedules: 0..schedules, limits: Limits::of(2) }
 }
 
 fn explore(design: &Arc<Configured>, scenarios: &[Scenario], effort: &Effort) -> Vec<Tally> {
@@ -73,7 +73,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
     let mut taken = Vec::new();
     for round in 0..20 {
         let design = flawed(&tiny("pmfs"), Flaw::TornAppend);
-        let effort = Effort { seed: 10_001 * round, schedules: 400, limits: Limits::of(1) };
+        let effort = Effort { seed: 10_001 * round, schedules: 0..400, limits: Limits::of(1) };
         let tally = explore(&design, &scenario, &effort).remove(0);
         let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
         assert!(failure.what.contains("no order of the calls explains it"), "{failure}");
@@ -91,7 +91,7 @@ fn a_failing_schedule_fails_again_by_its_scenario_and_seed() {
     let design = flawed(&tiny("pmfs"), Flaw::TornAppend);
     let scenario = [Scenario::named("append | append").expect("actions")];
     let failure = explore(&design, &scenario, &effort(1000)).remove(0).failure.expect("it is found");
-    let again = Effort { seed: failure.seed, schedules: 1, ..effort(1) };
+    let again = Effort { seed: failure.seed, schedules: 0..1, ..effort(1) };
     assert_eq!(explore(&design, &scenario, &again).remove(0).failure, Some(failure));
 }
 
@@ -106,5 +106,5 @@ fn a_lock_free_word_that_changes_in_two_steps_is_found_by_a_switch_between_its_a
     let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
     println!("found after {} schedules: {failure}", tally.schedules);
     let sound = tiny("rcache");
-    assert_sound(&sound, &explore(&sound, &scenario, &Effort { schedules: tally.schedules, ..effort }));
+    assert_sound(&sound, &explore(&sound, &scenario, &Effort { schedules: 0..tally.schedules, ..effort }));
 }

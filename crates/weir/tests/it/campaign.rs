@@ -168,7 +168,7 @@ fn bad_input_is_refused_with_the_way_out() {
         ),
         (&["new", "d", "--", "reproduce", "hinfs"], 2, "by their names"),
         (&["new", "d", "--", "reproduce", "hinfs", "--readings", "-o", "x.json"], 2, "leave -o out"),
-        (&["new", "d", "--", "check", "fuzz", "--fs", "pmfs"], 2, "another --seed"),
+        (&["new", "d", "--", "check", "fuzz", "--fs", "pmfs"], 2, "--range A..B"),
         (&["new", "d", "--", "check", "crash", "--fs", "pmfs", "--time", "9s"], 2, "leave --time out"),
         (&["new", "d", "--", "check", "crash", "--fs", "pmfs", "--jobs", "2"], 2, "leave --jobs out"),
         (&["new", "d", "--", "check", "crash", "--fs", "nothing"], 2, "nothing"),

@@ -360,3 +360,31 @@ fn a_check_whose_time_is_over_before_its_first_program_does_not_pass() {
         assert!(told(&output).contains("no program ran on pmfs in 0 ns"), "{}", told(&output));
     }
 }
+
+#[test]
+fn shares_by_range_add_up_to_the_whole_check() {
+    let sum = |check_of: &str, shares: &[&str], count: &str| {
+        let of = |share: &&str| {
+            let output = check(&format!("{check_of} --seed 3 {share} --json"));
+            assert!(output.status.success(), "{}", told(&output));
+            designs(&output)[0][count].as_u64().unwrap()
+        };
+        shares.iter().map(of).sum::<u64>()
+    };
+    let model = "model --fs pmfs --ops 15000";
+    for count in ["ops", "remounts", "out_of_space"] {
+        assert_eq!(sum(model, &["--range 0..1", "--range 1..3"], count), sum(model, &[""], count), "{count}");
+    }
+    let schedules = "schedules --fs pmfs --scenario 'create | append'";
+    assert_eq!(sum(schedules, &["--range 0..20", "--range 20..50"], "schedules"), 50);
+    assert_eq!(sum("fuzz --fs pmfs", &["--range 0..10", "--range 10..30"], "mutants"), 30);
+    for (check_of, told_of) in [
+        ("model --fs pmfs --ops 15000 --range 2..4", "there are 3 rounds of 5,000 operations: end at 3"),
+        ("schedules --fs pmfs --range 4..4", "as in 0..100"),
+        ("fuzz --fs pmfs --range 1..9 --mutants 7", "cannot be used with"),
+    ] {
+        let output = check(check_of);
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert!(told(&output).contains(told_of), "{}", told(&output));
+    }
+}

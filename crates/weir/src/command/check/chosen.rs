@@ -1,5 +1,7 @@
 //! Which small programs `crash` and `faults` take, and how long for.
 
+use std::fmt;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use check::Limits;
@@ -24,7 +26,7 @@ pub(super) struct Chosen {
     sample: Option<usize>,
     /// Run only the programs A to B-1 of those that are chosen, from 0: shares of one check for several hosts
     #[arg(long, value_name = "A..B", value_parser = range, hide_short_help = true, conflicts_with = "time")]
-    range: Option<(usize, usize)>,
+    range: Option<Share>,
     /// Run this many random programs of up to five operations instead
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(super) random: Option<usize>,
@@ -42,10 +44,35 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 /// `A..B`, not empty.
-fn range(text: &str) -> Result<(usize, usize), String> {
-    let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    ends.filter(|(a, b)| a < b)
+pub(super) fn range(text: &str) -> Result<Share, String> {
+    let ends =
+        text.split_once("..").and_then(|(a, b)| Some(Share { start: a.parse().ok()?, end: b.parse().ok()? }));
+    ends.filter(|share| share.start < share.end)
         .ok_or_else(|| "expected two numbers, the first one less, as in 0..100".to_owned())
+}
+
+/// Things by number: the share of one host in a check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)
+    }
+}
+
+/// A share of so many things, or all of them; refuses a share with things that there are not.
+pub(super) fn within(share: Option<Share>, all: u64, what: &str) -> Result<Range<u64>, Failure> {
+    match share {
+        Some(Share { end, .. }) if end > all => Err(Failure::usage(format!(
+            "--range ends at {end}, and there are {all} {what}: end at {all} or before"
+        ))),
+        Some(Share { start, end }) => Ok(start..end),
+        None => Ok(0..all),
+    }
 }
 
 impl Chosen {
@@ -71,16 +98,8 @@ impl Chosen {
             let count = self.sample.unwrap_or(numbers.len());
             check::generate::draw(&mut numbers, count, &mut rng);
         }
-        match self.range {
-            Some((_, end)) if end > numbers.len() => {
-                let all = numbers.len();
-                Err(Failure::usage(format!(
-                    "--range ends at {end}, and there are {all} programs: end at {all} or before"
-                )))
-            }
-            Some((start, end)) => Ok(numbers[start..end].to_vec()),
-            None => Ok(numbers),
-        }
+        let Range { start, end } = within(self.range, numbers.len() as u64, "programs")?;
+        Ok(numbers[start as usize..end as usize].to_vec())
     }
 
     /// Whether a whole family is wanted, and no random one.
@@ -112,7 +131,7 @@ impl Chosen {
         asked.extend(self.programs.as_ref().map(|words| format!("--programs '{words}'")));
         asked.extend(self.sample.map(|count| format!("--sample {count}")));
         asked.extend(self.random.map(|count| format!("--random {count}")));
-        asked.extend(self.range.map(|(start, end)| format!("--range {start}..{end}")));
+        asked.extend(self.range.map(|share| format!("--range {share}")));
         asked.extend(self.time.map(|time| format!("--time {time}")));
         asked.join(" ")
     }

@@ -1,6 +1,7 @@
 //! `weir check fuzz`: images with edits.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use check::Limits;
@@ -11,6 +12,7 @@ use report::table::Table;
 use report::units::number;
 use serde_json::{Value, json};
 
+use super::chosen::{Share, range};
 use super::ledger::{Entry, Ledger};
 use super::{Shared, TOLD, keep_panics_of_runs_quiet, subject};
 use crate::checked::Size;
@@ -32,11 +34,14 @@ pub(super) struct FuzzCheck {
     /// Edited images of each design [default: as many as the time allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     mutants: Option<u64>,
-    /// Time for each design [default: 60; with --mutants, no limit]
+    /// Time for each design [default: 60; with --mutants or --range, no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
+    /// Edited images by number, A to B-1, instead: the share of a host, which begins from the same images
+    #[arg(long, value_name = "A..B", value_parser = range, hide_short_help = true, conflicts_with = "mutants")]
+    range: Option<Share>,
     /// Run only this edited image, as a failure prints it: "3 len=65536 4096:00ff"
-    #[arg(long, value_name = "EDITS", conflicts_with_all = ["mutants", "seconds"])]
+    #[arg(long, value_name = "EDITS", conflicts_with_all = ["mutants", "seconds", "range"])]
     mutant: Option<Mutant>,
     /// Canary: a word of the image brings out a fault, "panic" or "loop", which must be found
     #[arg(long, value_name = "FAULT", hide = true, value_parser = ["panic", "loop"])]
@@ -91,7 +96,7 @@ impl FuzzCheck {
             let tally = match &self.mutant {
                 Some(mutant) => again(&fuzzer, mutant),
                 None => {
-                    let count = self.mutants.unwrap_or(0);
+                    let count = self.wanted().map_or(0, |wanted| wanted.end - wanted.start);
                     let counter = Counter::new(output, &name, count);
                     fuzzer.run(&self.effort(began), &|| counter.one_more())
                 }
@@ -101,12 +106,18 @@ impl FuzzCheck {
         fuzzed.collect()
     }
 
+    /// The images that are asked for by number.
+    fn wanted(&self) -> Option<Range<u64>> {
+        self.range.map(|share| share.start..share.end).or_else(|| self.mutants.map(|count| 0..count))
+    }
+
     fn effort(&self, began: Instant) -> Effort {
-        let seconds = self.seconds.or(if self.mutants.is_some() { None } else { Some(60) });
+        let wanted = self.wanted();
+        let seconds = self.seconds.or(if wanted.is_some() { None } else { Some(60) });
         let end = seconds.map(|seconds| began + Duration::from_secs(seconds));
         Effort {
             seed: self.shared.seed,
-            mutants: self.mutants.unwrap_or(u64::MAX),
+            mutants: wanted.unwrap_or(0..u64::MAX),
             limits: Limits { end, ..self.shared.limits() },
         }
     }
@@ -162,6 +173,7 @@ impl FuzzCheck {
             count: one.tally.mutants,
             failures: one.tally.failures.len() as u64,
             seeds: Some((self.shared.seed, self.shared.seed)),
+            asked: self.range.map_or_else(String::new, |share| format!("--range {share}")),
             ..Entry::default()
         }
     }

@@ -1,6 +1,7 @@
 //! `weir check model`: random operations beside a reference model and, if asked, beside the host's kernel.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use report::units::number;
 use serde_json::{Value, json};
 use sim::{Bytes, KIB};
 
+use super::chosen::{Share, range, within};
 use super::ledger::{Entry, Ledger};
 use super::{Shared, check_size, refuse_without_maps, subject, written};
 use crate::checked::Size;
@@ -39,6 +41,9 @@ pub(super) struct ModelCheck {
     /// Operations on each design
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
+    /// Run only the rounds A to B-1 of these, 5,000 operations each on a fresh file system, from 0: the share of a host
+    #[arg(long, value_name = "A..B", value_parser = range, hide_short_help = true)]
+    range: Option<Share>,
     /// Also run the operations on this host's kernel, below this directory (tmpfs is fastest: /dev/shm)
     #[arg(long, value_name = "DIR")]
     host: Option<PathBuf>,
@@ -67,6 +72,7 @@ impl ModelCheck {
             None => None,
             Some(path) => Some(HostDir::new(path).map_err(|what| Failure::new(Exit::Host, what))?),
         };
+        let rounds = within(self.range, self.ops.div_ceil(ROUND_OPS), "rounds of 5,000 operations")?;
         let designs = self.shared.designs(Size::Small)?;
         for design in &designs {
             check_size(design, self.size.unwrap_or(ROUND_SIZE))?;
@@ -74,7 +80,8 @@ impl ModelCheck {
                 refuse_without_maps(design, self.size.unwrap_or(ROUND_SIZE))?;
             }
         }
-        let compared = designs.into_iter().map(|design| self.compare(design, host.as_ref(), output));
+        let compared =
+            designs.into_iter().map(|design| self.compare(design, rounds.clone(), host.as_ref(), output));
         let compared = compared.collect::<Vec<_>>();
         drop(host); // and with it the umask of the comparison
         if output.is_json() {
@@ -93,15 +100,21 @@ impl ModelCheck {
         Err(Failure::new(Exit::Check, format!("{}: not as the model says", names.join(", "))))
     }
 
-    fn compare(&self, design: Arc<Configured>, host: Option<&HostDir>, output: &Output) -> Compared {
-        let (began, rounds) = (Instant::now(), self.ops.div_ceil(ROUND_OPS));
-        let counter = Counter::new(output, design.name(), rounds);
+    fn compare(
+        &self,
+        design: Arc<Configured>,
+        rounds: Range<u64>,
+        host: Option<&HostDir>,
+        output: &Output,
+    ) -> Compared {
+        let (began, count) = (Instant::now(), rounds.end - rounds.start);
+        let counter = Counter::new(output, design.name(), count);
         let prepare = self.fail_store.map(|nth| -> Prepare {
             Arc::new(move |region| region.inject(Fault::FailNth { target: Target::Store, nth }))
         });
-        let round = |number: usize| self.round(&design, number as u64);
+        let round = |number: usize| self.round(&design, rounds.start + number as u64);
         let (seen, failed) =
-            run_many((rounds as usize, &round), (host, prepare.as_ref()), &self.shared.limits(), &|_| {
+            run_many((count as usize, &round), (host, prepare.as_ref()), &self.shared.limits(), &|_| {
                 counter.one_more();
             });
         Compared { design, seen, failed, took: began.elapsed() }
@@ -169,13 +182,15 @@ impl ModelCheck {
     fn entries(&self, compared: &Compared) -> Vec<Entry> {
         let (ops, on_host) = (compared.seen.ops, compared.seen.on_host);
         let seed = self.shared.seed;
+        let all = 0..self.ops.div_ceil(ROUND_OPS);
+        let rounds = self.range.map_or(all, |share| share.start..share.end);
         let entry = |check: &str, count: usize| Entry {
             check: check.to_owned(),
             subject: subject(&compared.design),
             unit: "operations".to_owned(),
             count: count as u64,
             failures: u64::from(compared.failed.is_some()),
-            seeds: Some((seed, seed + self.ops.div_ceil(ROUND_OPS) - 1)),
+            seeds: Some((seed + rounds.start, seed + rounds.end - 1)),
             asked: self.size.map_or_else(String::new, |size| format!("--size {}", written(size))),
             ..Entry::default()
         };

@@ -84,8 +84,8 @@ impl Check {
             Some(What::Faults(check)) => (&check.shared, &check.chosen),
             _ => {
                 return Err(Failure::usage(
-                    "a campaign runs `check crash` and `check faults`; run `model`, `fuzz` and `schedules` on each host with \
-                     another --seed",
+                    "a campaign runs `check crash` and `check faults`; give each host a share of `model`, `fuzz` or \
+                     `schedules` by --range A..B",
                 ));
             }
         };

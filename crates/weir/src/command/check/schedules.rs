@@ -1,6 +1,7 @@
 //! `weir check schedules`: several tasks at once, in many orders.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use check::Limits;
@@ -12,6 +13,7 @@ use report::units::number;
 use serde_json::{Value, json};
 use sim::Seed;
 
+use super::chosen::{Share, range};
 use super::ledger::{Entry, Ledger};
 use super::{Shared, TOLD, keep_panics_of_runs_quiet, subject};
 use crate::checked::Size;
@@ -33,9 +35,12 @@ pub(super) struct SchedulesCheck {
     /// Schedules of each scenario [default: as many as the time allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Time for each design [default: 60; with --schedules, no limit]
+    /// Time for each design [default: 60; with --schedules or --range, no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
+    /// Schedules of each scenario by number, A to B-1, instead: the share of a host
+    #[arg(long, value_name = "A..B", value_parser = range, hide_short_help = true, conflicts_with = "schedules")]
+    range: Option<Share>,
     /// Run only this scenario: tasks separated by "|", actions of a task by ";"; repeatable [default: all pairs of
     /// actions, and random scenarios]
     #[arg(long, value_name = "NAME")]
@@ -109,19 +114,26 @@ impl SchedulesCheck {
         Ok(all)
     }
 
+    /// The schedules that are asked for by number.
+    fn wanted(&self) -> Option<Range<u64>> {
+        self.range.map(|share| share.start..share.end).or_else(|| self.schedules.map(|count| 0..count))
+    }
+
     fn effort(&self, began: Instant) -> Effort {
-        let seconds = self.seconds.or(if self.schedules.is_some() { None } else { Some(60) });
+        let wanted = self.wanted();
+        let seconds = self.seconds.or(if wanted.is_some() { None } else { Some(60) });
         let end = seconds.map(|seconds| began + Duration::from_secs(seconds));
         Effort {
             seed: self.shared.seed,
-            schedules: self.schedules.unwrap_or(u64::MAX),
+            schedules: wanted.unwrap_or(0..u64::MAX),
             limits: Limits { end, ..self.shared.limits() },
         }
     }
 
     /// How often a scenario has its turn, as far as that is known.
     fn turns(&self, scenarios: usize) -> u64 {
-        self.schedules.unwrap_or(1).div_ceil(schedules::BATCH) * scenarios as u64
+        self.wanted().map_or(1, |wanted| wanted.end - wanted.start).div_ceil(schedules::BATCH)
+            * scenarios as u64
     }
 
     /// The command that shows a failure again.
@@ -175,14 +187,15 @@ impl SchedulesCheck {
 
     fn entry(&self, one: &Explored) -> Entry {
         let tried = one.tallies.iter().map(|tally| tally.schedules).max().unwrap_or(0);
-        let last = self.shared.seed.saturating_add(tried.saturating_sub(1));
+        let first = self.shared.seed.saturating_add(self.range.map_or(0, |share| share.start));
+        let last = first.saturating_add(tried.saturating_sub(1));
         Entry {
             check: "schedules".to_owned(),
             subject: one.subject.clone(),
             unit: "interleavings".to_owned(),
             count: one.sum(|tally| tally.interleavings),
             failures: one.failures(),
-            seeds: Some((self.shared.seed, last)),
+            seeds: Some((first, last)),
             asked: self
                 .scenario
                 .iter()
