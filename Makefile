@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: release test-release demo test test-mount test-mount-short test-suites test-cluster test-formats test-hosts test-package evidence install package wheel lint docs bench build build-whole clean
+.PHONY: release test-release demo test test-mount test-mount-short test-suites test-cluster test-formats test-hosts test-package test-publish evidence install package wheel lint docs bench build build-whole clean
 
 # Two designs on four workloads with six seeds each, half a minute: the answer here, charts in one HTML file.
 demo: build
@@ -67,6 +67,10 @@ test-hosts: build
 # The Debian package in a bare Debian: installed, used, upgraded, removed, purged. As root.
 test-package: build-whole
 	WEIR=$(WEIR) tests/package.sh
+
+# The packages that `cargo publish` would upload, each built from what is in it. Uploads nothing.
+test-publish:
+	tests/publish.sh
 
 # The Debian package, under target/debian; needs `cargo install cargo-deb`.
 package: build-whole

@@ -1,4 +1,4 @@
-//! Makes the tables of embedded presets from the folders under `presets/`: adding a preset is adding a file.
+//! Makes the tables of embedded presets from the folders under `presets/` (`shipped` links to them): adding a preset is adding a file.
 
 #![allow(clippy::unnecessary_debug_formatting)] // the code that is made needs quotes and escapes
 
@@ -10,7 +10,7 @@ const KINDS: [(&str, &str); 4] =
     [("machines", "MACHINES"), ("originals", "ORIGINALS"), ("plans", "PLANS"), ("papers", "PAPERS")];
 
 fn main() {
-    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../presets");
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("shipped");
     let mut code = String::new();
     for (folder, table) in KINDS {
         let folder = root.join(folder);
@@ -34,7 +34,7 @@ fn main() {
     println!("cargo:rustc-env=WEIR_PROFILE={profile}");
     // Results worth keeping come from release builds; the others would be rebuilt at every commit for nothing.
     if let Some(commit) = (profile == "release").then(commit).flatten() {
-        println!("cargo:rerun-if-changed={}", root.join("../.git/logs/HEAD").display());
+        println!("cargo:rerun-if-changed={}", root.join("../../../.git/logs/HEAD").display());
         println!("cargo:rustc-env=WEIR_COMMIT={commit}");
     }
 }

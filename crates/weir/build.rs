@@ -17,8 +17,8 @@ fn main() {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
     let mut parts: BTreeMap<String, u64> = BTreeMap::new();
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
-    for folder in folders(&crates) {
-        let (name, source) = (name(&folder), folder.join("src"));
+    for (name, folder) in of_the_tree(&crates) {
+        let source = folder.join("src");
         println!("cargo:rerun-if-changed={}", source.display());
         for file in files(&source) {
             let inside = file.strip_prefix(&source).expect("it was found there");
@@ -81,8 +81,22 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-fn folders(folder: &Path) -> Vec<PathBuf> {
-    entries(folder).into_iter().filter(|path| path.is_dir()).collect()
+/// The crates of the tree, by the names of their folders there. Packaged ones lie side by side as well, each with the prefix and
+/// version of its package, and perhaps among others.
+fn of_the_tree(crates: &Path) -> Vec<(String, PathBuf)> {
+    let version = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    let folders = entries(crates).into_iter().filter(|path| path.is_dir());
+    if crates.join("sim/Cargo.toml").exists() {
+        return folders.map(|folder| (name(&folder), folder)).collect();
+    }
+    let of_package = |folder: PathBuf| {
+        let package = name(&folder).strip_suffix(&format!("-{version}"))?.to_owned();
+        let name = if package == "weir" { Some("weir") } else { package.strip_prefix("weir-") };
+        Some((name?.to_owned(), folder))
+    };
+    let mut all: Vec<_> = folders.filter_map(of_package).collect();
+    all.sort();
+    all
 }
 
 /// All files below a folder, in order.

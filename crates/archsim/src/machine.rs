@@ -161,11 +161,11 @@ machine! {
 
 /// The presets in `presets/archsim/`; a test compares the folder.
 const PRESETS: &[(&str, &str)] = &[
-    ("hpca18", include_str!("../../../presets/archsim/hpca18.toml")),
-    ("hpca18-full", include_str!("../../../presets/archsim/hpca18-full.toml")),
-    ("mcsima", include_str!("../../../presets/archsim/mcsima.toml")),
-    ("cxl", include_str!("../../../presets/archsim/cxl.toml")),
-    ("tiny", include_str!("../../../presets/archsim/tiny.toml")),
+    ("hpca18", include_str!("../shipped/archsim/hpca18.toml")),
+    ("hpca18-full", include_str!("../shipped/archsim/hpca18-full.toml")),
+    ("mcsima", include_str!("../shipped/archsim/mcsima.toml")),
+    ("cxl", include_str!("../shipped/archsim/cxl.toml")),
+    ("tiny", include_str!("../shipped/archsim/tiny.toml")),
 ];
 
 /// A machine's name and its one-line summary.

@@ -553,7 +553,7 @@ fn positive(item: &Item<'_>) -> Result<f64, Problem> {
 mod tests {
     use super::*;
 
-    const SERVER: &str = include_str!("../../../presets/machines/hinfs-server.toml");
+    const SERVER: &str = include_str!("../shipped/machines/hinfs-server.toml");
 
     fn parse(text: &str) -> Result<MachinePreset, Problem> {
         MachinePreset::parse("m.toml", text)

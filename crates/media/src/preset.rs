@@ -18,7 +18,7 @@ use crate::medium::{MediumError, file_stem};
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../presets/media/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!("../shipped/media/", $name, ".toml")))),*]
     };
 }
 

@@ -1,6 +1,6 @@
 //! A design inside a program: a pool in a file, used as `std::fs` is.
 //!
-#![doc = include_str!("../../../docs/embedding.md")]
+#![doc = include_str!("../shipped/embedding.md")]
 //! # Modules
 //!
 //! | module | holds |

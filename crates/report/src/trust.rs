@@ -5,7 +5,7 @@ use results::{Clock, ResultFile};
 use crate::grains::{self, Value};
 use crate::table::{Align, Column, Table};
 
-const PAGE: &str = include_str!("../../../docs/validation.md");
+const PAGE: &str = include_str!("../shipped/validation.md");
 const HEADING: &str = "## What may be believed\n";
 
 /// The table of that page: part of the model, how far to believe it, and why.

@@ -3,7 +3,7 @@
 //! A section begins with a line `## WORD: \`PART OF A MESSAGE\``. `weir explain WORD` prints it, and an error whose message has
 //! that part names the word.
 
-const PAGE: &str = include_str!("../../../docs/troubleshooting.md");
+const PAGE: &str = include_str!("../shipped/troubleshooting.md");
 
 /// A section.
 pub(crate) struct Topic {

@@ -14,7 +14,7 @@ use super::steps::{Names, Reading, Step, unknown};
 
 /// Presets that come with Weir: the value of the option `kernel`, the file, its text.
 static PRESETS: &[(&str, &str, &str)] =
-    &[("4.2", "presets/kernels/linux-4.2.toml", include_str!("../../../../presets/kernels/linux-4.2.toml"))];
+    &[("4.2", "presets/kernels/linux-4.2.toml", include_str!("../../shipped/kernels/linux-4.2.toml"))];
 
 /// The values of the option `kernel`.
 pub(super) const KERNELS: &[&str] = &["4.2"];

@@ -19,7 +19,7 @@ use crate::preset;
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../presets/flash/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!("../../shipped/flash/", $name, ".toml")))),*]
     };
 }
 

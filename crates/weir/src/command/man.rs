@@ -19,7 +19,7 @@ pub(crate) struct Man {
 }
 
 /// The reference of plans, which is the page `weir.toml(5)`.
-const PLANS: &str = include_str!("../../../../docs/plans.md");
+const PLANS: &str = include_str!("../../shipped/plans.md");
 
 /// A page of Markdown as a page of section 5: headings, paragraphs, blocks of code, and tables as lists of terms.
 fn roff(name: &str, markdown: &str) -> String {

@@ -199,7 +199,7 @@ mod tests {
 
     /// The checks that stand in the second column of the tables of promises.
     fn cited() -> BTreeSet<&'static str> {
-        let lines = include_str!("../../../../../SEMANTICS.md").lines();
+        let lines = include_str!("../../../shipped/SEMANTICS.md").lines();
         let promises = lines.filter(|line| line.starts_with("| ") && !line.starts_with("| promise"));
         let checks = promises.filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next());
         checks.flat_map(|checks| checks.split('`').skip(1).step_by(2)).collect()

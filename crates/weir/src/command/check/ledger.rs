@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::store;
 
 /// The ledger that this build comes with.
-const SHIPPED: &str = include_str!("../../../../../evidence/ledger.jsonl");
+const SHIPPED: &str = include_str!("../../../shipped/ledger.jsonl");
 
 /// What one run of a check did and found on one subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
