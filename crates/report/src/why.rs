@@ -9,7 +9,7 @@ use crate::cell::{self, Cell, Estimate};
 use crate::figure::{Figure, Kind, Panel, Point, XValue, rank};
 use crate::table::Table;
 use crate::units::{Unit, percent};
-use results::ResultFile;
+use results::{ResultFile, program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences are named until they make up this part of the whole.
@@ -129,6 +129,13 @@ impl Why {
         })
     }
 
+    /// Of what the time of a whole run consists that is longer on the rival: `62 % is software (in write)`; none where nothing is,
+    /// or too little.
+    pub(crate) fn cause(&self) -> Option<String> {
+        let apart = self.rival.total() - self.best.total();
+        (apart >= SAME * self.rival.total()).then(|| format!("{}{}", self.causes(apart), self.against(apart)))
+    }
+
     /// The sentence and both tables.
     pub fn to_text(&self) -> String {
         let [by_time, by_call] = self.tables().map(|table| table.to_text());
@@ -167,8 +174,10 @@ impl Why {
         };
         let calls: BTreeSet<&String> =
             self.best.parts.keys().chain(self.rival.parts.keys()).map(|key| &key.0).collect();
-        let most = calls.into_iter().map(|call| (call, of(&self.rival, call) - of(&self.best, call)));
+        let most =
+            calls.into_iter().map(|call| (call.as_str(), of(&self.rival, call) - of(&self.best, call)));
         match most.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((program::OPERATION, part)) if part >= 0.5 * less => " (between calls)".to_owned(),
             Some((call, part)) if part >= 0.5 * less => format!(" (in {call})"),
             _ => String::new(),
         }
@@ -299,6 +308,7 @@ fn words(activity: &str) -> String {
         "medium_wait" => "waiting for the medium's bandwidth".to_owned(),
         "core_wait" => "waiting for a core".to_owned(),
         "generator" => "the workload's own work".to_owned(),
+        "trace_order" => "waiting for the program's other threads".to_owned(),
         other => other.replace('_', " "),
     }
 }

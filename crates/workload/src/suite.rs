@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use results::{JobRecord, OperationRecord, StepRecord, WorkerRecord};
+use results::{JobRecord, OperationRecord, SpanRecord, StepRecord, WorkerRecord};
 use serde::{Deserialize, Serialize};
 use sim::{Clock, LockClass, Nanos, Seed};
 use thiserror::Error;
@@ -362,6 +362,8 @@ pub struct Measured {
     pub workers: Vec<WorkerRecord>,
     /// By job and direction.
     pub jobs: Vec<JobRecord>,
+    /// What happened when, of a program.
+    pub spans: Vec<SpanRecord>,
     /// Further counts by name.
     pub counters: BTreeMap<String, u64>,
     /// What a reader must know.
