@@ -126,6 +126,9 @@ pub enum LoadError {
     /// The text, a variable or a switch is wrong: the whole message, with places where there are any.
     #[error("{0}")]
     Wrong(String),
+    /// This host lacks what it needs: the whole message, with what to install.
+    #[error("{0}")]
+    Host(String),
 }
 
 /// A workload with its variables and switches, checked.
