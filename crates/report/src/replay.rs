@@ -138,13 +138,10 @@ fn sentences(start: &str, cells: &[&Cell<'_>]) -> Option<String> {
 /// Why a program's threads take longer on `other`.
 fn cause(best: &Cell<'_>, other: &Cell<'_>) -> String {
     let name = other.axis(FS).unwrap_or_default();
-    let per_run = |cell: &Cell<'_>| Times::of(cell).all as f64 / cell.measured().count().max(1) as f64;
-    let why = Why::of(String::new(), best, other, FS).and_then(|why| why.cause());
-    match why {
-        Some(causes) => format!(
-            "Of the {} that its threads take longer on {name}, {causes}.",
-            Unit::Nanos.human(per_run(other) - per_run(best))
-        ),
+    match Why::of_runs(best, other, FS).and_then(|why| why.cause()) {
+        Some((apart, causes)) => {
+            format!("Of the {} that its threads take longer on {name}, {causes}.", Unit::Nanos.human(apart))
+        }
         None => format!("Its threads spend as much time on {name}: calls and computing take the same."),
     }
 }

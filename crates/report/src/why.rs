@@ -31,9 +31,13 @@ struct Side {
 }
 
 impl Side {
-    /// None where no times were recorded.
+    /// By operations; none where no times were recorded.
     fn of(cell: &Cell<'_>, design: &str) -> Option<Self> {
-        let ops: u64 = cell.measured().map(|sample| sample.ops).sum();
+        Self::by_each(cell, design, cell.measured().map(|sample| sample.ops).sum())
+    }
+
+    /// All times by so many `ops`.
+    fn by_each(cell: &Cell<'_>, design: &str, ops: u64) -> Option<Self> {
         let mut parts = BTreeMap::new();
         for operation in cell.operations() {
             for (activity, ns) in &operation.time_ns {
@@ -103,6 +107,12 @@ impl Why {
         Some(Self { place, best: Side::of(best, design)?, rival: Side::of(rival, design)? })
     }
 
+    /// The same of whole runs in the place of operations.
+    pub(crate) fn of_runs(best: &Cell<'_>, rival: &Cell<'_>, design: &str) -> Option<Self> {
+        let side = |cell: &Cell<'_>| Side::by_each(cell, design, cell.measured().count() as u64);
+        Some(Self { place: String::new(), best: side(best)?, rival: side(rival)? })
+    }
+
     /// One sentence: how long an operation takes on both, and what makes the difference, with the shares of it.
     pub fn sentence(&self) -> String {
         let (best, rival) = (&self.best, &self.rival);
@@ -129,11 +139,12 @@ impl Why {
         })
     }
 
-    /// Of what the time of a whole run consists that is longer on the rival: `62 % is software (in write)`; none where nothing is,
-    /// or too little.
-    pub(crate) fn cause(&self) -> Option<String> {
+    /// How much longer the rival takes in nanoseconds, and what of that: `62 % is software (in write)`; none where it takes no
+    /// longer, or too little.
+    pub(crate) fn cause(&self) -> Option<(f64, String)> {
         let apart = self.rival.total() - self.best.total();
-        (apart >= SAME * self.rival.total()).then(|| format!("{}{}", self.causes(apart), self.against(apart)))
+        let told = || (apart, format!("{}{}", self.causes(apart), self.against(apart)));
+        (apart >= SAME * self.rival.total()).then(told)
     }
 
     /// The sentence and both tables.
