@@ -184,6 +184,9 @@ impl Bench {
             switches: switches.clone(),
             stop: match self.runtime {
                 Some(_) => None,
+                None if self.program && workload::app::ends_by_itself(&name) => {
+                    Some(Stop::After(sim::Nanos::MAX))
+                }
                 None => lab::named::usual_time(&name, clock).map(Stop::After),
             },
             ..Workload::named(&name)

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use sim::{LockClass, Nanos};
 
-pub use program::VARIABLE as PROGRAM;
+pub use program::{VARIABLE as PROGRAM, ends_by_itself};
 
 use crate::suite::{Entry, LoadError, Settings, Suite, Switch, Workload};
 

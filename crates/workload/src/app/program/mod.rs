@@ -94,6 +94,12 @@ pub(super) fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>,
     Ok(Arc::new(Program(Arc::new(Loaded { real, path, started, values }))))
 }
 
+/// Whether the program of this workload ends by itself, so that it is told no time.
+pub fn ends_by_itself(workload: &str) -> bool {
+    let name = workload.strip_prefix("app/").unwrap_or(workload);
+    PROGRAMS.iter().any(|real| real.name == name && !real.is_timed)
+}
+
 /// Where a program is, by the folders of `PATH`.
 fn found(binary: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
@@ -243,7 +249,7 @@ impl Job for Run {
             read_bytes: counted.read_bytes,
             written_bytes: counted.written_bytes,
             operations: counted.operations,
-            notes: vec![format!("measured by the program {}, in its own clock", self.loaded.path.display())],
+            notes: vec![format!("measured by the program {}: {clock}", self.loaded.path.display())],
             ..Measured::default()
         })
     }
