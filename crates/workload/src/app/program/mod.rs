@@ -243,6 +243,8 @@ impl Job for Run {
         let counted = self.loaded.started.measured(&printed, seconds(self.how.stop));
         let counted =
             counted.map_err(|missing| self.failed(format!("{missing}: {}", last_lines(&printed))))?;
+        let clock =
+            counted.elapsed.map_or("its time is that of the process", |_| "its time is of its own clock");
         Ok(Measured {
             elapsed: counted.elapsed.unwrap_or(life),
             ops: counted.ops,
