@@ -385,8 +385,8 @@ mod tests {
         ("rcache", 12),
     ];
 
-    /// Papers with a part of one list each: what the list has beyond them is about O_DIRECT and devices on models that have neither,
-    /// or of runs that depend on the outcome of others.
+    /// Papers with a part of one list each: what the list has beyond them is about O_DIRECT and devices on models that have
+    /// neither, or of runs that depend on the outcome of others.
     const OF_A_PART: [&str; 2] = ["fxmark-apps", "fxmark-kernel"];
     const THEIR_LIST: &str = "fxmark-kernel";
 

@@ -1,5 +1,5 @@
-//! Figures for a plan that lists none: throughput over each axis that varies, and where the time went. Of replayed programs: how long
-//! they took, where the time went by class of call and by what was waited for, and what they did when.
+//! Figures for a plan that lists none: throughput over each axis that varies, and where the time went. Of replayed programs: how
+//! long they took, where the time went by class of call and by what was waited for, and what they did when.
 
 use super::{By, FigureSpec, Kind, Metric, OneOrMany};
 use crate::axis;

@@ -6,8 +6,8 @@
 //! Throughput 542.015 MB/sec  2 clients  2 procs  max_latency=24.062 ms
 //! ```
 //!
-//! Megabytes are 1,000,000 bytes (of 51,496 writes of 64 KiB in 3 s it prints 1109.26) and latencies milliseconds. Throughput counts
-//! bytes that were read and written, which it does not tell apart.
+//! Megabytes are 1,000,000 bytes (of 51,496 writes of 64 KiB in 3 s it prints 1109.26) and latencies milliseconds. Throughput
+//! counts bytes that were read and written, which it does not tell apart.
 
 use results::OperationRecord;
 use sim::Nanos;
