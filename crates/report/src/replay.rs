@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Of its threads' time the program computes 41 % and waits for its own threads 6 %; 53 % is calls: fsync 40 %, write 9 %.
-//! For this program nova (dram) is fastest: 1.31x pmfs (dram) (95 % interval 1.30 to 1.33); it takes 1.20 s on nova (dram) and 1.57 s
-//! on pmfs (dram). Of the 340 ms that its threads take longer on pmfs (dram), 80 % is the journal or log (in fsync).
+//! For this program nova (dram) is fastest: 1.31x pmfs (dram) (95 % interval 1.30 to 1.33); it takes 1.20 s on nova (dram) and
+//! 1.57 s on pmfs (dram). Of the 340 ms that its threads take longer on pmfs (dram), 80 % is the journal or log (in fsync).
 //! ```
 
 use std::collections::BTreeMap;
