@@ -73,7 +73,7 @@ pub(crate) fn whys(results: &ResultFile) -> Vec<Why> {
 /// The best of cells that differ in one axis, by the rule of the paragraph.
 pub(crate) struct Best<'c> {
     /// The value of the axis that has the highest rate, and the next one.
-    pub(crate) best: &'c str,
+    pub(crate) name: &'c str,
     pub(crate) rival: &'c str,
     /// The value from which no difference was detected.
     pub(crate) ties: Option<&'c str>,
@@ -91,7 +91,7 @@ pub(crate) fn best<'c>(cells: &'c [Cell<'c>], design: &'static str) -> Option<Be
         Standing::Ties(other, _) => Some(other),
         _ => None,
     };
-    Some(Best { best: outcome.best, rival: outcome.rival, ties, sentence: outcome.sentence(false) })
+    Some(Best { name: outcome.best, rival: outcome.rival, ties, sentence: outcome.sentence(false) })
 }
 
 /// The designs on each of `most` workloads, beside a directory of the host on each medium, with the place in words.

@@ -111,12 +111,12 @@ fn sentences(start: &str, cells: &[&Cell<'_>]) -> Option<String> {
         cells.iter().zip(&axes).map(|(cell, axes)| Cell { axes, ..(*cell).clone() }).collect();
     let found = answer::best(&cells, FS)?;
     let named = |name: &str| cells.iter().find(|cell| cell.axis(FS) == Some(name));
-    let (best, rival) = (named(found.best)?, named(found.rival)?);
+    let (best, rival) = (named(found.name)?, named(found.rival)?);
     let first = format!(
         "{start} {}; it takes {} on {} and {} on {}.",
         found.sentence,
         Unit::Nanos.human(elapsed(best)?),
-        found.best,
+        found.name,
         Unit::Nanos.human(elapsed(rival)?),
         found.rival,
     );
@@ -126,7 +126,7 @@ fn sentences(start: &str, cells: &[&Cell<'_>]) -> Option<String> {
         let own = percent(computes);
         return Some(format!(
             "{first} The program itself computes for {own} of its threads' time on {}: the choice of a file system changes little.",
-            found.best
+            found.name
         ));
     }
     // Between two that are alike there is nothing to explain.

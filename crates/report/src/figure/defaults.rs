@@ -39,9 +39,9 @@ fn of_program(spec: &mut FigureSpec) {
     spec.metric = Metric::Elapsed;
     spec.id = spec.id.replacen("throughput", "elapsed", 1);
     spec.title = spec.title.replacen("Throughput", "Time of the program", 1);
-    spec.caption +=
-        " From the begin of its first thread to the end of its last, in the time of the clock of the run.";
-    spec.caption = spec.caption.trim_start().to_owned();
+    let what =
+        "From the begin of its first thread to the end of its last, in the time of the clock of the run.";
+    spec.caption = joined(what, &spec.caption);
 }
 
 /// Which axes there are and which of them vary.
@@ -168,7 +168,7 @@ impl<'a> Shape<'a> {
         let of = |id: &str, title: &str, by, caption: &str| {
             let mut spec = self.breakdown();
             (spec.id, spec.title, spec.by) = (id.to_owned(), title.to_owned(), by);
-            spec.caption = format!("{caption} {}", spec.caption).trim_end().to_owned();
+            spec.caption = joined(caption, &spec.caption);
             spec
         };
         let class = "All threads of the program together. It computes between its calls; in its own order a thread waits for \
@@ -183,26 +183,25 @@ impl<'a> Shape<'a> {
 
     /// What each program did when.
     fn timelines(&self) -> Vec<FigureSpec> {
-        let timeline = |workload: Option<&&str>| {
+        let timeline = |(at, workload): (usize, Option<&&str>)| {
             let mut spec = self.breakdown();
             spec.kind = Kind::Timeline;
             spec.panel = None;
             let of = workload.map_or_else(String::new, |name| format!(": {}", axis::label(name, &[])));
-            (spec.id, spec.title) = (format!("when{of}"), format!("What the program did when{of}"));
-            spec.caption = format!(
-                "The first run, in at most 128 parts of equal length. A class of calls has a bar where it took a twentieth of the \
-                 threads' time or more. {}",
-                spec.caption
-            );
-            spec.caption = spec.caption.trim_end().to_owned();
+            (spec.id, spec.title) = (format!("when-{}", at + 1), format!("What the program did when{of}"));
+            let parts = "The first run, in at most 128 parts of equal length. A class of calls has a bar where it took a \
+                         twentieth of the threads' time or more.";
+            spec.caption = joined(parts, &spec.caption);
             if let Some(name) = workload {
                 spec.only.insert("workload".to_owned(), OneOrMany::One((*name).to_owned()));
             }
             spec
         };
         match self.values.get("workload") {
-            Some(several) => several.iter().take(MOST_TIMELINES).map(|name| timeline(Some(name))).collect(),
-            None => vec![timeline(None)],
+            Some(several) => {
+                several.iter().take(MOST_TIMELINES).map(Some).enumerate().map(timeline).collect()
+            }
+            None => vec![timeline((0, None))],
         }
     }
 
@@ -220,6 +219,11 @@ impl<'a> Shape<'a> {
     fn fixed_note(&self, free: &str) -> String {
         note(self.first.iter().filter(|(name, _)| **name != free))
     }
+}
+
+/// Two sentences, of which the second may be empty.
+fn joined(first: &str, second: &str) -> String {
+    if second.is_empty() { first.to_owned() } else { format!("{first} {second}") }
 }
 
 /// At which values of the axes that are not drawn a figure is.
