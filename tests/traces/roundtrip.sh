@@ -73,8 +73,14 @@ calls() { # TRACE
     "$weir" trace show "$1" | grep -E '^[0-9]+ ' | sed -E 's/^([0-9]+) [^ ]+ [0-9]+ /\1 /; s/"[^"]*"/NAME/g; s/(utimes.*) [0-9]+ [0-9]+ =/\1 =/' | sort
 }
 
-# Where preload sees all, its trace is as good as strace's, and of a program without chance it has the same calls; where it does not,
-# it says so.
+# Calls that change or open names, which no program makes inside libc without a function that preload has: so many of each kind and result.
+names() { # TRACE
+    "$weir" trace show "$1" | grep -E '^[0-9]+ [^ ]+ [0-9]+ (mkdir|rmdir|unlink|rename|link|symlink|chmod|open) ' |
+        sed -E 's/^[0-9]+ [^ ]+ [0-9]+ //; s/"[^"]*"/NAME/g; s/ = [0-9@].*/ = ok/' | sort | uniq -c
+}
+
+# Where preload sees all, its trace is as good as strace's, and of a program without chance it has the same calls. Where it does not, it
+# names each program and what it cannot see of it, and all changes of names are those that strace has seen.
 by_preload() { # NAME
     local name=$1 lost
     rm -rf "$work/${name:?}"
@@ -90,10 +96,17 @@ by_preload() { # NAME
 said = json.load(open(sys.argv[1]))
 assert (said["lost"] == 0) == (not said["unseen"]), said
 print(said["lost"])
-for what in said["unseen"]: print(f"not seen by preload: {what}", file=sys.stderr)' "$work/said.json") || die "$name: lost without a name"
+for what in said["unseen"]:
+    assert ": " in what, f"no program is named: {what}"
+    print(f"not seen by preload: {what}", file=sys.stderr)' "$work/said.json") || die "$name: lost without a name"
     if [ "$lost" != 0 ]; then
         ! "$weir" trace compile "$work/$name.preload.wtrace" -o "$work/$name.wprog" 2>/dev/null || die "$name: lost calls are compiled"
         case $name in cp | tar | sqlite | dbench) die "$name: preload has lost $lost calls" ;; esac
+        names "$work/$name.wtrace" >"$work/of_strace"
+        names "$work/$name.preload.wtrace" >"$work/of_preload"
+        [ -s "$work/of_strace" ] || die "$name: no name is opened or changed"
+        diff "$work/of_strace" "$work/of_preload" >"$work/differ" || die "$name by preload: other names: $(head -5 "$work/differ")"
+        say "$name: preload has lost $lost calls and says so; the names that it opens and changes are strace's"
         return
     fi
     case $name in postmark | git | cc) die "$name uses stdio, of which preload says nothing" ;; esac

@@ -37,6 +37,7 @@ pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error>
     };
     loaded.map_err(|error| match error {
         LoadError::Unknown(_) => unknown(name),
+        LoadError::Host(missing) => Error::Host(missing),
         wrong => Error::Setting(wrong.to_string()),
     })
 }

@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let format = arguments.next().unwrap_or_else(|| "html".to_owned());
     let mut results = vec![sample::bars()];
     results.extend(sample::lines());
+    results.push(sample::program());
     let format = by_name(&format).ok_or("no such format")?;
     results::file::write_atomic(path.as_ref(), &format.render(&Report::new(results)?)?)?;
     Ok(())

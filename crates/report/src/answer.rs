@@ -15,6 +15,7 @@ use crate::axis;
 use crate::cell::{self, Cell};
 use crate::claims;
 use crate::readings;
+use crate::replay;
 use crate::robust;
 use crate::units::{Unit, number, ratio};
 use crate::why::Why;
@@ -64,8 +65,33 @@ pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
 /// measured.
 pub(crate) fn whys(results: &ResultFile) -> Vec<Why> {
     let mut cells = cell::cells(results);
-    cells.retain(|cell| !cell.throughputs().is_empty());
+    // Of a replayed program, what it does between its calls is a part of the time: `replay` explains it.
+    cells.retain(|cell| !cell.throughputs().is_empty() && !replay::is(cell));
     contests(&cells, MOST_WORKLOADS).iter().filter_map(|(place, contest)| contest.why(place)).collect()
+}
+
+/// The best of cells that differ in one axis, by the rule of the paragraph.
+pub(crate) struct Best<'c> {
+    /// The value of the axis that has the highest rate, and the next one.
+    pub(crate) name: &'c str,
+    pub(crate) rival: &'c str,
+    /// The value from which no difference was detected.
+    pub(crate) ties: Option<&'c str>,
+    /// The ratio with its error, or why there is no winner.
+    pub(crate) sentence: String,
+}
+
+/// The best of `cells`, which differ in `design` only; none where there are no two.
+pub(crate) fn best<'c>(cells: &'c [Cell<'c>], design: &'static str) -> Option<Best<'c>> {
+    let contest = Contest { cells: cells.iter().collect(), design, told: false };
+    let mut outcomes = vec![vec![contest.outcome(&contest.cells)?]];
+    judge_together(&mut outcomes);
+    let outcome = outcomes.pop()?.pop()?;
+    let ties = match outcome.standing {
+        Standing::Ties(other, _) => Some(other),
+        _ => None,
+    };
+    Some(Best { name: outcome.best, rival: outcome.rival, ties, sentence: outcome.sentence(false) })
 }
 
 /// The designs on each of `most` workloads, beside a directory of the host on each medium, with the place in words.

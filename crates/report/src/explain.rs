@@ -24,7 +24,7 @@ use crate::figure::rank;
 use crate::replay;
 use crate::scaling;
 use crate::summary;
-use crate::table::Table;
+use crate::table::{Table, wrapped};
 use crate::units::{Unit, percent};
 use results::{OperationRecord, PartRecord, ResultFile, WorkRecord};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub fn explain(results: &[ResultFile], only: &BTreeMap<String, String>) -> Strin
             texts.push(summary::heading(result) + "\n");
         }
         texts.extend(cells);
-        texts.extend(replay::best(result, only));
+        texts.extend(replay::best(result, only).iter().map(|told| wrapped(told)));
         texts.extend(scaling::tables(result, only).iter().map(Table::to_text));
         texts.extend(scaling::how_to_free(result, only));
     }

@@ -2,93 +2,148 @@
 //!
 //! ```text
 //! Of its threads' time the program computes 41 % and waits for its own threads 6 %; 53 % is calls: fsync 40 %, write 9 %.
-//! The program runs fastest on nova (dram): 1.20 s, 2.3 times as fast as on ext4 (dram), the slowest. The largest part of the
-//! difference is fsync: 0.1 s of its threads' time and not 1.4 s.
+//! For this program nova (dram) is fastest: 1.31x pmfs (dram) (95 % interval 1.30 to 1.33); it takes 1.20 s on nova (dram) and
+//! 1.57 s on pmfs (dram). Of the 340 ms that its threads take longer on pmfs (dram), 80 % is the journal or log (in fsync).
 //! ```
 
 use std::collections::BTreeMap;
 
-use results::{OperationRecord, ResultFile};
+use results::{ResultFile, program};
 
+use crate::answer;
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::units::{Unit, percent};
+use crate::why::Why;
 
-/// The operation under which a replay books what the program does between its calls.
-const PROGRAM: &str = "program";
-/// Its activity of waiting.
-const ORDER: &str = "trace_order";
 /// Kinds of calls that are named.
 const NAMED: usize = 4;
+/// A program that computes for this part of its threads' time is its own limit.
+const NEARLY_ALL: f64 = 0.9;
 
 /// Whether a cell has replayed a program.
-fn is_replay(cell: &Cell<'_>) -> bool {
+pub(crate) fn is(cell: &Cell<'_>) -> bool {
     cell.measured().any(|sample| sample.counters.contains_key("replay.differing"))
+}
+
+/// Whether all cells that were measured have replayed programs, and there is one.
+pub(crate) fn all_are(cells: &[Cell<'_>]) -> bool {
+    let mut measured = cells.iter().filter(|cell| cell.measured().next().is_some()).peekable();
+    measured.peek().is_some() && measured.all(is)
+}
+
+/// A cell's time in nanoseconds, all repeats and threads together.
+struct Times {
+    all: u64,
+    computes: u64,
+    waits: u64,
+}
+
+impl Times {
+    fn of(cell: &Cell<'_>) -> Self {
+        let operations = cell.operations();
+        let program = operations.iter().find(|operation| operation.kind == program::OPERATION);
+        let total = program.map_or(0, |program| program.total_ns);
+        let waits = program.and_then(|program| program.time_ns.get(program::ORDER)).copied().unwrap_or(0);
+        let all = operations.iter().map(|operation| operation.total_ns).sum();
+        Self { all, computes: total.saturating_sub(waits), waits }
+    }
+
+    fn part(&self, ns: u64) -> f64 {
+        ns as f64 / self.all.max(1) as f64
+    }
 }
 
 /// How a cell's time is shared between the program and the file system; none of other workloads.
 pub(crate) fn shares(cell: &Cell<'_>) -> Option<String> {
-    let operations = cell.operations();
-    let all: u64 = operations.iter().map(|operation| operation.total_ns).sum();
-    if !is_replay(cell) || all == 0 {
+    let (operations, times) = (cell.operations(), Times::of(cell));
+    if !is(cell) || times.all == 0 {
         return None;
     }
-    let part = |ns: u64| percent(ns as f64 / all as f64);
-    let program = operations.iter().find(|operation| operation.kind == PROGRAM);
-    let total = program.map_or(0, |program| program.total_ns);
-    let waits = program.and_then(|program| program.time_ns.get(ORDER)).copied().unwrap_or(0);
-    let calls = operations.iter().filter(|operation| operation.kind != PROGRAM && operation.count > 0);
+    let part = |ns: u64| percent(times.part(ns));
+    let calls =
+        operations.iter().filter(|operation| operation.kind != program::OPERATION && operation.count > 0);
     let named: Vec<String> = calls
         .take(NAMED)
         .map(|operation| format!("{} {}", operation.kind, part(operation.total_ns)))
         .collect();
     Some(format!(
         "  Of its threads' time the program computes {} and waits for its own threads {}; {} is calls: {}.\n",
-        part(total.saturating_sub(waits)),
-        part(waits),
-        part(all - total),
+        part(times.computes),
+        part(times.waits),
+        part(times.all - times.computes - times.waits),
         named.join(", "),
     ))
 }
 
-/// On which design and medium a program runs best, and why: for each group of cells that differ in these only.
+/// On which design and medium a program runs best and why, in two sentences: for each group of cells that differ in these only.
 pub(crate) fn best(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec<String> {
     let matches = |cell: &Cell<'_>| only.iter().all(|(axis, value)| cell.axis(axis) == Some(value));
-    let mut groups: BTreeMap<Vec<(&String, &String)>, Vec<Cell<'_>>> = BTreeMap::new();
-    for cell in cell::cells(results).into_iter().filter(|cell| matches(cell) && is_replay(cell)) {
-        let others = cell.axes.iter().filter(|(axis, _)| !["fs", "medium"].contains(&axis.as_str()));
-        groups.entry(others.collect()).or_default().push(cell);
+    let cells: Vec<Cell<'_>> =
+        cell::cells(results).into_iter().filter(|cell| matches(cell) && is(cell)).collect();
+    let varying = cell::varying_axes(&cells);
+    let mut groups: BTreeMap<Vec<(&str, &str)>, Vec<&Cell<'_>>> = BTreeMap::new();
+    for cell in &cells {
+        let others = varying.keys().filter(|axis| **axis != FS && **axis != MEDIUM);
+        let place = others.filter_map(|axis| Some((*axis, cell.axis(axis)?))).collect();
+        groups.entry(place).or_default().push(cell);
     }
-    groups.values().filter_map(|cells| sentence(cells)).collect()
+    let told = |(place, cells): (&Vec<(&str, &str)>, &Vec<&Cell<'_>>)| {
+        let words = place.iter().map(|(axis, value)| match *axis {
+            "workload" => format!("of {}", axis::label(value, &[])),
+            axis => format!("with {} {}", axis::title(axis), axis::label(value, &[])),
+        });
+        let words: Vec<String> = ["For this program".to_owned()].into_iter().chain(words).collect();
+        sentences(&words.join(" "), cells)
+    };
+    groups.iter().filter_map(told).collect()
 }
 
-fn sentence(cells: &[Cell<'_>]) -> Option<String> {
-    let by_time = |cell: &&Cell<'_>| elapsed(cell).map_or(u64::MAX, |ns| ns as u64);
-    let (best, worst) = (cells.iter().min_by_key(by_time)?, cells.iter().max_by_key(by_time)?);
-    let (fast, slow) = (elapsed(best)?, elapsed(worst)?);
-    if std::ptr::eq(best, worst) || slow <= fast {
-        return None;
-    }
-    let mut text = format!(
-        "The program runs fastest on {}: {}, {:.2} times as fast as on {}, the slowest.",
-        place(best),
-        Unit::Nanos.human(fast),
-        slow / fast,
-        place(worst),
+const FS: &str = "fs";
+const MEDIUM: &str = "medium";
+
+/// The two sentences; none where there are no two cells, which differ in design and medium.
+fn sentences(start: &str, cells: &[&Cell<'_>]) -> Option<String> {
+    // A design on a medium is one thing to choose.
+    let axes: Vec<BTreeMap<String, String>> =
+        cells.iter().map(|cell| [(FS.to_owned(), place(cell))].into()).collect();
+    let cells: Vec<Cell<'_>> =
+        cells.iter().zip(&axes).map(|(cell, axes)| Cell { axes, ..(*cell).clone() }).collect();
+    let found = answer::best(&cells, FS)?;
+    let named = |name: &str| cells.iter().find(|cell| cell.axis(FS) == Some(name));
+    let (best, rival) = (named(found.name)?, named(found.rival)?);
+    let first = format!(
+        "{start} {}; it takes {} on {} and {} on {}.",
+        found.sentence,
+        Unit::Nanos.human(elapsed(best)?),
+        found.name,
+        Unit::Nanos.human(elapsed(rival)?),
+        found.rival,
     );
-    let (quick, tardy) = (means(best), means(worst));
-    let kinds = tardy.iter().map(|(kind, ns)| (kind, *ns, quick.get(kind).copied().unwrap_or(0.0)));
-    if let Some((kind, much, little)) =
-        kinds.max_by(|one, other| (one.1 - one.2).total_cmp(&(other.1 - other.2)))
-        && much > little
-    {
-        text += &format!(
-            " The largest part of the difference is {kind}: {} of its threads' time and not {}.",
-            Unit::Nanos.human(little),
-            Unit::Nanos.human(much),
-        );
+    let times = Times::of(best);
+    let computes = times.part(times.computes);
+    if computes >= NEARLY_ALL {
+        let own = percent(computes);
+        return Some(format!(
+            "{first} The program itself computes for {own} of its threads' time on {}: the choice of a file system changes little.",
+            found.name
+        ));
     }
-    Some(text + "\n")
+    // Between two that are alike there is nothing to explain.
+    let by_time = |cell: &&Cell<'_>| elapsed(cell).map_or(0, |ns| ns as u64);
+    let other = if found.ties.is_some() { cells.iter().max_by_key(by_time)? } else { rival };
+    Some(format!("{first} {}", cause(best, other)))
+}
+
+/// Why a program's threads take longer on `other`.
+fn cause(best: &Cell<'_>, other: &Cell<'_>) -> String {
+    let name = other.axis(FS).unwrap_or_default();
+    match Why::of_runs(best, other, FS).and_then(|why| why.cause()) {
+        Some((apart, causes)) => {
+            format!("Of the {} that its threads take longer on {name}, {causes}.", Unit::Nanos.human(apart))
+        }
+        None => format!("Its threads spend as much time on {name}: calls and computing take the same."),
+    }
 }
 
 /// The median time of the repeats, in nanoseconds.
@@ -97,63 +152,101 @@ fn elapsed(cell: &Cell<'_>) -> Option<f64> {
     results::statistics::median(&times)
 }
 
-/// The mean time of each kind of operation in a repeat, in nanoseconds.
-fn means(cell: &Cell<'_>) -> BTreeMap<String, f64> {
-    let repeats = cell.measured().count().max(1) as f64;
-    let mean = |operation: OperationRecord| (operation.kind, operation.total_ns as f64 / repeats);
-    cell.operations().into_iter().map(mean).collect()
-}
-
 /// `nova (dram)`.
 fn place(cell: &Cell<'_>) -> String {
-    let fs = axis::label(cell.axis("fs").unwrap_or("?"), &[]);
-    cell.axis("medium").map_or_else(|| fs.clone(), |medium| format!("{fs} ({medium})"))
+    let fs = axis::label(cell.axis(FS).unwrap_or("?"), &[]);
+    cell.axis(MEDIUM).map_or_else(|| fs.clone(), |medium| format!("{fs} ({medium})"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::{Clock, Sample};
+    use results::{Clock, OperationRecord, Sample};
 
-    fn sample(fs: &str, elapsed_ns: u64, fsync_ns: u64) -> Sample {
+    /// Runs of a program that computes for `own` ns and spends `fsync` ns in calls.
+    fn samples(fs: &str, own: u64, fsync: u64) -> Vec<Sample> {
         let axes = [("fs", fs), ("medium", "dram"), ("workload", "trace:x")];
-        let mut sample =
-            Sample::new(axes.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into(), 0, 1);
-        sample.finish(10, elapsed_ns);
-        sample.counters.insert("replay.differing".to_owned(), 0);
-        let record = |kind: &str, ns, time: &[(&str, u64)]| OperationRecord {
-            count: 5,
-            total_ns: ns,
-            time_ns: time.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
-            ..OperationRecord::new(kind)
+        let run = |repeat: u32| {
+            let axes = axes.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into();
+            let mut sample = Sample::new(axes, repeat, u64::from(repeat) + 1);
+            sample.finish(10, own + fsync + u64::from(repeat));
+            sample.counters.insert("replay.differing".to_owned(), 0);
+            let record = |kind: &str, time: &[(&str, u64)]| OperationRecord {
+                count: 5,
+                total_ns: time.iter().map(|(_, ns)| ns).sum(),
+                time_ns: time.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
+                ..OperationRecord::new(kind)
+            };
+            sample.operations = vec![
+                record("program", &[("software", own * 3 / 4), ("trace_order", own / 4)]),
+                record("fsync", &[("journal", fsync)]),
+            ];
+            sample
         };
-        sample.operations = vec![
-            record("program", 400, &[("software", 300), ("trace_order", 100)]),
-            record("fsync", fsync_ns, &[]),
-        ];
-        sample
+        (0..6).map(run).collect()
+    }
+
+    fn result(of: &[(&str, u64, u64)]) -> ResultFile {
+        let mut result = ResultFile::new("bench", serde_json::Value::Null, 1, Clock::Virtual);
+        result.samples = of.iter().flat_map(|(fs, own, fsync)| samples(fs, *own, *fsync)).collect();
+        result
+    }
+
+    fn told(of: &[(&str, u64, u64)]) -> String {
+        let mut best = best(&result(of), &BTreeMap::new());
+        assert_eq!(best.len(), 1, "{best:?}");
+        best.remove(0)
     }
 
     #[test]
-    fn a_replay_is_explained_in_two_sentences() {
-        let mut result = ResultFile::new("bench", serde_json::Value::Null, 1, Clock::Virtual);
-        result.samples = vec![sample("nova", 1000, 600), sample("ext4", 3000, 3600)];
-        let cells = cell::cells(&result);
-        let first = shares(&cells[0]).unwrap();
+    fn a_winner_is_named_with_its_error_and_the_cause() {
+        let result = result(&[("nova", 40_000, 60_000), ("ext4", 40_000, 260_000)]);
+        let first = shares(&cell::cells(&result)[0]).unwrap();
         assert!(
             first.contains("computes 30 % and waits for its own threads 10 %; 60 % is calls: fsync 60 %"),
             "{first}"
         );
-        let best = best(&result, &BTreeMap::new());
-        let told = "fastest on nova (dram): 1.00 µs, 3.00 times as fast as on ext4 (dram), the slowest. \
-                    The largest part of the difference is fsync: 600 ns of its threads' time and not 3.60 µs.";
-        assert!(best.len() == 1 && best[0].contains(told), "{best:?}");
+        let told = best(&result, &BTreeMap::new()).remove(0);
+        assert!(told.starts_with("For this program nova (dram) is fastest: 3.00x ext4 (dram) ("), "{told}");
+        assert!(
+            told.ends_with(
+                "; it takes 100 µs on nova (dram) and 300 µs on ext4 (dram). Of the 200 µs that its threads take longer on ext4 \
+                 (dram), 100 % is the journal or log (in fsync)."
+            ),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn no_winner_is_named_where_no_difference_is_detectable() {
+        let told = told(&[("nova", 40_000, 60_000), ("pmfs", 40_000, 60_000), ("ext4", 40_000, 260_000)]);
+        assert!(told.starts_with("For this program no difference of "), "{told}");
+        assert!(told.contains("Of the 200 µs that its threads take longer on ext4 (dram), 100 %"), "{told}");
+        assert!(!told.contains("fastest"), "{told}");
+    }
+
+    #[test]
+    fn a_program_that_computes_nearly_all_of_the_time_is_said_to() {
+        let told = told(&[("nova", 4_000_000, 100_000), ("ext4", 4_000_000, 900_000)]);
+        assert!(!told.contains("itself computes"), "it computes 73 %, and waits: {told}");
+        let mut result = result(&[("nova", 4_000_000, 1_000), ("ext4", 4_000_000, 900_000)]);
+        for sample in &mut result.samples {
+            let program = &mut sample.operations[0].time_ns;
+            let waits = program.insert("trace_order".to_owned(), 0).unwrap();
+            *program.get_mut("software").unwrap() += waits;
+        }
+        let told = best(&result, &BTreeMap::new()).remove(0);
+        assert!(
+            told.ends_with(
+                "of its threads' time on nova (dram): the choice of a file system changes little."
+            ),
+            "{told}"
+        );
     }
 
     #[test]
     fn other_workloads_have_no_such_sentence() {
-        let mut result = ResultFile::new("bench", serde_json::Value::Null, 1, Clock::Virtual);
-        result.samples = vec![sample("nova", 1000, 600), sample("ext4", 3000, 3600)];
+        let mut result = result(&[("nova", 40_000, 60_000), ("ext4", 40_000, 260_000)]);
         result.samples.iter_mut().for_each(|sample| sample.counters.clear());
         assert_eq!((shares(&cell::cells(&result)[0]), best(&result, &BTreeMap::new())), (None, Vec::new()));
     }

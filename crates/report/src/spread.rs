@@ -6,7 +6,7 @@ use crate::cell::{self, Cell};
 use crate::chart::Curves;
 use crate::table::Table;
 use crate::units::Unit;
-use results::{Histogram, ResultFile};
+use results::{Histogram, ResultFile, program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Charts on a page; all numbers are in the tables.
@@ -43,7 +43,8 @@ pub(crate) fn latencies(results: &ResultFile, most: usize) -> Charts {
     for (place, members) in places {
         let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
         for operation in members.iter().flat_map(|cell| cell.operations()) {
-            if !operation.latency_ns.is_empty() {
+            // What a program does between its calls is no call.
+            if !operation.latency_ns.is_empty() && operation.kind != program::OPERATION {
                 *kinds.entry(operation.kind).or_default() += operation.total_ns;
             }
         }

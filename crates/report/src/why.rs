@@ -9,7 +9,7 @@ use crate::cell::{self, Cell, Estimate};
 use crate::figure::{Figure, Kind, Panel, Point, XValue, rank};
 use crate::table::Table;
 use crate::units::{Unit, percent};
-use results::ResultFile;
+use results::{ResultFile, program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences are named until they make up this part of the whole.
@@ -31,9 +31,13 @@ struct Side {
 }
 
 impl Side {
-    /// None where no times were recorded.
+    /// By operations; none where no times were recorded.
     fn of(cell: &Cell<'_>, design: &str) -> Option<Self> {
-        let ops: u64 = cell.measured().map(|sample| sample.ops).sum();
+        Self::by_each(cell, design, cell.measured().map(|sample| sample.ops).sum())
+    }
+
+    /// All times by so many `ops`.
+    fn by_each(cell: &Cell<'_>, design: &str, ops: u64) -> Option<Self> {
         let mut parts = BTreeMap::new();
         for operation in cell.operations() {
             for (activity, ns) in &operation.time_ns {
@@ -103,6 +107,12 @@ impl Why {
         Some(Self { place, best: Side::of(best, design)?, rival: Side::of(rival, design)? })
     }
 
+    /// The same of whole runs in the place of operations.
+    pub(crate) fn of_runs(best: &Cell<'_>, rival: &Cell<'_>, design: &str) -> Option<Self> {
+        let side = |cell: &Cell<'_>| Side::by_each(cell, design, cell.measured().count() as u64);
+        Some(Self { place: String::new(), best: side(best)?, rival: side(rival)? })
+    }
+
     /// One sentence: how long an operation takes on both, and what makes the difference, with the shares of it.
     pub fn sentence(&self) -> String {
         let (best, rival) = (&self.best, &self.rival);
@@ -127,6 +137,14 @@ impl Why {
         letters.next().map_or_else(String::new, |first| {
             first.to_uppercase().collect::<String>() + letters.as_str() + "."
         })
+    }
+
+    /// How much longer the rival takes in nanoseconds, and what of that: `62 % is software (in write)`; none where it takes no
+    /// longer, or too little.
+    pub(crate) fn cause(&self) -> Option<(f64, String)> {
+        let apart = self.rival.total() - self.best.total();
+        let told = || (apart, format!("{}{}", self.causes(apart), self.against(apart)));
+        (apart >= SAME * self.rival.total()).then(told)
     }
 
     /// The sentence and both tables.
@@ -167,8 +185,10 @@ impl Why {
         };
         let calls: BTreeSet<&String> =
             self.best.parts.keys().chain(self.rival.parts.keys()).map(|key| &key.0).collect();
-        let most = calls.into_iter().map(|call| (call, of(&self.rival, call) - of(&self.best, call)));
+        let most =
+            calls.into_iter().map(|call| (call.as_str(), of(&self.rival, call) - of(&self.best, call)));
         match most.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((program::OPERATION, part)) if part >= 0.5 * less => " (between calls)".to_owned(),
             Some((call, part)) if part >= 0.5 * less => format!(" (in {call})"),
             _ => String::new(),
         }
@@ -299,6 +319,7 @@ fn words(activity: &str) -> String {
         "medium_wait" => "waiting for the medium's bandwidth".to_owned(),
         "core_wait" => "waiting for a core".to_owned(),
         "generator" => "the workload's own work".to_owned(),
+        "trace_order" => "waiting for the program's other threads".to_owned(),
         other => other.replace('_', " "),
     }
 }

@@ -7,6 +7,7 @@
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
 //! | [`curve`] | curves over the number of threads, and the class of each: scales, saturates, collapses, never scales |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
+//! | [`program`] | classes of a recorded program's time |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
 //! | [`steady`] | whether a longer run would show the same rate |
@@ -27,6 +28,7 @@ pub mod environment;
 pub mod file;
 pub mod histogram;
 pub mod paired;
+pub mod program;
 pub mod record;
 pub mod scaling;
 pub mod statistics;

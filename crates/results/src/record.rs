@@ -221,7 +221,7 @@ pub struct Sample {
     /// Where the workload's file lies on a device that is made of dies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementRecord>,
-    /// What happened when in one operation, where a simulator tells it.
+    /// What happened when: in one operation of a simulator, or in a replayed program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanRecord>,
 }
@@ -313,18 +313,18 @@ impl PlacementRecord {
     }
 }
 
-/// Something that took time, in one operation of a simulated machine.
+/// Something that took time, in one operation of a simulated machine or in a replayed program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpanRecord {
-    /// The part of the machine.
+    /// The part of the machine; of a program, the class of its calls.
     pub lane: String,
     /// What kind of thing it did.
     pub kind: String,
     /// What exactly.
     pub what: String,
-    /// From the start of the operation to the beginning.
+    /// From the start of the operation, or of the program, to the beginning.
     pub start_ps: u64,
-    /// From the start of the operation to the end.
+    /// From the same start to the end.
     pub end_ps: u64,
 }
 

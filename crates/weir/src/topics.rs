@@ -47,7 +47,7 @@ mod tests {
         }
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut text = String::new();
-        for name in ["weir", "lab", "results", "report"] {
+        for name in ["weir", "lab", "results", "report", "trace", "workload"] {
             read(&crates.join(name).join("src"), &mut text);
         }
         text

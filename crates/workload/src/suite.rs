@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use results::{JobRecord, OperationRecord, StepRecord, WorkerRecord};
+use results::{JobRecord, OperationRecord, SpanRecord, StepRecord, WorkerRecord};
 use serde::{Deserialize, Serialize};
 use sim::{Clock, LockClass, Nanos, Seed};
 use thiserror::Error;
@@ -126,6 +126,9 @@ pub enum LoadError {
     /// The text, a variable or a switch is wrong: the whole message, with places where there are any.
     #[error("{0}")]
     Wrong(String),
+    /// This host lacks what it needs: the whole message, with what to install.
+    #[error("{0}")]
+    Host(String),
 }
 
 /// A workload with its variables and switches, checked.
@@ -362,6 +365,8 @@ pub struct Measured {
     pub workers: Vec<WorkerRecord>,
     /// By job and direction.
     pub jobs: Vec<JobRecord>,
+    /// What happened when, of a program.
+    pub spans: Vec<SpanRecord>,
     /// Further counts by name.
     pub counters: BTreeMap<String, u64>,
     /// What a reader must know.

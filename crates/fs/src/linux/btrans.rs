@@ -35,18 +35,18 @@ pub(super) struct Trees {
 impl Trees {
     /// A change joins the running transaction, after its commit if that is due: by the thread for that, whose work the first who
     /// comes does here.
-    pub(super) fn join(&self, objects: &Objects) {
+    pub(super) fn join(&self, at: &At, objects: &Objects) {
         sim::interact();
         let (now, began) = (sim::now().0, self.began.load(SeqCst));
-        let is_due = now >= began.saturating_add(INTERVAL.0);
+        let is_due = !at.joined.is_in() && now >= began.saturating_add(INTERVAL.0);
         if is_due && self.began.compare_exchange(began, now, SeqCst, SeqCst).is_ok() {
             self.transactions.commit(|| write_blocks(objects, COMMIT_BLOCKS));
         }
-        self.transactions.join();
+        self.transactions.join(&at.joined);
     }
 
-    pub(super) fn end(&self) {
-        self.transactions.leave();
+    pub(super) fn end(&self, at: &At) {
+        self.transactions.leave(&at.joined);
     }
 
     /// The inode's items are in the log that is being made.

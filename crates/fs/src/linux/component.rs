@@ -156,8 +156,8 @@ impl History {
 
     pub(super) fn act(&self, component: Component, at: &At, objects: &Objects) {
         match component {
-            Component::JournalStart => self.journal.transactions.join(),
-            Component::JournalStop => self.journal.transactions.leave(),
+            Component::JournalStart => self.journal.transactions.join(&at.joined),
+            Component::JournalStop => self.journal.transactions.leave(&at.joined),
             Component::JournalDirty => at.remembered.set_transaction(self.journal.transactions.running()),
             Component::JournalSync => self.journal.sync(at, objects),
             Component::OrphansAdd => self.journal.add_orphan(at.ino),
@@ -165,8 +165,8 @@ impl History {
             Component::LogInsert => self.log.insert(at),
             Component::LogPush => self.log.push_long(objects),
             Component::LogSync => self.log.sync(at, objects),
-            Component::TreesJoin => self.trees.join(objects),
-            Component::TreesEnd => self.trees.end(),
+            Component::TreesJoin => self.trees.join(at, objects),
+            Component::TreesEnd => self.trees.end(at),
             Component::TreesLog => self.trees.log(at),
             Component::TreesSync => self.trees.sync(at, objects),
             Component::CheckpointNode => self.checkpoints.node(),

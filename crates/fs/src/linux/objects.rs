@@ -13,6 +13,7 @@ use super::component::{History, Memory};
 use super::places::Place;
 use super::preset::{Kind, Object, Preset, Scope};
 use super::steps::{Act, Step, Which};
+use super::transactions::Joined;
 
 /// Cores that count passes by themselves.
 pub(super) const CORES: usize = 256;
@@ -58,6 +59,8 @@ pub(super) struct At {
     pub(super) new_pages: u64,
     pub(super) freed_pages: u64,
     pub(super) dirty_pages: u64,
+    /// Its part in the running transaction.
+    pub(super) joined: Joined,
 }
 
 /// How many lines move with a lock, by those that the preset counts.

@@ -3,6 +3,7 @@
 //! Both jbd2 and btrfs have one. Lock order: the lock of the commits, which the caller has, then the gate, which nothing is taken
 //! under.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use sim::{Condvar, LockClass, Mutex};
@@ -41,6 +42,18 @@ pub(super) fn write_blocks(objects: &Objects, blocks: u64) {
 /// What waits at the gate of a locked transaction are changes.
 pub(super) static GATE: LockClass = LockClass::new("linux.locked_transaction");
 
+/// How often an operation has joined the running transaction: a handle within a handle is the same one
+/// (fs/jbd2/transaction.c, jbd2__journal_start), which must not wait for a commit that waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Joined(Cell<u64>);
+
+impl Joined {
+    /// Whether the operation is in a transaction.
+    pub(super) fn is_in(&self) -> bool {
+        self.0.get() > 0
+    }
+}
+
 /// The running transaction of a mount.
 pub(super) struct Transactions {
     running: AtomicU64,
@@ -75,9 +88,14 @@ impl Transactions {
         transaction <= self.committed.load(SeqCst)
     }
 
-    /// Joins the running one; waits while it is locked.
-    pub(super) fn join(&self) {
+    /// Joins the running one, unless the operation is in it already; waits while it is locked.
+    pub(super) fn join(&self, joined: &Joined) {
         sim::interact();
+        let was_in = joined.is_in();
+        joined.0.set(joined.0.get() + 1);
+        if was_in {
+            return;
+        }
         while self.locked.load(SeqCst) {
             let gate = self.gate.lock();
             if self.locked.load(SeqCst) {
@@ -87,8 +105,12 @@ impl Transactions {
         self.members.fetch_add(1, SeqCst);
     }
 
-    /// Leaves it.
-    pub(super) fn leave(&self) {
+    /// Leaves it, where the operation has left it as often as it has joined it.
+    pub(super) fn leave(&self, joined: &Joined) {
+        joined.0.set(joined.0.get().saturating_sub(1));
+        if joined.is_in() {
+            return;
+        }
         if self.members.fetch_sub(1, SeqCst) == 1 && self.locked.load(SeqCst) {
             let _gate = self.gate.lock();
             self.passed.notify_all();

@@ -246,6 +246,30 @@ fn a_core_takes_free_pages_by_the_batch() {
     assert_eq!(visits(&[]) - visits(&["linux.zone"]), 2 * 10);
 }
 
+/// A write of two pages starts a handle for each before the first one stops. A commit that locks the transaction between the two
+/// waits for the write, which must not wait for it: the second handle is within the first.
+#[test]
+fn a_write_of_several_pages_ends_beside_syncs() {
+    let ended = sim::run(&setup(&[]), || {
+        let fs = mounted("linux/ext4");
+        let worker = |core: u16| {
+            let fs = Arc::clone(&fs);
+            let work = move || {
+                let name = format!("file {core}");
+                let file = fs.create(fs.root(), name.as_bytes(), &NEW).expect("new").ino;
+                for _ in 0..50 {
+                    fs.write(file, 100, &[1; 3 * 4096], IoFlags::empty()).expect("room");
+                    fs.fsync(file, false).expect("it is there");
+                }
+            };
+            sim::spawn(TaskSpec::named("writer").on_core(core), work)
+        };
+        let workers: Vec<_> = (0..8).map(worker).collect();
+        workers.into_iter().for_each(sim::JoinHandle::join);
+    });
+    assert_eq!(ended.map_err(|error| error.to_string()), Ok(()));
+}
+
 #[test]
 fn a_commit_takes_all_who_came() {
     let requests = sim::run(&setup(&[]), || {

@@ -345,6 +345,7 @@ fn sample(measured: Measured) -> Sample {
         steps: measured.steps,
         workers: measured.workers,
         jobs: measured.jobs,
+        spans: measured.spans,
         counters: measured.counters,
         notes: measured.notes,
         ..Sample::default()

@@ -3,6 +3,7 @@
 //! | key | the number |
 //! |---|---|
 //! | `classes = [{ at = { fs = "a", workload = "W" }, are = "SF" }, …]` | of how many curves the class is among these letters |
+//! | `distinct = [{ fs = "a" }, …]` | how many different classes these curves have |
 //! | `peak = { fs = "a", workload = "W" }` | the smallest number of threads with 95 % of the curve's best; of a list the median |
 //! | `causes = [{ at = { fs = ["a", "b"] }, are = ["lock"], agree = 1 }, …]` | of how many rows the cause is among these |
 //!
@@ -11,7 +12,7 @@
 //! Classes and their letters are those of [`results::curve`]. A curve that is not there, or has too few points for a class, is an
 //! error that names it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use document::{Item, Problem, Problems, Table};
 use results::curve::{Classified, Curve, curves};
@@ -27,6 +28,8 @@ type Place = BTreeMap<String, String>;
 pub(super) enum Curves {
     /// How many have a class among the letters.
     Classes(Vec<(Place, String)>),
+    /// How many different classes they have.
+    Distinct(Vec<Place>),
     /// Where the curve has its best: the median over these.
     Peak(Vec<Place>),
     /// How many have one of these causes.
@@ -47,12 +50,13 @@ pub(super) struct Cause {
 impl Curves {
     /// What a measure says of curves; none if it says nothing.
     pub(super) fn read(
-        classes: Option<Item<'_>>,
-        peak: Option<Item<'_>>,
-        causes: Option<Item<'_>>,
+        [classes, distinct, peak, causes]: [Option<Item<'_>>; 4],
     ) -> Result<Option<Self>, Problem> {
-        if let Some(second) = [&classes, &peak, &causes].into_iter().flatten().nth(1) {
+        if let Some(second) = [&classes, &distinct, &peak, &causes].into_iter().flatten().nth(1) {
             return Err(second.problem("a number is of classes, of a peak or of causes, not of two of them"));
+        }
+        if let Some(distinct) = distinct {
+            return each(&distinct.items()?, place).map(Self::Distinct).map(Some);
         }
         if let Some(classes) = classes {
             return each(&classes.items()?, expected).map(Self::Classes).map(Some);
@@ -76,6 +80,10 @@ impl Curves {
                     among += u32::from(letters.contains(class.shape.letter()));
                 }
                 Ok(f64::from(among))
+            }
+            Self::Distinct(places) => {
+                let letters = places.iter().map(|place| Ok(classified(&curves, place)?.shape.letter()));
+                Ok(letters.collect::<Result<BTreeSet<char>, String>>()?.len() as f64)
             }
             Self::Peak(places) => {
                 let peaks = places.iter().map(|place| Ok(classified(&curves, place)?.peak));
@@ -222,6 +230,8 @@ mod tests {
         assert_eq!(both("S", "C"), Ok(2.0));
         assert_eq!(both("SF", "FC"), Ok(2.0));
         assert_eq!(both("L", "C"), Ok(1.0));
+        assert_eq!(value("distinct = [{ fs = \"linux/a\" }, { fs = \"linux/b\" }]"), Ok(2.0));
+        assert_eq!(value("distinct = [{ fs = \"linux/a\" }, { fs = \"linux/a\" }]"), Ok(1.0));
         assert!(both("X", "C").unwrap_err().contains("letters of classes"));
     }
 

@@ -16,15 +16,15 @@
 //! | `less` | what the number is diminished by |
 //! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
 //! | `ratios` | in the place of `top` and `bottom`: several of them, `[{ top = {…}, bottom = {…} }, …]` |
-//! | `classes`, `peak`, `causes` | in the place of a ratio: what whole curves come to (`curves.rs`) |
+//! | `classes`, `distinct`, `peak`, `causes` | in the place of a ratio: what whole curves come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
 //! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis
 //! may have a list; `pick` (`min`, `max`, `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
-//! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `latency` (mean time of an operation, without the load
-//! generator), `ops`, a counter, counters joined by `+`, these for each operation: `per_op.COUNTER`, or the time of all operations
-//! of some kinds together: `time_of.read+write`.
+//! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `data_rate` (bytes read and written a second), `latency` (mean
+//! time of an operation, without the load generator), `ops`, a counter, counters joined by `+`, these for each operation:
+//! `per_op.COUNTER`, or the time of all operations of some kinds together: `time_of.read+write`.
 //!
 //! `order = { each = "workload", axis = "scheme", within = 0.02, pairs = [{ low = ["a"], high = ["b", "c"] }] }`: at a value of
 //! `each`, all of `low` are at most the largest of `high`, within that part of it, by the geometric mean over the other axes in
@@ -243,8 +243,8 @@ impl Patch {
         all.put(&mut measure.less, get("less").map(|item| item.float()).transpose());
         let repeats = [("median", Repeats::Median), ("each", Repeats::Each)];
         all.put(&mut measure.repeats, get("repeats").map(|item| item.one_of(&repeats)).transpose());
-        let (classes, peak, causes) = (get("classes"), get("peak"), get("causes"));
-        measure.curves = all.take(Curves::read(classes, peak, causes)).flatten();
+        let of_curves = [get("classes"), get("distinct"), get("peak"), get("causes")];
+        measure.curves = all.take(Curves::read(of_curves)).flatten();
         measure.order = all.take(get("order").map(|item| item.read(order)).transpose()).flatten();
         all.take(table.finish());
         all.finish().map(|()| Self { measure, keys })
@@ -277,7 +277,7 @@ impl Patch {
                 "fold" => to.fold = from.fold,
                 "less" => to.less = from.less,
                 "repeats" => to.repeats = from.repeats,
-                "classes" | "peak" | "causes" => to.curves.clone_from(&from.curves),
+                "classes" | "distinct" | "peak" | "causes" => to.curves.clone_from(&from.curves),
                 _ => to.order.clone_from(&from.order),
             }
         }
@@ -297,7 +297,10 @@ impl Measure {
 
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         table.need("plan", "whose cells")?;
-        if ["order", "ratios", "classes", "peak", "causes"].into_iter().all(|key| table.get(key).is_none()) {
+        if ["order", "ratios", "classes", "distinct", "peak", "causes"]
+            .into_iter()
+            .all(|key| table.get(key).is_none())
+        {
             table.need("top", "the cell on top")?;
         }
         Patch::read(table).map(|patch| patch.measure)
@@ -568,6 +571,9 @@ fn number(sample: &Sample, metric: Option<&str>) -> Option<f64> {
         None => Some(sample.throughput_ops_per_s),
         Some("time") => Some(1.0 / sample.throughput_ops_per_s),
         Some("elapsed") => Some(sample.elapsed_ns as f64),
+        Some("data_rate") => {
+            Some(results::record::throughput(sample.read_bytes + sample.written_bytes, sample.elapsed_ns))
+        }
         Some("ops") => Some(sample.ops as f64),
         Some("latency") => Some(sample.latency_ns().mean_ns()).filter(|mean| *mean > 0.0),
         Some(name) if name.starts_with(TIME_OF) => {

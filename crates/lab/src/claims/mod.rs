@@ -342,14 +342,16 @@ fn standing(table: &Table<'_>) -> Result<(Origin, bool, String), Problem> {
 }
 
 /// Names of the tables in which [`PaperClaim::needs`] is looked up.
-fn needed() -> impl Iterator<Item = &'static str> {
+fn needed() -> impl Iterator<Item = String> {
     let designs = fs::all().map(design::Design::name);
     let schemes = archsim::scheme::SCHEMES.iter().map(|scheme| scheme.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
     let media = media::medium::names().into_iter().chain(BlockModel::names());
     let counts = fs::FILE_SYSTEMS.iter().flat_map(|design| design.counts()).map(|count| count.name());
     let of_media = media::charges::COUNTS.iter().map(|count| count.name());
-    designs.chain(schemes).chain(suites).chain(media).chain(counts).chain(of_media)
+    let names = designs.chain(schemes).chain(suites).chain(media).chain(counts).chain(of_media);
+    let workloads = workload::suite::all().map(|(suite, entry)| workload::suite::full_name(suite, entry));
+    names.map(str::to_owned).chain(workloads)
 }
 
 fn needs(item: &Item<'_>) -> Result<Vec<String>, Problem> {
@@ -358,9 +360,10 @@ fn needs(item: &Item<'_>) -> Result<Vec<String>, Problem> {
         if needed().any(|known| known == name) {
             return Ok(name);
         }
-        let kinds = "no design, scheme of logging, suite, medium or count";
-        Err(item
-            .problem(format!("\"needs\": there is {kinds} called \"{name}\"; {}", nearest(&name, needed()))))
+        let kinds = "no design, scheme of logging, suite, workload, medium or count";
+        let known: Vec<String> = needed().collect();
+        let near = nearest(&name, known.iter().map(String::as_str));
+        Err(item.problem(format!("\"needs\": there is {kinds} called \"{name}\"; {near}")))
     };
     Problems::each(item.one_or_more()?.iter().map(one))
 }
@@ -371,8 +374,9 @@ mod tests {
     use crate::plan::{Axis, AxisValue, Plan};
 
     /// For each paper the number of its claims.
-    const LISTS: [(&str, usize); 7] = [
+    const LISTS: [(&str, usize); 8] = [
         ("fragmentation", 30),
+        ("fxmark-apps", 13),
         ("fxmark-designs", 8),
         ("fxmark-kernel", 56),
         ("hinfs-macro", 12),
@@ -381,9 +385,10 @@ mod tests {
         ("rcache", 12),
     ];
 
-    /// A paper of which only a part can be measured: what the list has beyond that is about O_DIRECT and devices on models that
-    /// have neither, about applications, or of runs that depend on the outcome of others.
-    const OF_A_PART: &str = "fxmark-kernel";
+    /// Papers with a part of one list each: what the list has beyond them is about O_DIRECT and devices on models that have
+    /// neither, or of runs that depend on the outcome of others.
+    const OF_A_PART: [&str; 2] = ["fxmark-apps", "fxmark-kernel"];
+    const THEIR_LIST: &str = "fxmark-kernel";
 
     /// Where the lists are, in the project's own checkout.
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims");
@@ -414,9 +419,9 @@ mod tests {
         }
         for (paper, count) in LISTS {
             let claims = Paper::load(paper).unwrap().claims;
-            let is_part = paper == OF_A_PART;
+            let is_part = OF_A_PART.contains(&paper);
             assert_eq!(claims.len(), count, "claims of {paper} were added or are gone");
-            let Some(text) = listed.get(paper) else { continue };
+            let Some(text) = listed.get(if is_part { THEIR_LIST } else { paper }) else { continue };
             let list: toml::Table = text.parse().unwrap();
             let is_listed = |id: &str| {
                 list["claim"].as_array().unwrap().iter().any(|theirs| theirs["id"].as_str() == Some(id))

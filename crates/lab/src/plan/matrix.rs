@@ -256,7 +256,11 @@ impl Plan {
         let (vars, threads) = (draft.vars.clone(), draft.threads.clone());
         let settings = Settings { vars, threads, switches: workload.switches.clone() };
         let loaded = named::load(&workload.name, &settings).map_err(|error| {
-            if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) }
+            if matches!(error, Error::Setting(_) | Error::Host(_)) {
+                error
+            } else {
+                workload.at.problem(error.to_string())
+            }
         });
         let (loaded, subject, (medium, block)) = match (loaded, self.subject(draft), medium(draft)) {
             (Ok(loaded), Ok(subject), Ok(medium)) => (loaded, subject, medium),

@@ -4,7 +4,7 @@
 
 use super::svg::{Svg, n};
 use super::{SMALL, Size};
-use crate::figure::{Kind, fixed};
+use crate::figure::{Kind, class, fixed};
 
 /// Colours, hatchings, dashes and markers: eight of each. Names beyond the eighth pair colours and
 /// hatchings anew.
@@ -38,6 +38,7 @@ impl Palette {
         let place = |names: &[String]| names.iter().position(|known| known == name).unwrap_or(0);
         let at = match kind {
             Kind::Breakdown => fixed(name, place(&self.activities)),
+            Kind::Timeline => class(name).unwrap_or_else(|| place(&self.series)),
             _ => place(&self.series),
         };
         Look { colour: at % PATTERNS, mark: (at + at / PATTERNS) % PATTERNS }

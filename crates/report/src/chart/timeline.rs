@@ -4,7 +4,7 @@ use super::frame::{tick_text, ticks};
 use super::palette::{self, Palette};
 use super::svg::{Anchor, Svg};
 use super::{Size, description};
-use crate::figure::{Figure, Panel, Span};
+use crate::figure::{Figure, Panel, Span, timeline};
 
 const BAR: f64 = 13.0;
 const GAP: f64 = 9.0;
@@ -29,7 +29,8 @@ pub(super) fn draw(figure: &Figure, panel: &Panel, palette: &Palette, size: Size
         svg.text("tick", (left - 8.0, tops[x] + BAR * 0.5 + font * 0.35), Anchor::End, &lane.label);
         for (span, depth) in of(panel, x).zip(&depths[x]) {
             let (from, to) = (to_x(span.start), to_x(span.end));
-            let title = format!("{}: {:.1} to {:.1} ns", span.what, span.start, span.end);
+            let (start, end) = (timeline::time(span.start, most), timeline::time(span.end, most));
+            let title = format!("{}: {start} to {end}", span.what);
             let look = palette.look(figure.kind, &figure.series[span.series]);
             let at = (from, tops[x] + *depth as f64 * BAR);
             palette::area(&mut svg, look, at, ((to - from).max(THINNEST), BAR - 1.5), &title);
@@ -58,15 +59,21 @@ fn depths(panel: &Panel, x: usize) -> Vec<usize> {
 
 fn axis(svg: &mut Svg, figure: &Figure, (most, bottom): (f64, f64), to_x: &dyn Fn(f64) -> f64) {
     let font = svg.size.font;
-    let (_, step) = ticks(most, (to_x(most) - to_x(0.0)) / 75.0);
-    for at in 0..=(most / step * 1.001).floor() as usize {
-        let x = to_x(at as f64 * step);
+    let scale = figure.unit.scale(most);
+    let (_, step) = ticks(most / scale.divisor, (to_x(most) - to_x(0.0)) / 75.0);
+    for at in 0..=(most / scale.divisor / step * 1.001).floor() as usize {
+        let x = to_x(at as f64 * step * scale.divisor);
         svg.line(if at == 0 { "axis" } else { "grid" }, (x, 0.0), (x, bottom));
         svg.text("tick", (x, bottom + font * 1.2), Anchor::Middle, &tick_text(at as f64 * step, step));
     }
     let middle = f64::midpoint(to_x(0.0), to_x(most));
     let height = svg.size.height;
-    svg.text("title", (middle, height - 6.0), Anchor::Middle, &format!("{} (ns)", figure.y_label));
+    svg.text(
+        "title",
+        (middle, height - 6.0),
+        Anchor::Middle,
+        &format!("{} ({})", figure.y_label, scale.name),
+    );
 }
 
 #[cfg(test)]

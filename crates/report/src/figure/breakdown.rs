@@ -5,7 +5,7 @@
 //! orders, so each panel has its own scale.
 
 use super::build::{only_one, panels_of, values_of};
-use super::{Figure, FigureError, FigureSpec, Kind, Panel, Point, XValue};
+use super::{Figure, FigureError, FigureSpec, Kind, Panel, Point, XValue, whole};
 use crate::axis;
 use crate::cell::{Cell, Estimate};
 use crate::units::Unit;
@@ -92,13 +92,18 @@ pub(crate) fn rank(activity: &str) -> usize {
     ACTIVITIES.iter().position(|known| *known == activity).unwrap_or(ACTIVITIES.len())
 }
 
-/// The number by which a series of a breakdown looks the same on every page: that of its activity, or else one for the `place` of
-/// its name among the others.
+/// The number by which a series of a breakdown looks the same on every page: that of its activity or class, or else one for the
+/// `place` of its name among the others.
 pub(crate) fn fixed(series: &str, place: usize) -> usize {
     match rank(&series.replace(' ', "_")) {
         known if known < ACTIVITIES.len() => known,
-        _ => ACTIVITIES.len() + place,
+        _ => class(series).unwrap_or(ACTIVITIES.len() + place),
     }
+}
+
+/// The number by which a class of a program's time looks the same on every page; none of other names.
+pub(crate) fn class(series: &str) -> Option<usize> {
+    Some(2 * ACTIVITIES.len() + whole::place(series)?)
 }
 
 /// The kinds to show: as asked, or those that take a good share of the time of some design.

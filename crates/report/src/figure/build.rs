@@ -1,7 +1,7 @@
 //! From results to the points of a figure.
 
+use super::{By, Metric, breakdown, classes, timeline, whole};
 use super::{Figure, FigureError, FigureSpec, Kind, Panel, Point, Published, PublishedMark, XScale, XValue};
-use super::{Metric, breakdown, classes, timeline};
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
 use crate::scaling;
@@ -20,7 +20,10 @@ impl Figure {
             return Err(FigureError::Empty);
         }
         if spec.kind == Kind::Breakdown {
-            return breakdown::build(spec, &cells);
+            return match spec.by {
+                By::Activity => breakdown::build(spec, &cells),
+                By::Class | By::Wait => whole::build(spec, &cells),
+            };
         }
         if spec.kind == Kind::Timeline {
             return timeline::build(spec, &cells);

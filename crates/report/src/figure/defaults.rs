@@ -1,8 +1,10 @@
-//! Figures for a plan that lists none: throughput over each axis that varies, and where the time went.
+//! Figures for a plan that lists none: throughput over each axis that varies, and where the time went. Of replayed programs: how
+//! long they took, where the time went by class of call and by what was waited for, and what they did when.
 
-use super::{FigureSpec, Kind, OneOrMany};
+use super::{By, FigureSpec, Kind, Metric, OneOrMany};
 use crate::axis;
 use crate::cell::{self, Cell};
+use crate::replay;
 use crate::scaling::THREADS;
 use results::ResultFile;
 use std::collections::BTreeMap;
@@ -19,11 +21,27 @@ impl FigureSpec {
         if figures.is_empty() {
             figures.push(shape.bars());
         }
+        if replay::all_are(&cells) {
+            figures.iter_mut().for_each(of_program);
+            figures.extend(shape.whole_runs());
+            figures.extend(shape.timelines());
+            return figures;
+        }
         if results.samples.iter().flat_map(|sample| &sample.operations).any(|op| !op.time_ns.is_empty()) {
             figures.push(shape.breakdown());
         }
         figures
     }
+}
+
+/// A figure of throughput as one of the time of a program.
+fn of_program(spec: &mut FigureSpec) {
+    spec.metric = Metric::Elapsed;
+    spec.id = spec.id.replacen("throughput", "elapsed", 1);
+    spec.title = spec.title.replacen("Throughput", "Time of the program", 1);
+    let what =
+        "From the begin of its first thread to the end of its last, in the time of the clock of the run.";
+    spec.caption = joined(what, &spec.caption);
 }
 
 /// Which axes there are and which of them vary.
@@ -37,6 +55,9 @@ struct Shape<'a> {
     first: BTreeMap<&'a str, &'a str>,
     values: BTreeMap<&'a str, Vec<&'a str>>,
 }
+
+/// Programs with a timeline, of those of one plan.
+const MOST_TIMELINES: usize = 4;
 
 /// Figures of one plan; what they leave out is in the tables.
 const MOST_FIGURES: usize = 16;
@@ -142,6 +163,48 @@ impl<'a> Shape<'a> {
         spec
     }
 
+    /// The bars of whole runs of a program.
+    fn whole_runs(&self) -> [FigureSpec; 2] {
+        let of = |id: &str, title: &str, by, caption: &str| {
+            let mut spec = self.breakdown();
+            (spec.id, spec.title, spec.by) = (id.to_owned(), title.to_owned(), by);
+            spec.caption = joined(caption, &spec.caption);
+            spec
+        };
+        let class = "All threads of the program together. It computes between its calls; in its own order a thread waits for \
+                     another one of the program, whatever the file system is.";
+        let wait = "The same time by what the threads waited for. What the program computes and its own order are its own; all \
+                    the rest is the file system's and the machine's.";
+        [
+            of("class", "Where the time went, by class of call", By::Class, class),
+            of("wait", "What the program waited for", By::Wait, wait),
+        ]
+    }
+
+    /// What each program did when.
+    fn timelines(&self) -> Vec<FigureSpec> {
+        let timeline = |(at, workload): (usize, Option<&&str>)| {
+            let mut spec = self.breakdown();
+            spec.kind = Kind::Timeline;
+            spec.panel = None;
+            let of = workload.map_or_else(String::new, |name| format!(": {}", axis::label(name, &[])));
+            (spec.id, spec.title) = (format!("when-{}", at + 1), format!("What the program did when{of}"));
+            let parts = "The first run, in at most 128 parts of equal length. A class of calls has a bar where it took a \
+                         twentieth of the threads' time or more.";
+            spec.caption = joined(parts, &spec.caption);
+            if let Some(name) = workload {
+                spec.only.insert("workload".to_owned(), OneOrMany::One((*name).to_owned()));
+            }
+            spec
+        };
+        match self.values.get("workload") {
+            Some(several) => {
+                several.iter().take(MOST_TIMELINES).map(Some).enumerate().map(timeline).collect()
+            }
+            None => vec![timeline((0, None))],
+        }
+    }
+
     /// The other axes at their first values, except that of the threads: what limits them shows with the most.
     fn crowded(&self) -> BTreeMap<&'a str, &'a str> {
         let most =
@@ -156,6 +219,11 @@ impl<'a> Shape<'a> {
     fn fixed_note(&self, free: &str) -> String {
         note(self.first.iter().filter(|(name, _)| **name != free))
     }
+}
+
+/// Two sentences, of which the second may be empty.
+fn joined(first: &str, second: &str) -> String {
+    if second.is_empty() { first.to_owned() } else { format!("{first} {second}") }
 }
 
 /// At which values of the axes that are not drawn a figure is.

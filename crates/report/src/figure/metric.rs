@@ -16,6 +16,8 @@ pub enum Metric {
     Throughput,
     /// `data_rate`: bytes read and written a second.
     DataRate,
+    /// `elapsed`: how long the run took; of programs that end.
+    Elapsed,
     /// `latency_mean`: of all operations together.
     LatencyMean,
     /// `latency_p50`, `latency_p99_9`, …: a percentile of all operations together, by its digits.
@@ -57,6 +59,7 @@ impl Metric {
             Self::DataRate => {
                 Some(results::record::throughput(sample.read_bytes + sample.written_bytes, sample.elapsed_ns))
             }
+            Self::Elapsed => Some(sample.elapsed_ns as f64),
             Self::LatencyMean => latencies(sample).map(|all| all.mean_ns()),
             Self::Latency(percentile) => latencies(sample).map(|all| percentile.of(&all)),
             Self::Counter(name) => sample.counters.get(name).map(|&count| count as f64),
@@ -72,7 +75,7 @@ impl Metric {
         match self {
             Self::Throughput => Unit::OpsPerSecond,
             Self::DataRate => Unit::BytesPerSecond,
-            Self::LatencyMean | Self::Latency(_) => Unit::Nanos,
+            Self::Elapsed | Self::LatencyMean | Self::Latency(_) => Unit::Nanos,
             Self::Counter(name) | Self::CounterPerOp(name) => Unit::of_counter(name),
         }
     }
@@ -82,6 +85,7 @@ impl Metric {
         match self {
             Self::Throughput => "throughput".to_owned(),
             Self::DataRate => "bytes read and written".to_owned(),
+            Self::Elapsed => "time of a run".to_owned(),
             Self::LatencyMean => "mean latency".to_owned(),
             Self::Latency(percentile) => format!("{} latency", percentile.text.replace('_', ".")),
             Self::Counter(name) => words(name),
@@ -111,6 +115,7 @@ impl FromStr for Metric {
         Ok(match (text, text.split_once('.')) {
             ("throughput", _) => Self::Throughput,
             ("data_rate", _) => Self::DataRate,
+            ("elapsed", _) => Self::Elapsed,
             ("latency_mean", _) => Self::LatencyMean,
             (_, Some(("counter", name))) => Self::Counter(name.to_owned()),
             (_, Some(("per_op", name))) => Self::CounterPerOp(name.to_owned()),
@@ -122,7 +127,7 @@ impl FromStr for Metric {
 fn unknown(text: &str) -> String {
     let percentiles = PERCENTILES.map(|percentile| format!("latency_{}", percentile.text)).join(", ");
     format!(
-        "unknown metric \"{text}\"; known are throughput, data_rate, latency_mean, {percentiles}, \
+        "unknown metric \"{text}\"; known are throughput, data_rate, elapsed, latency_mean, {percentiles}, \
          counter.NAME and per_op.NAME"
     )
 }
@@ -146,6 +151,7 @@ impl fmt::Display for Metric {
         match self {
             Self::Throughput => f.write_str("throughput"),
             Self::DataRate => f.write_str("data_rate"),
+            Self::Elapsed => f.write_str("elapsed"),
             Self::LatencyMean => f.write_str("latency_mean"),
             Self::Latency(percentile) => write!(f, "latency_{}", percentile.text),
             Self::Counter(name) => write!(f, "counter.{name}"),
@@ -160,9 +166,15 @@ mod tests {
 
     #[test]
     fn every_metric_is_written_as_it_is_read() {
-        for text in
-            ["throughput", "data_rate", "latency_mean", "latency_p99_9", "counter.fences", "per_op.lines.a"]
-        {
+        for text in [
+            "throughput",
+            "data_rate",
+            "elapsed",
+            "latency_mean",
+            "latency_p99_9",
+            "counter.fences",
+            "per_op.lines.a",
+        ] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }
     }

@@ -7,7 +7,8 @@
 //! | `build` | from results to points, and every reason why that may fail |
 //! | `classes` | the same for the map of classes of curves |
 //! | `breakdown` | the same for the stacked bars of time |
-//! | `timeline` | the same for what happened when
+//! | `whole` | the same for bars of a whole run, by class of call or by what was waited for |
+//! | `timeline` | the same for what happened when |
 //! | `defaults` | figures for a plan that lists none |
 
 mod breakdown;
@@ -16,11 +17,12 @@ mod classes;
 mod defaults;
 mod metric;
 mod spec;
-mod timeline;
+pub(crate) mod timeline;
+mod whole;
 
-pub(crate) use breakdown::{fixed, rank};
+pub(crate) use breakdown::{class, fixed, rank};
 pub use metric::Metric;
-pub use spec::{FigureSpec, Kind, OneOrMany, PublishedMark, XScale};
+pub use spec::{By, FigureSpec, Kind, OneOrMany, PublishedMark, XScale};
 
 use crate::cell::Estimate;
 use crate::table::Table;

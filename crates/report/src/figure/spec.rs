@@ -14,8 +14,9 @@
 //! published = [{ claim = "hinfs.7.fileserver.gain", x = "filebench/fileserver", series = "hinfs" }]
 //! ```
 //!
-//! A breakdown has a bar for each value of `series` and a chart for each of `operations`, and needs no `x`. A timeline has a chart
-//! for each value of `series`.
+//! A breakdown has a bar for each value of `series` and a chart for each of `operations`, and needs no `x`. With `by = "class"` or
+//! `"wait"` a bar is the time of a whole run, by class of call or by what its threads waited for, and there are no `operations`. A
+//! timeline has a chart for each value of `series`.
 
 use super::{FigureError, Metric};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,9 @@ pub struct FigureSpec {
     /// The operations of a breakdown; those that take the most time if none are listed.
     #[serde(default)]
     pub operations: Vec<String>,
+    /// What the segments of a breakdown are.
+    #[serde(default)]
+    pub by: By,
     /// Published numbers to draw beside the measured ones.
     #[serde(default)]
     pub published: Vec<PublishedMark>,
@@ -82,6 +86,19 @@ pub enum Kind {
     Classes,
     /// What happened when in one operation: a chart for each series, a row for each part of the machine.
     Timeline,
+}
+
+/// What the segments of a breakdown are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// The time of an operation by activity.
+    #[default]
+    Activity,
+    /// The time of all threads of a run by class of call ([`results::program`]).
+    Class,
+    /// The time of all threads of a run by what they waited for.
+    Wait,
 }
 
 /// How numbers on the x axis are spaced.
@@ -147,6 +164,7 @@ impl FigureSpec {
             relative_to: None,
             only: BTreeMap::new(),
             operations: Vec::new(),
+            by: By::Activity,
             published: Vec::new(),
         }
     }

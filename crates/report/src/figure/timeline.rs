@@ -1,4 +1,4 @@
-//! From the spans of a sample to rows of bars: what each part of a simulated machine did when.
+//! From the spans of a sample to rows of bars: what each part of a simulated machine did when, or in which calls a program was.
 
 use super::build::{only_one, values_of};
 use super::{Figure, FigureError, FigureSpec, Kind, Panel, Span, XValue};
@@ -7,6 +7,8 @@ use crate::table::Table;
 use crate::units::Unit;
 
 const PS: f64 = 1000.0;
+/// Timelines that end earlier, in nanoseconds, are those of a processor.
+const EXACT: f64 = 10_000.0;
 
 pub(super) fn build(spec: &FigureSpec, cells: &[Cell<'_>]) -> Result<Figure, FigureError> {
     let mut kinds = Vec::new();
@@ -57,9 +59,14 @@ fn index<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) 
     })
 }
 
+/// A moment of a timeline that ends at `most`, in nanoseconds: to a tenth of one where it ends within ten microseconds.
+pub(crate) fn time(at: f64, most: f64) -> String {
+    if most < EXACT { format!("{at:.1} ns") } else { Unit::Nanos.human(at) }
+}
+
 /// Every bar in a row of its own.
 pub(super) fn table(figure: &Figure) -> Table {
-    let mut table = Table::new("One operation; times from its start");
+    let mut table = Table::new(format!("{}: times from its start", figure.title));
     for name in ["", "where", "what"] {
         table.words(name);
     }
@@ -67,9 +74,10 @@ pub(super) fn table(figure: &Figure) -> Table {
         table.numbers(name);
     }
     for panel in &figure.panels {
+        let most = panel.spans.iter().map(|span| span.end).fold(0.0, f64::max);
         let row = |span: &Span| {
             let lane = panel.xs[span.x].label.clone();
-            let times = [span.start, span.end].map(|time| format!("{time:.1} ns"));
+            let times = [span.start, span.end].map(|at| time(at, most));
             [panel.title.clone(), lane, span.what.clone()].into_iter().chain(times).collect()
         };
         table.rows.extend(panel.spans.iter().map(row));

@@ -11,7 +11,7 @@ use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
-use crate::{Report, Section, answer, dies, jobs, readings, robust, scaling, summary, trust};
+use crate::{Report, Section, answer, dies, jobs, readings, replay, robust, scaling, summary, trust};
 use askama::Template;
 use results::{Clock, ResultFile};
 use std::collections::BTreeMap;
@@ -175,7 +175,7 @@ fn page_section(
         heading: heading(results),
         why: results.why.clone(),
         answer: answer::sentences(results).join(" "),
-        because: whys.iter().map(Why::sentence).collect(),
+        because: whys.iter().map(Why::sentence).chain(replay::best(results, &BTreeMap::new())).collect(),
         fixed: summary::fixed_axes(results).join(" "),
         notes: summary::notes(results),
         figures: shown

@@ -2,7 +2,8 @@
 
 use super::{Format, RenderError};
 use crate::table::wrapped;
-use crate::{Report, Section, answer, claims, jobs, readings, summary};
+use crate::{Report, Section, answer, claims, jobs, readings, replay, summary};
+use std::collections::BTreeMap;
 
 pub(super) struct Terminal;
 
@@ -52,6 +53,9 @@ fn section(section: &Section) -> String {
     }
     for why in answer::whys(results) {
         text += &format!("\n{}", wrapped(&why.sentence()));
+    }
+    for sentences in replay::best(results, &BTreeMap::new()) {
+        text += &format!("\n{}", wrapped(&sentences));
     }
     if !results.hypotheses.is_empty() {
         text += &format!("\n{}", summary::hypotheses(&results.hypotheses).to_text());

@@ -102,6 +102,18 @@ fn page() -> String {
     by_name("html").expect("there is a page").render(&report).expect("it renders")
 }
 
+/// The page of a replayed program, with the figures that only it has.
+fn program() -> String {
+    let report = Report::new(vec![sample::program()]).expect("the default figures are right");
+    let page = by_name("html").expect("there is a page").render(&report).expect("it renders");
+    for heading in
+        ["Where the time went, by class of call", "What the program waited for", "What the program did when"]
+    {
+        assert!(page.contains(heading), "{heading}");
+    }
+    page
+}
+
 fn difference() -> String {
     let compared = report::compare_by(&sample::bars(), "fs", None).expect("designs vary");
     report::format::difference_html(&compared).expect("it renders")
@@ -159,7 +171,7 @@ fn the_page_is_readable_on_phone_and_desktop_light_and_dark() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    for (page, figures) in [(page(), 12), (difference(), 4)] {
+    for (page, figures) in [(page(), 12), (program(), 5), (difference(), 4)] {
         std::fs::write(folder.path().join("page.html"), measuring(&page)).expect("the page is written");
         let mut colours = Vec::new();
         for (width, dark) in [(1280, false), (1280, true), (390, false), (390, true)] {

@@ -59,6 +59,9 @@ pub(crate) struct Bench {
     /// Set a variable of the workloads; repeatable
     #[arg(short = 'D', value_name = "VAR=VALUE")]
     vars: Vec<String>,
+    /// Run the real programs of app/dbench, app/rocksdb or app/postmark in directories of the host (--fs host:DIR --clock real)
+    #[arg(long, hide_short_help = true)]
+    program: bool,
     /// Turn a switch of the suite on, or off with NAME=false (`weir show SUITE`); repeatable
     #[arg(long = "switch", value_name = "NAME", hide_short_help = true)]
     switches: Vec<String>,
@@ -103,6 +106,7 @@ impl Bench {
         }
         self.medium.iter().try_for_each(|text| one_medium(text))?;
         once("--threads", &self.threads.iter().map(u64::to_string).collect::<Vec<_>>())?;
+        self.check_program()?;
         let clocks: &[Clock] = match self.clock {
             Clocks::Virtual => &[Clock::Virtual],
             Clocks::Real => &[Clock::Real],
@@ -169,7 +173,10 @@ impl Bench {
             let names = [lab::plan::free::NOTHING].into_iter().chain(self.free.iter().map(String::as_str));
             plan.axis.extend(Axis::known("free", names.map(AxisValue::plain)));
         }
-        let vars = assignments(&self.vars, "-D")?;
+        let mut vars = assignments(&self.vars, "-D")?;
+        if self.program {
+            vars.insert(workload::app::PROGRAM.to_owned(), String::new());
+        }
         let names = self.workloads.iter().flat_map(|name| lab::named::full_names(name));
         let switches = self.switches()?;
         let workload = |name: String| Workload {
@@ -177,15 +184,32 @@ impl Bench {
             switches: switches.clone(),
             stop: match self.runtime {
                 Some(_) => None,
+                None if self.program && workload::app::ends_by_itself(&name) => {
+                    Some(Stop::After(sim::Nanos::MAX))
+                }
                 None => lab::named::usual_time(&name, clock).map(Stop::After),
             },
             ..Workload::named(&name)
         };
         plan.workload = names.map(workload).collect();
         let warms_up = plan.workload.iter().any(|workload| lab::named::warms_up(&workload.name));
-        let usual = if warms_up { WarmUp::Auto } else { WarmUp::None };
+        let usual = if warms_up && !self.program { WarmUp::Auto } else { WarmUp::None };
         plan.warm_up = self.warm_up.unwrap_or(usual);
         Ok(plan)
+    }
+
+    /// A program makes its calls itself, and by the clock of the host.
+    fn check_program(&self) -> Result<(), Failure> {
+        let is_on_host = self.clock == Clocks::Real && self.fs.iter().all(|fs| fs.starts_with("host:"));
+        if self.program && !is_on_host {
+            return Err(Failure::usage(
+                "--program runs in directories of the host, such as a mount: give --fs host:DIR --clock real",
+            ));
+        }
+        if self.program && self.warm_up.is_some_and(|warm_up| warm_up != WarmUp::None) {
+            return Err(Failure::usage("--program has no warm-up: a program is measured from its start on"));
+        }
+        Ok(())
     }
 
     /// The machine that was given; else the usual one, or the smallest of the others that has the cores for all threads.

@@ -12,6 +12,7 @@
 //! | `exim` | Exim: a mail server that takes messages and delivers them |
 //! | `postmark` | PostMark: transactions on many small files |
 //! | `rocksdb` | RocksDB: a log, memtables, and tables that are merged |
+//! | `program` | the programs themselves, in a directory of the host |
 //! | `control` | start and end of a run, and what is counted |
 //! | `run` | a [`Job`](crate::suite::Job) of clients |
 //! | `listing` | reading directories as programs do |
@@ -24,6 +25,7 @@ mod exim;
 mod kernel_grep;
 mod listing;
 mod postmark;
+mod program;
 mod rocksdb;
 mod run;
 mod variables;
@@ -31,6 +33,8 @@ mod variables;
 use std::sync::Arc;
 
 use sim::{LockClass, Nanos};
+
+pub use program::{VARIABLE as PROGRAM, ends_by_itself};
 
 use crate::suite::{Entry, LoadError, Settings, Suite, Switch, Workload};
 
@@ -178,6 +182,7 @@ impl Suite for App {
 
     fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
         match find(name) {
+            Some(_) if settings.vars.contains_key(program::VARIABLE) => program::load(name, settings),
             Some(application) => (application.load)(settings),
             None if NOT_BUILT.contains(&name) => Err(LoadError::Wrong(format!(
                 "app/{name} is not built; record the program and replay it: `weir record -- PROGRAM …`, `weir bench trace:FILE`"

@@ -16,6 +16,7 @@
 //! | `order` | waits of steps for steps of other threads |
 //! | `task` | a thread: waiting, computing, calling, comparing |
 //! | `call` | each kind of call on the subject |
+//! | `slices` | the threads' time by class of call, in parts of the run |
 //! | `compare` | which results agree; what differed |
 //! | `initial`, `last` | the tree before the first step, and after the last |
 //! | `run` | a [`Job`] of all that |
@@ -34,6 +35,7 @@ mod last;
 mod load;
 mod order;
 mod run;
+mod slices;
 mod task;
 mod variables;
 

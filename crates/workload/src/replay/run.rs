@@ -54,6 +54,8 @@ pub(super) struct Shared {
     /// Of each step, its thread and place there; for `order=total`.
     places: Vec<Wait>,
     how: How,
+    /// When the first thread has begun.
+    begin: AtomicU64,
     /// When the caller wants the replay to end.
     deadline: AtomicU64,
     /// When the last thread has ended.
@@ -69,6 +71,11 @@ pub(super) struct Shared {
 impl Shared {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the program has begun.
+    pub(super) fn begin(&self) -> Nanos {
+        Nanos(self.begin.load(Relaxed))
     }
 
     /// What a step waits for in the recorded order of all.
@@ -205,6 +212,7 @@ impl Run {
             calls: AtomicU64::new(0),
             places,
             how: how.clone(),
+            begin: AtomicU64::new(0),
             deadline: AtomicU64::new(u64::MAX),
             ended: AtomicU64::new(0),
             started: AtomicU64::new(0),
@@ -218,8 +226,10 @@ impl Run {
     fn measured(&self, begin: Nanos) -> Measured {
         let (shared, seen) = (&self.shared, self.shared.seen());
         let (tally, summary) = (&seen.tally, &shared.loaded.program.summary);
+        let elapsed = Nanos(shared.ended.load(Relaxed)).since(begin);
         let mut measured = Measured {
-            elapsed: Nanos(shared.ended.load(Relaxed)).since(begin),
+            elapsed,
+            spans: tally.slices.spans(elapsed.0),
             ops: tally.calls,
             read_ops: tally.reads.0,
             write_ops: tally.writes.0,
@@ -298,6 +308,7 @@ impl Job for Run {
         let shared = &self.shared;
         watch(Phase::Begins);
         let begin = sim::now();
+        shared.begin.store(begin.0, Relaxed);
         if let Stop::After(time) = shared.how.stop {
             shared.deadline.store(begin.0.saturating_add(time.0), Relaxed);
         }

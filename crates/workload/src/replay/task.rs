@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rand::RngExt as _;
+use results::program::{self, COMPUTES, OWN_ORDER};
 use sim::{Nanos, Rng};
 use trace::compile::Step;
 use vfs::Errno;
@@ -14,6 +15,7 @@ use super::compare::{agrees, excused, words};
 use super::copy::Copy;
 use super::load::{Start, step_of};
 use super::run::Shared;
+use super::slices::Slices;
 use super::variables::{Order, Pace};
 use crate::charges::{PROGRAM, TRACE_ORDER};
 
@@ -30,6 +32,8 @@ pub(super) struct Tally {
     pub(super) waits: u64,
     /// Calls that were not made, by the reason.
     pub(super) left: BTreeMap<&'static str, u64>,
+    /// Time by class.
+    pub(super) slices: Slices,
 }
 
 impl Tally {
@@ -39,6 +43,7 @@ impl Tally {
         self.reads = (self.reads.0 + other.reads.0, self.reads.1 + other.reads.1);
         self.writes = (self.writes.0 + other.writes.0, self.writes.1 + other.writes.1);
         self.waits += other.waits;
+        self.slices.merge(&other.slices);
         for (reason, count) in &other.left {
             *self.left.entry(reason).or_default() += count;
         }
@@ -75,6 +80,8 @@ struct Running<'t> {
     rng: Rng,
     /// `pace=timed`: when the next call is due.
     due: Nanos,
+    /// Up to when time is booked on classes.
+    booked: Nanos,
 }
 
 impl Task {
@@ -88,6 +95,7 @@ impl Task {
             tally: Tally::default(),
             rng: self.rng.clone(),
             due: sim::now(),
+            booked: sim::now(),
         };
         running.steps();
         running.tally
@@ -111,6 +119,7 @@ impl Running<'_> {
                 break;
             }
             self.step(step);
+            self.book(program::class_of(step.call.op.name()));
             if shared.is_awaited(*number) {
                 self.copy.threads.ended(self.task.thread, own as u32);
             }
@@ -120,6 +129,13 @@ impl Running<'_> {
                 }
             }
         }
+    }
+
+    /// Books the time since the last booking on a class.
+    fn book(&mut self, class: usize) {
+        let (begin, now) = (self.task.shared.begin(), sim::now());
+        self.tally.slices.add(class, self.booked.since(begin).0, now.since(begin).0);
+        self.booked = now;
     }
 
     /// What the program does before a call: it waits for its other threads, and computes.
@@ -157,6 +173,7 @@ impl Running<'_> {
                 self.tally.waits += u64::from(self.copy.threads.wait(self.task.thread, thread, wait.step));
             }
         }
+        self.book(OWN_ORDER);
     }
 
     /// Computes as long as the pace says, or waits until the call is due.
@@ -180,6 +197,7 @@ impl Running<'_> {
             if is_early {
                 sim::sleep_until(self.due);
             }
+            self.book(COMPUTES);
         }
         self.due += self.duration(step);
     }

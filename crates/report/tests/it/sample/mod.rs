@@ -4,7 +4,7 @@
 use results::claim::{Claim, Input, Origin};
 use results::{
     ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, PlacementRecord, ReadingOutcome,
-    ResultFile, Sample, StepRecord,
+    ResultFile, Sample, SpanRecord, StepRecord,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -83,6 +83,44 @@ pub(crate) fn lines() -> Vec<ResultFile> {
         over("iosize", &["64", "256", "1KiB", "4KiB", "16KiB", "64KiB", "1MiB"], 0.2),
         over("latency", &["50ns", "100ns", "200ns", "400ns", "800ns"], -0.3),
     ]
+}
+
+/// A replayed program on three designs: calls of every class, computing, waits for its own threads.
+pub(crate) fn program() -> ResultFile {
+    let mut file = empty("sample-program", "Invented numbers: on which design does a program run best?");
+    file.plan = json!({"seed": 7});
+    for repeat in 0..REPEATS {
+        for (fs, factor) in &DESIGNS[..3] {
+            let axes = [("workload", "trace:program.wtrace"), ("fs", *fs), ("medium", "nvmm")];
+            let mut run = sample(&axes, repeat, 30_000.0 * factor);
+            let more = ["create", "stat", "unlink", "rename", "seek"];
+            run.operations.extend(more.map(|kind| {
+                operation(kind, 700, 40_000.0 / factor, &[("software", 0.7), ("metadata", 0.3)])
+            }));
+            let own = [("software", 0.6), ("core_wait", 0.1), ("trace_order", 0.3)];
+            run.operations.push(operation(results::program::OPERATION, 900, 90_000.0, &own));
+            run.counters.insert("replay.differing".to_owned(), 0);
+            run.spans = spans();
+            file.samples.push(run);
+        }
+    }
+    file
+}
+
+/// Long and short bars of every class, up to the end of a second.
+fn spans() -> Vec<SpanRecord> {
+    let classes = results::program::CLASSES.iter().enumerate();
+    let of = |(at, class): (usize, &&str)| {
+        let (at, name) = (at as u64, (*class).to_owned());
+        (0..=at).map(move |part| SpanRecord {
+            lane: name.clone(),
+            kind: name.clone(),
+            what: format!("{} % of the threads' time", 7 * at + 5),
+            start_ps: 1_000_000_000_000 * part / (at + 1),
+            end_ps: 1_000_000_000_000 * part / (at + 1) + 8_000_000_000 * (at + 1),
+        })
+    };
+    classes.flat_map(of).collect()
 }
 
 fn over(axis: &str, values: &[&str], growth: f64) -> ResultFile {
