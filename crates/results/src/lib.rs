@@ -7,6 +7,7 @@
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
 //! | [`curve`] | curves over the number of threads, and the class of each: scales, saturates, collapses, never scales |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
+//! | [`kernel`] | [`KernelLocks`]: what tasks waited for in the kernel of the host |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
 //! | [`steady`] | whether a longer run would show the same rate |
@@ -26,6 +27,7 @@ pub mod curve;
 pub mod environment;
 pub mod file;
 pub mod histogram;
+pub mod kernel;
 pub mod paired;
 pub mod record;
 pub mod scaling;
@@ -38,6 +40,7 @@ pub use claim::{ClaimOutcome, ClaimsFile, Class, Input, Origin, ReadingOutcome};
 pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
+pub use kernel::{KernelLock, KernelLocks};
 pub use record::{
     Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord,
     JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile,

@@ -151,6 +151,11 @@ impl Explain {
         if let Some(class) = contention::all().into_iter().find(|class| class.name() == self.what) {
             return Some(about(class));
         }
+        if let Some(what) = lab::kernel_locks::meaning_of(&self.what) {
+            return Some(format!(
+                "{what}\n\na lock of the kernel: `weir bench … --fs host:DIR --kernel-locks` records how long tasks wait for it"
+            ));
+        }
         let upper = self.what.to_uppercase();
         let (errno, _) = Errno::ALL.iter().find(|(_, name)| *name == upper)?;
         Some(format!("{errno} (errno {})", errno.number()))
