@@ -80,7 +80,8 @@ impl<'a> Cell<'a> {
 
     /// Whether its samples know what tasks waited for in the host's kernel.
     pub fn knows_kernel(&self) -> bool {
-        let told = |sample: &&Sample| sample.kernel_locks.as_ref().is_some_and(|known| !known.sources.is_empty());
+        let told =
+            |sample: &&Sample| sample.kernel_locks.as_ref().is_some_and(|known| !known.sources.is_empty());
         self.measured().next().is_some_and(|sample| told(&sample))
     }
 

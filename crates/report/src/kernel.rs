@@ -32,7 +32,8 @@ pub(crate) fn waits(cell: &Cell<'_>) -> String {
         let (share, count) = (percent(share(known, lock.wait_ns)), Unit::Count.human(lock.count as f64));
         line(format!("    {:<26} {share:>6}  {count} waits, {}: {what}", lock.name, lock.kind));
     }
-    let others = [("preempted by other tasks", known.preempted_ns), ("outside calls of files", known.elsewhere_ns)];
+    let others =
+        [("preempted by other tasks", known.preempted_ns), ("outside calls of files", known.elsewhere_ns)];
     for (what, ns) in others.into_iter().filter(|(_, ns)| share(known, *ns) >= LEAST) {
         line(format!("    {what:<26} {:>6}", percent(share(known, ns))));
     }
@@ -114,17 +115,26 @@ mod tests {
     #[test]
     fn locks_are_told_with_their_part_of_the_time_and_what_was_not_used_with_its_reason() {
         let text = told(Some(known()));
-        for part in ["(profile): 70 %", "kernel.directory", "65 %", "down_write", "not used: lock tracepoints"] {
+        for part in
+            ["(profile): 70 %", "kernel.directory", "65 %", "down_write", "not used: lock tracepoints"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let table = causes(&result(Some(known()))).unwrap();
-        assert_eq!(table.rows[0].iter().rev().take(3).collect::<Vec<_>>(), ["70 %", "65 %", "kernel.directory"]);
+        assert_eq!(
+            table.rows[0].iter().rev().take(3).collect::<Vec<_>>(),
+            ["70 %", "65 %", "kernel.directory"]
+        );
     }
 
     #[test]
     fn a_host_that_tells_nothing_is_said_to_and_claims_no_lock() {
-        let nothing = KernelLocks { skipped: vec!["profile: root only".to_owned()], ..KernelLocks::default() };
-        assert!(told(Some(nothing.clone())).contains("does not tell") && !told(Some(nothing.clone())).contains("%"));
+        let nothing =
+            KernelLocks { skipped: vec!["profile: root only".to_owned()], ..KernelLocks::default() };
+        assert!(
+            told(Some(nothing.clone())).contains("does not tell")
+                && !told(Some(nothing.clone())).contains("%")
+        );
         assert_eq!(causes(&result(Some(nothing))).unwrap().rows[0].last().unwrap(), "not told");
         assert!(told(None).is_empty() && causes(&result(None)).is_none());
     }

@@ -53,7 +53,8 @@ impl Guard {
 
 /// A compressed RAM disk (Documentation/admin-guide/blockdev/zram.rst).
 pub(super) fn zram(size: Bytes, top: &Path) -> Result<(PathBuf, Guard), Refused> {
-    let number = std::fs::read_to_string("/sys/class/zram-control/hot_add").map_err(|error| told("add a zram", &error))?;
+    let number = std::fs::read_to_string("/sys/class/zram-control/hot_add")
+        .map_err(|error| told("add a zram", &error))?;
     let number = number.trim();
     let remove = format!("echo {number} >/sys/class/zram-control/hot_remove");
     let guard = Guard::start(&remove, top)?;
@@ -72,7 +73,8 @@ pub(super) fn brd(size: Bytes, top: &Path) -> Result<(PathBuf, Guard), Refused> 
     let guard = Guard::start("rmmod brd", top)?;
     let kib = format!("rd_size={}", size.0 / 1024);
     let program = found("modprobe").unwrap_or_else(|| "modprobe".into());
-    let loaded = Command::new(program).args(["brd", "rd_nr=1", "max_part=0", &kib]).stdin(Stdio::null()).output();
+    let loaded =
+        Command::new(program).args(["brd", "rd_nr=1", "max_part=0", &kib]).stdin(Stdio::null()).output();
     match loaded {
         Ok(output) if output.status.success() => Ok((PathBuf::from("/dev/ram0"), guard)),
         Ok(output) => Err(format!("modprobe brd: {}", String::from_utf8_lossy(&output.stderr).trim())),

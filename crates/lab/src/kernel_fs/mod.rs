@@ -158,13 +158,19 @@ impl Medium {
         let there = |path: &str| Path::new(path).exists();
         match self {
             Self::Loop if there("/dev/loop-control") => None,
-            Self::Loop => Some("the kernel has no loop devices (/dev/loop-control; modprobe loop)".to_owned()),
-            Self::Brd if there("/sys/module/brd") => {
-                Some("the module brd is loaded, with devices of another size: unload it (rmmod brd)".to_owned())
+            Self::Loop => {
+                Some("the kernel has no loop devices (/dev/loop-control; modprobe loop)".to_owned())
             }
+            Self::Brd if there("/sys/module/brd") => Some(
+                "the module brd is loaded, with devices of another size: unload it (rmmod brd)".to_owned(),
+            ),
             Self::Brd if succeeds("modprobe", &["-n", "brd"]) => None,
             Self::Brd => Some("the kernel has no module brd".to_owned()),
-            Self::Zram if there("/sys/class/zram-control") || succeeds("modprobe", &["zram", "num_devices=0"]) => None,
+            Self::Zram
+                if there("/sys/class/zram-control") || succeeds("modprobe", &["zram", "num_devices=0"]) =>
+            {
+                None
+            }
             Self::Zram => Some("the kernel has no zram (/sys/class/zram-control)".to_owned()),
         }
     }
@@ -241,7 +247,8 @@ impl KernelFs {
         let top = std::env::temp_dir();
         let limit = format!("size={},mode=0700", size.0.saturating_add(16 * MIB));
         mount_at("none", &top, "tmpfs", Some(&limit))?;
-        let mut mounted = Mounted { root: top.join("fs"), top, told: Vec::new(), guard: None, unmounted: false };
+        let mut mounted =
+            Mounted { root: top.join("fs"), top, told: Vec::new(), guard: None, unmounted: false };
         std::fs::create_dir(&mounted.root).map_err(|error| told("make a directory to mount on", &error))?;
         let Some((program, arguments)) = self.system.maker() else {
             mount_at("none", &mounted.root, "tmpfs", Some(&format!("size={}", size.0)))?;
@@ -251,7 +258,7 @@ impl KernelFs {
         let device = self.medium(size, &mut mounted)?;
         let mut make = Command::new(found(program).unwrap_or_else(|| program.into()));
         finish(make.args(arguments).arg(&device), program)?;
-        let mut mounting = Command::new("mount");
+        let mut mounting = Command::new(found("mount").unwrap_or_else(|| "mount".into()));
         mounting.args(["-n", "-t", self.system.kind()]);
         if self.medium == Medium::Loop {
             mounting.args(["-o", "loop"]);
@@ -361,7 +368,8 @@ fn enter() -> Result<(), Refused> {
         format!("this process may not have mounts of its own (CAP_SYS_ADMIN, unshare(2)): {error}")
     };
     unshare(CloneFlags::CLONE_NEWNS).map_err(|error| refused(&error))?;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(|error| refused(&error))
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|error| refused(&error))
 }
 
 fn mount_at(source: &str, place: &Path, kind: &str, options: Option<&str>) -> Result<(), Refused> {

@@ -100,7 +100,8 @@ fn sources(processors: &[usize]) -> Vec<Source> {
     let mut found = tracing::find(&[LOCKS, SWITCHES]).into_iter();
     let mut next = || found.next().unwrap_or_else(|| Err("it was not looked for".to_owned()));
     let locks = next().and_then(|points| {
-        let [begin, end] = <[Tracepoint; 2]>::try_from(points).map_err(|_| "one of the two is missing".to_owned())?;
+        let [begin, end] =
+            <[Tracepoint; 2]>::try_from(points).map_err(|_| "one of the two is missing".to_owned())?;
         let begins = on_each(processors, &Kind::Begins(begin))?;
         Ok(begins.into_iter().chain(on_each(processors, &Kind::Ends(end))?).collect())
     });
@@ -126,7 +127,8 @@ fn on_each(processors: &[usize], kind: &Kind) -> Result<Vec<(Kind, Sampler)>, St
     if processors.is_empty() {
         return Err("the kernel does not say which processors are online".to_owned());
     }
-    let one = |processor: &usize| Ok((kind.clone(), sampler(*processor, kind).map_err(|error| told(&error))?));
+    let one =
+        |processor: &usize| Ok((kind.clone(), sampler(*processor, kind).map_err(|error| told(&error))?));
     processors.iter().map(one).collect()
 }
 
@@ -141,7 +143,9 @@ fn told(error: &io::Error) -> String {
 
 fn sampler(processor: usize, kind: &Kind) -> io::Result<Sampler> {
     let mut builder = match kind {
-        Kind::Begins(point) | Kind::Ends(point) | Kind::Switch(point) => Builder::new(ById::with_id(point.id)),
+        Kind::Begins(point) | Kind::Ends(point) | Kind::Switch(point) => {
+            Builder::new(ById::with_id(point.id))
+        }
         Kind::Clock => Builder::new(Software::CPU_CLOCK),
     };
     let flags = SampleFlag::TID | SampleFlag::TIME;
@@ -197,7 +201,9 @@ impl Gathered {
             self.lost += 1;
             return;
         }
-        let (Some(at), Some(process), Some(thread)) = (sample.time(), sample.pid(), sample.tid()) else { return };
+        let (Some(at), Some(process), Some(thread)) = (sample.time(), sample.pid(), sample.tid()) else {
+            return;
+        };
         let what = self.what(kind, sample.raw().unwrap_or_default(), sample.callchain().unwrap_or_default());
         self.events.extend(what.map(|what| Event { at, process, thread, what }));
     }

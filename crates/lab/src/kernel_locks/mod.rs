@@ -107,7 +107,8 @@ impl Recorder {
             true => process == std::process::id(),
             false => processes.contains(&process),
         };
-        let named: Vec<Vec<&str>> = gathered.stacks.iter().map(|stack| functions(&self.symbols, stack)).collect();
+        let named: Vec<Vec<&str>> =
+            gathered.stacks.iter().map(|stack| functions(&self.symbols, stack)).collect();
         let spins = |stack: u32| named.get(stack as usize).is_some_and(|chain| Names::spins(chain));
         let found = fold(&gathered.events, is_ours, spins, self.window.clone(), events::INTERVAL_NS);
         (record.events, record.lost, record.preempted_ns) = (found.events, gathered.lost, found.preempted_ns);
@@ -156,7 +157,8 @@ fn put_waits(record: &mut KernelLocks, sample: &mut Sample, waits: &[Wait], name
         (lock.wait_ns, lock.count) = (lock.wait_ns + ns, lock.count + count);
         if ns > *most {
             *most = ns;
-            lock.stack = chain.iter().skip(meaning.beyond).take(KEPT).map(|name| (*name).to_owned()).collect();
+            lock.stack =
+                chain.iter().skip(meaning.beyond).take(KEPT).map(|name| (*name).to_owned()).collect();
         }
         meaning.what.clone_into(&mut lock.what);
         meaning.kind.clone_into(&mut lock.kind);
@@ -193,7 +195,8 @@ fn take(time_ns: &mut BTreeMap<String, u64>, ns: u64) -> u64 {
 
 /// Time without a processor is shared among operations by the time that is left of them.
 fn put_preempted(sample: &mut Sample, ns: u64) {
-    let left = |sample: &Sample| -> u64 { sample.operations.iter().filter_map(|op| op.time_ns.get(SOFTWARE)).sum() };
+    let left =
+        |sample: &Sample| -> u64 { sample.operations.iter().filter_map(|op| op.time_ns.get(SOFTWARE)).sum() };
     let all = left(sample);
     for operation in &mut sample.operations {
         let own = operation.time_ns.get(SOFTWARE).copied().unwrap_or(0);

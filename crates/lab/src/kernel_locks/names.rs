@@ -179,7 +179,9 @@ pub(super) fn kinds(call: &str) -> Option<&'static [&'static str]> {
         "sync" | "syncfs" => &["sync"],
         "truncate" | "ftruncate" => &["truncate"],
         "fallocate" => &["fallocate"],
-        "stat" | "fstat" | "lstat" | "newstat" | "newfstat" | "newlstat" | "newfstatat" | "statx" => &["stat"],
+        "stat" | "fstat" | "lstat" | "newstat" | "newfstat" | "newlstat" | "newfstatat" | "statx" => {
+            &["stat"]
+        }
         "getdents" | "getdents64" => &["readdir"],
         "mkdir" | "mkdirat" => &["mkdir"],
         "rmdir" => &["rmdir"],
@@ -205,14 +207,29 @@ mod tests {
     #[test]
     fn a_lock_is_told_by_the_function_that_asked_for_it_and_the_kind_of_the_lock() {
         let expected = [
-            ("rwsem_down_write_slowpath<down_write<path_openat<do_filp_open<__x64_sys_openat", "kernel.directory"),
+            (
+                "rwsem_down_write_slowpath<down_write<path_openat<do_filp_open<__x64_sys_openat",
+                "kernel.directory",
+            ),
             ("rwsem_down_write_slowpath<down_write<do_unlinkat<__x64_sys_unlinkat", "kernel.directory"),
             ("__mutex_lock<lock_rename<do_renameat2<__x64_sys_renameat2", "kernel.rename_dirs"),
-            ("native_queued_spin_lock_slowpath<_raw_spin_lock<d_move<vfs_rename<__x64_sys_rename", "kernel.rename"),
-            ("rwsem_spin_on_owner<rwsem_down_write_slowpath<down_write<ext4_buffered_write_iter<__x64_sys_pwrite64", "linux.inode"),
-            ("rwsem_down_write_slowpath<down_write<xfs_ilock<xfs_file_buffered_write<__arm64_sys_pwrite64", "linux.xfs_iolock"),
+            (
+                "native_queued_spin_lock_slowpath<_raw_spin_lock<d_move<vfs_rename<__x64_sys_rename",
+                "kernel.rename",
+            ),
+            (
+                "rwsem_spin_on_owner<rwsem_down_write_slowpath<down_write<ext4_buffered_write_iter<__x64_sys_pwrite64",
+                "linux.inode",
+            ),
+            (
+                "rwsem_down_write_slowpath<down_write<xfs_ilock<xfs_file_buffered_write<__arm64_sys_pwrite64",
+                "linux.xfs_iolock",
+            ),
             ("__schedule<schedule<jbd2_log_wait_commit<ext4_sync_file<__x64_sys_fsync", "linux.commit"),
-            ("_raw_read_lock<start_this_handle<jbd2__journal_start<__x64_sys_pwrite64", "linux.journal_state"),
+            (
+                "_raw_read_lock<start_this_handle<jbd2__journal_start<__x64_sys_pwrite64",
+                "linux.journal_state",
+            ),
             ("_raw_spin_lock<list_lru_add<d_lru_add<__x64_sys_close", "linux.dentry_lru"),
         ];
         for (chain, name) in expected {
@@ -225,7 +242,8 @@ mod tests {
         let waker = "_raw_spin_lock_irqsave<rwsem_wake<up_write<ext4_buffered_write_iter<__x64_sys_write";
         assert_eq!(named(waker), Some(("linux.inode".to_owned(), "rwsem")));
         // The function that writes the file is in the chain, and what is waited for is another lock.
-        let inner = "rwsem_down_read_slowpath<down_read<ext4_map_blocks<ext4_buffered_write_iter<__x64_sys_write";
+        let inner =
+            "rwsem_down_read_slowpath<down_read<ext4_map_blocks<ext4_buffered_write_iter<__x64_sys_write";
         assert_eq!(named(inner), Some(("linux.extents".to_owned(), "rwsem")));
     }
 

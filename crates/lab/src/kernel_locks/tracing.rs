@@ -32,7 +32,9 @@ pub(super) fn find(wanted: &'static [&'static [&'static str]]) -> Vec<Found> {
         Ok(()) => look(root),
         Err(why) => wanted.iter().map(|_| Err(why.clone())).collect(),
     });
-    aside.join().unwrap_or_else(|_| wanted.iter().map(|_| Err("the look at tracefs failed".to_owned())).collect())
+    aside
+        .join()
+        .unwrap_or_else(|_| wanted.iter().map(|_| Err("the look at tracefs failed".to_owned())).collect())
 }
 
 fn mount_tracefs(root: &Path) -> Result<(), String> {
@@ -100,7 +102,10 @@ mod tests {
         let mut raw = [0_u8; 36];
         raw[8..16].copy_from_slice(&77_u64.to_ne_bytes());
         raw[16..20].copy_from_slice(&3_u32.to_ne_bytes());
-        assert_eq!((tracepoint.value("lock_addr", &raw), tracepoint.value("flags", &raw)), (Some(77), Some(3)));
+        assert_eq!(
+            (tracepoint.value("lock_addr", &raw), tracepoint.value("flags", &raw)),
+            (Some(77), Some(3))
+        );
         assert_eq!(tracepoint.value("flags", &raw[..18]), None);
         assert_eq!((tracepoint.value("comm", &raw), tracepoint.value("other", &raw)), (None, None));
     }
@@ -109,7 +114,10 @@ mod tests {
     fn a_format_without_a_number_is_refused_and_a_missing_tracepoint_is_named() {
         assert_eq!(parse("name: x\nformat:\n"), None);
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(of(&["lock/contention_begin"], root.path()).unwrap_err(), "this kernel has no tracepoint lock/contention_begin");
+        assert_eq!(
+            of(&["lock/contention_begin"], root.path()).unwrap_err(),
+            "this kernel has no tracepoint lock/contention_begin"
+        );
         let folder = root.path().join("events/lock/contention_begin");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("format"), FORMAT).unwrap();

@@ -130,7 +130,8 @@ impl Bench {
         let kept = self.how.keep(NAME, results, output)?;
         experiment::print(&kept.report, output)?;
         if !output.is_json() {
-            let causes = kept.report.sections.iter().filter_map(|section| report::kernel::causes(&section.results));
+            let causes =
+                kept.report.sections.iter().filter_map(|section| report::kernel::causes(&section.results));
             causes.for_each(|table| output.data(&format!("\n{}", table.to_text())));
         }
         if self.clock == Clocks::Both && !output.is_json() {
@@ -150,7 +151,9 @@ impl Bench {
         let systems = self.kernel.kernel_fs.iter().map(ToString::to_string).collect::<Vec<_>>();
         once("--kernel-fs", &systems)?;
         if !systems.is_empty() && self.clock != Clocks::Real {
-            return Err(Failure::usage("--kernel-fs is the real kernel, which takes real time: use --clock real"));
+            return Err(Failure::usage(
+                "--kernel-fs is the real kernel, which takes real time: use --clock real",
+            ));
         }
         let hosts = self.fs.iter().any(|fs| fs.starts_with("host:") || fs.starts_with(KernelFs::PREFIX));
         if self.kernel.kernel_locks && ((systems.is_empty() && !hosts) || self.clock == Clocks::Virtual) {

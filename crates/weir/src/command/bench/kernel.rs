@@ -49,18 +49,17 @@ impl Kernel {
         let chosen = sort(all.map(|kernel| (kernel, kernel.missing())), &wanted, cores);
         if chosen.systems.is_empty() || chosen.threads.is_empty() {
             let why = chosen.left_out.join("; ");
-            return Err(Failure::new(Exit::Host, format!("--kernel-fs: nothing can be measured here: {why}")));
+            return Err(Failure::new(
+                Exit::Host,
+                format!("--kernel-fs: nothing can be measured here: {why}"),
+            ));
         }
         Ok(Some(chosen))
     }
 }
 
 /// Those without a reason, and counts of threads up to the number of cores.
-fn sort(
-    systems: impl Iterator<Item = (KernelFs, Option<String>)>,
-    threads: &[u64],
-    cores: u64,
-) -> Chosen {
+fn sort(systems: impl Iterator<Item = (KernelFs, Option<String>)>, threads: &[u64], cores: u64) -> Chosen {
     let mut chosen = Chosen { systems: Vec::new(), threads: Vec::new(), left_out: Vec::new() };
     for (kernel, missing) in systems {
         match missing {
@@ -97,7 +96,9 @@ impl Chosen {
     pub(super) fn end(&self) -> Result<(), Failure> {
         match &self.left_out[..] {
             [] => Ok(()),
-            some => Err(Failure::new(Exit::Run, format!("left out, the rest was measured: {}", some.join("; ")))),
+            some => {
+                Err(Failure::new(Exit::Run, format!("left out, the rest was measured: {}", some.join("; "))))
+            }
         }
     }
 }
