@@ -75,6 +75,12 @@ pub fn causes(results: &ResultFile) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
+/// Why nothing is known of a result's waits, where somebody looked and no source told.
+pub fn untold(results: &ResultFile) -> Option<String> {
+    let known = results.samples.iter().find_map(|sample| sample.kernel_locks.as_ref())?;
+    known.sources.is_empty().then(|| known.skipped.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use results::{Clock, Sample};
@@ -136,6 +142,10 @@ mod tests {
                 && !told(Some(nothing.clone())).contains("%")
         );
         assert_eq!(causes(&result(Some(nothing))).unwrap().rows[0].last().unwrap(), "not told");
+        assert_eq!(untold(&result(Some(known()))), None);
+        let nothing =
+            KernelLocks { skipped: vec!["profile: root only".to_owned()], ..KernelLocks::default() };
+        assert_eq!(untold(&result(Some(nothing))).as_deref(), Some("profile: root only"));
         assert!(told(None).is_empty() && causes(&result(None)).is_none());
     }
 }

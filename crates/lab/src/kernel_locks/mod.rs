@@ -30,6 +30,15 @@ use names::{Meaning, Names, kinds};
 use symbols::Symbols;
 use waits::{Wait, fold};
 
+/// What this host can tell of waits in its kernel: the sources by name, and what is missing, each with its reason.
+pub fn able() -> (Vec<&'static str>, Vec<String>) {
+    let recorder = Recorder::open();
+    if let Some(sampling) = recorder.sampling {
+        sampling.stop();
+    }
+    (recorder.sources, recorder.skipped)
+}
+
 /// Functions of a call chain that a record keeps.
 const KEPT: usize = 8;
 

@@ -132,6 +132,11 @@ impl Bench {
         if !output.is_json() {
             let causes =
                 kept.report.sections.iter().filter_map(|section| report::kernel::causes(&section.results));
+            let untold =
+                kept.report.sections.iter().filter_map(|section| report::kernel::untold(&section.results));
+            untold.for_each(|why| {
+                output.note(&format!("this host does not tell what tasks wait for in its kernel: {why}"))
+            });
             causes.for_each(|table| output.data(&format!("\n{}", table.to_text())));
         }
         if self.clock == Clocks::Both && !output.is_json() {
