@@ -98,6 +98,19 @@ for signal in INT KILL; do
     done
 done
 
+say "a kernel without tracepoints: the profile tells, and what is missing is named"
+without='mount --make-rprivate / && mount -t tmpfs none /sys/kernel/tracing && mkdir /sys/kernel/tracing/events && exec "$@"'
+unshare -m sh -c "$without" - "$weir" bench fxmark/DWOM --fs "host:$TMPDIR" --clock real --threads 2 --runtime 1s --causes --json \
+    >"$work/few.json" 2>"$work/said" || die "$(cat "$work/said")"
+python3 - "$work/few.json" <<'EOF'
+import json, sys
+
+known = json.load(open(sys.argv[1]))["samples"][0]["kernel_locks"]
+assert known["sources"] == ["profile"], known["sources"]
+assert [why.split(":")[0] for why in known["skipped"]] == ["lock tracepoints", "off-CPU stacks"], known["skipped"]
+print(f"  {[lock['name'] for lock in known['locks'][:3]]}")
+EOF
+
 say "what cannot be made is named, and the rest goes on"
 status=0
 PATH=$work "$weir" bench fxmark/DRBL --kernel-fs tmpfs,f2fs --medium "$medium" --clock real --threads 1,$((cores + 1)) \

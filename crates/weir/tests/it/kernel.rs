@@ -54,6 +54,18 @@ fn run(arguments: &[&str]) -> (ResultFile, String) {
     (serde_json::from_value(document(&output)).unwrap(), told(&output))
 }
 
+#[test]
+fn a_lock_of_the_kernel_is_explained() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, part) in
+        [("kernel.directory", "i_rwsem of a directory"), ("linux.journal_buffers", "b_state_lock")]
+    {
+        let output = weir(home.path()).args(["explain", name]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains(part) && text.contains("--kernel-locks"), "{text}");
+    }
+}
+
 /// What a sample says of its waits: they fit into the time of its tasks, each has a name, and no more is claimed of an operation than
 /// it took.
 fn is_consistent(sample: &Sample, known: &KernelLocks) {
