@@ -19,9 +19,7 @@ mkdir "$TMPDIR"
 cores=$(nproc)
 [ "$cores" -ge 2 ] || { say "skipped: causes need two cores"; exit 0; }
 
-bench() {
-    "$weir" bench "$@" --kernel-fs "$(IFS=, && echo "${kinds[*]}")" --medium "$medium" --clock real --region 2GiB
-}
+made=(--kernel-fs "$(IFS=, && echo "${kinds[*]}")" --medium "$medium" --clock real --region 2GiB)
 
 # What this host has of Weir's: mounts and files in the folder of temporary files, loop devices, RAM disks, and workers.
 state() {
@@ -50,7 +48,7 @@ state >"$work/before"
 
 say "all nineteen on ${kinds[*]}"
 status=0
-bench fxmark --threads 1,2 --runtime 1s --repeats 1 --causes --json >"$work/all.json" 2>"$work/said" || status=$?
+"$weir" bench fxmark "${made[@]}" --threads 1,2 --runtime 1s --repeats 1 --causes --json >"$work/all.json" 2>"$work/said" || status=$?
 [ "$status" = 0 ] || [ "$status" = 4 ] || die "exit status $status: $(cat "$work/said")"
 is_as_before "the run of all nineteen"
 
@@ -89,7 +87,7 @@ EOF
 say "nothing is left after Ctrl-C, and after a kill that nothing can answer"
 for signal in INT KILL; do
     for pause in 0.4 1.3 2.9; do
-        bench fxmark/MWCM fxmark/DWSL --threads 2 --runtime 20s --repeats 1 >"$work/out" 2>&1 &
+        "$weir" bench fxmark/MWCM fxmark/DWSL "${made[@]}" --threads 2 --runtime 20s --repeats 1 >"$work/out" 2>&1 &
         victim=$!
         sleep "$pause"
         kill -"$signal" "$victim"
