@@ -57,7 +57,9 @@ pub fn causes(results: &ResultFile) -> Option<Table> {
     let cells = cell::cells(results);
     let varying = cell::varying_axes(&cells);
     let mut table = Table::new("What tasks waited for in this host's kernel, with the part of their time");
-    varying.keys().for_each(|name| table.words(axis::title(name)));
+    for name in varying.keys() {
+        table.words(axis::title(name));
+    }
     table.words("most");
     table.numbers("its waits");
     table.numbers("all waits");
