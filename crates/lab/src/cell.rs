@@ -137,8 +137,7 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let (design, options) = match &spec.subject {
         Subject::Design { design, options } => (design, options),
         Subject::Host(_) | Subject::Ssd(_) => return Ok(Bytes(0)),
-        Subject::Kernel(_) => return Ok(Bytes(spec.workload.data_bytes())),
-        Subject::Device => return Ok(Bytes(spec.workload.data_bytes())),
+        Subject::Device | Subject::Kernel(_) => return Ok(Bytes(spec.workload.data_bytes())),
         Subject::Processor { config, .. } | Subject::Crashes(config, _) => {
             return Ok(simulated::memory(config));
         }

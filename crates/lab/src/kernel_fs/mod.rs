@@ -227,7 +227,8 @@ impl KernelFs {
     /// What this host lacks for it: the file system, the program that makes it, the medium.
     pub fn missing(self) -> Option<String> {
         let kind = self.system.kind();
-        if !is_known(kind) && !(succeeds("modprobe", &[kind]) && is_known(kind)) {
+        let loaded = || succeeds("modprobe", &[kind]) && is_known(kind);
+        if !is_known(kind) && !loaded() {
             return Some(format!("this kernel has no {kind}, and no module of that name"));
         }
         let (program, _) = self.system.maker()?;

@@ -121,7 +121,7 @@ impl Recorder {
         let spins = |stack: u32| named.get(stack as usize).is_some_and(|chain| Names::spins(chain));
         let found = fold(&gathered.events, is_ours, spins, self.window.clone(), events::INTERVAL_NS);
         (record.events, record.lost, record.preempted_ns) = (found.events, gathered.lost, found.preempted_ns);
-        put_waits(&mut record, sample, &found.waits, &named);
+        put_waits(&mut record, sample, &found.each, &named);
         put_preempted(sample, found.preempted_ns);
         sample.kernel_locks = Some(record);
     }
@@ -133,16 +133,16 @@ fn functions<'a>(symbols: &'a Symbols, stack: &[u64]) -> Vec<&'a str> {
     stack.iter().enumerate().map(|(at, address)| name((at, address)).unwrap_or("?")).collect()
 }
 
-/// The kind that a tracepoint's flags say; none for a lock of which they say nothing.
-fn kind_of(flags: u32) -> Option<&'static str> {
+/// The kind that a tracepoint's flags say: nothing is said of a semaphore.
+fn kind_of(flags: u32) -> &'static str {
     let has = |bit| flags & bit != 0;
     match () {
-        () if has(MUTEX) => Some("mutex"),
-        () if has(PERCPU) => Some("percpu-rwsem"),
-        () if has(SPIN) && (has(READ) || has(WRITE)) => Some("rwlock"),
-        () if has(SPIN) => Some("spinlock"),
-        () if has(READ) || has(WRITE) => Some("rwsem"),
-        () => Some("semaphore"),
+        () if has(MUTEX) => "mutex",
+        () if has(PERCPU) => "percpu-rwsem",
+        () if has(SPIN) && (has(READ) || has(WRITE)) => "rwlock",
+        () if has(SPIN) => "spinlock",
+        () if has(READ) || has(WRITE) => "rwsem",
+        () => "semaphore",
     }
 }
 
@@ -156,7 +156,7 @@ fn put_waits(record: &mut KernelLocks, sample: &mut Sample, waits: &[Wait], name
     let mut locks: BTreeMap<String, (KernelLock, u64)> = BTreeMap::new();
     for ((stack, flags), (ns, count)) in by_stack {
         let Some(chain) = named.get(stack as usize) else { continue };
-        let Some(meaning) = Names::get().meaning(chain, flags.and_then(kind_of)) else {
+        let Some(meaning) = Names::get().meaning(chain, flags.map(kind_of)) else {
             record.elsewhere_ns += ns;
             continue;
         };

@@ -46,7 +46,7 @@ pub(super) struct Wait {
 /// What tasks waited for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Waits {
-    pub(super) waits: Vec<Wait>,
+    pub(super) each: Vec<Wait>,
     /// Time for which another task had the processor of one that could run.
     pub(super) preempted_ns: u64,
     /// Events of the tasks within the time.
@@ -115,7 +115,7 @@ pub(super) fn fold(
 impl Waits {
     fn push(&mut self, stack: u32, flags: Option<u32>, ns: u64) {
         if ns > 0 {
-            self.waits.push(Wait { stack, flags, ns });
+            self.each.push(Wait { stack, flags, ns });
         }
     }
 
@@ -166,32 +166,32 @@ mod tests {
     fn a_wait_lasts_from_its_begin_to_its_end_and_one_inside_of_it_is_a_part_of_it() {
         // A mutex tells its beginning twice, once while it spins and once when it sleeps.
         let events = [begins(200, 1, 10), begins(210, 2, 11), ends(220, 2), begins(230, 1, 12), ends(300, 1)];
-        assert_eq!(folded(&events).waits, [wait(10, Some(2), 100)]);
+        assert_eq!(folded(&events).each, [wait(10, Some(2), 100)]);
     }
 
     #[test]
     fn time_off_the_processor_is_the_locks_while_one_is_waited_for_and_else_what_the_chain_says() {
         let events = [begins(200, 1, 10), leaves(210, false, 20), enters(290), ends(300, 1)];
-        assert_eq!(folded(&events).waits, [wait(10, Some(2), 100)]);
+        assert_eq!(folded(&events).each, [wait(10, Some(2), 100)]);
         let events = [leaves(200, false, 20), enters(260), leaves(300, true, 21), enters(330)];
         let found = folded(&events);
-        assert_eq!((found.waits, found.preempted_ns), (vec![wait(20, None, 60)], 30));
+        assert_eq!((found.each, found.preempted_ns), (vec![wait(20, None, 60)], 30));
     }
 
     #[test]
     fn only_the_measured_time_counts_and_what_has_not_ended_counts_to_its_end() {
         let events = [begins(50, 1, 10), ends(150, 1), begins(950, 2, 11), ends(1_050, 2)];
-        assert_eq!(folded(&events).waits, [wait(10, Some(2), 50), wait(11, Some(2), 50)]);
-        assert_eq!(folded(&[begins(900, 1, 10)]).waits, [wait(10, Some(2), 100)]);
-        assert_eq!(folded(&[leaves(900, false, 20)]).waits, [wait(20, None, 100)]);
-        assert_eq!(folded(&[leaves(20, false, 20), enters(80)]).waits, []);
+        assert_eq!(folded(&events).each, [wait(10, Some(2), 50), wait(11, Some(2), 50)]);
+        assert_eq!(folded(&[begins(900, 1, 10)]).each, [wait(10, Some(2), 100)]);
+        assert_eq!(folded(&[leaves(900, false, 20)]).each, [wait(20, None, 100)]);
+        assert_eq!(folded(&[leaves(20, false, 20), enters(80)]).each, []);
     }
 
     #[test]
     fn a_task_that_is_seen_spinning_waits_unless_its_lock_has_told_the_wait_already() {
         let seen = |at, stack| event(at, What::Seen { stack });
         let events = [seen(200, 50), seen(300, 51), begins(400, 1, 10), seen(410, 50), ends(420, 1)];
-        assert_eq!(folded(&events).waits, [wait(50, None, 5), wait(10, Some(2), 20)]);
+        assert_eq!(folded(&events).each, [wait(50, None, 5), wait(10, Some(2), 20)]);
     }
 
     #[test]
