@@ -141,7 +141,7 @@ mod tests {
             KernelLocks { skipped: vec!["profile: root only".to_owned()], ..KernelLocks::default() };
         assert!(
             told(Some(nothing.clone())).contains("does not tell")
-                && !told(Some(nothing.clone())).contains("%")
+                && !told(Some(nothing.clone())).contains('%')
         );
         assert_eq!(causes(&result(Some(nothing))).unwrap().rows[0].last().unwrap(), "not told");
         assert_eq!(untold(&result(Some(known()))), None);
