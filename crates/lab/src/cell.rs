@@ -25,6 +25,7 @@ use workload::suite::Growth;
 
 use crate::environment::available_bytes;
 use crate::error::Error;
+use crate::kernel_fs::{self, KernelFs};
 use crate::plan::matrix::{Subject, resolve};
 use crate::plan::{CellSpec, Stop};
 use crate::watch::Watch;
@@ -57,6 +58,8 @@ pub struct Run {
     pub save_image: Option<PathBuf>,
     /// Whether to check the image and every file's content afterwards.
     pub check: bool,
+    /// Whether to look what tasks wait for in the kernel, on a directory of the host.
+    pub kernel_locks: bool,
     /// Set to end early.
     pub interrupt: Arc<AtomicBool>,
     /// The command that works as one worker on a directory of the host: see [`worker`].
@@ -113,6 +116,7 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
     let mut sample = match &spec.subject {
         Subject::Design { design, options } => on_design(spec, run, *design, options)?,
         Subject::Host(path) => on_host(spec, run, path.clone())?,
+        Subject::Kernel(kernel) => on_kernel(spec, run, *kernel)?,
         Subject::Device => on_device(spec, run)?,
         Subject::Ssd(stream) => simulated::on_ssd(spec, run, *stream)?,
         Subject::Processor { config, timeline: None } => simulated::on_processor(spec, run, config)?,
@@ -133,7 +137,7 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let (design, options) = match &spec.subject {
         Subject::Design { design, options } => (design, options),
         Subject::Host(_) | Subject::Ssd(_) => return Ok(Bytes(0)),
-        Subject::Device => return Ok(Bytes(spec.workload.data_bytes())),
+        Subject::Device | Subject::Kernel(_) => return Ok(Bytes(spec.workload.data_bytes())),
         Subject::Processor { config, .. } | Subject::Crashes(config, _) => {
             return Ok(simulated::memory(config));
         }
@@ -287,6 +291,14 @@ fn on_host(spec: &CellSpec, run: &Run, path: PathBuf) -> Result<Sample, Error> {
     let sample =
         sim::run(&setup(spec, run), move || work.on_host(&path)).map_err(|error| failed(spec, error))?;
     sample.map_err(|what| failed(spec, what))
+}
+
+/// In the run's own thread, whose mounts no other thread sees.
+fn on_kernel(spec: &CellSpec, run: &Run, kernel: KernelFs) -> Result<Sample, Error> {
+    let size = kernel_fs::size(Bytes(spec.workload.data_bytes().saturating_add(growth(spec))), spec.region);
+    let work = work::Work::new(spec, run);
+    let sample = sim::run(&setup(spec, run), move || work.on_kernel(kernel, size));
+    sample.map_err(|error| failed(spec, error))?.map_err(|what| failed(spec, what))
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@
 //! | [`medium`] | a medium by itself: loops of loads and stores |
 //! | [`validation`] | the model beside published measurements: rows, errors, limits, controls |
 //! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
+//! | [`kernel_fs`] | file systems of the host's kernel, made for a cell and gone with it |
+//! | [`kernel_locks`] | what tasks wait for in the kernel of the host |
 //! | [`environment`] | facts about the host |
 //! | [`watch`] | what the host does while a cell runs under the real clock |
 //! | [`presets`] | the plans, papers and machines that are part of the program |
@@ -37,6 +39,8 @@ pub mod contention;
 pub mod environment;
 pub mod error;
 pub mod flash;
+pub mod kernel_fs;
+pub mod kernel_locks;
 pub mod machine;
 pub mod medium;
 pub mod named;

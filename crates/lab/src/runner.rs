@@ -69,6 +69,8 @@ pub struct Settings {
     pub save_image: Option<PathBuf>,
     /// Whether to check the image and every file's content after each cell.
     pub check: bool,
+    /// Whether to look what tasks wait for in the kernel, in cells on directories of the host.
+    pub kernel_locks: bool,
     /// Set to end early: running cells finish, no other begins.
     pub interrupt: Arc<AtomicBool>,
     /// The command that works as one worker on a directory of the host ([`cell::worker`]); without it FxMark is refused there.
@@ -412,6 +414,7 @@ impl<'p> Runner<'p> {
             repeat: task.repeat,
             save_image: self.settings.save_image.clone(),
             check: self.settings.check,
+            kernel_locks: self.settings.kernel_locks,
             interrupt: Arc::clone(&self.settings.interrupt),
             worker: self.settings.worker.clone(),
             spare: Arc::clone(&self.spare),

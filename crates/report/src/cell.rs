@@ -71,9 +71,18 @@ impl<'a> Cell<'a> {
         (self.samples.len() - self.measured().count(), self.samples.len())
     }
 
-    /// Whether it ran in a directory of the host, which has no medium.
+    /// Whether it ran on a file system of the host's kernel, which has no medium of ours: in a directory, or on one that was made
+    /// for it, which has the name of its model and the real clock.
     pub fn is_host(&self) -> bool {
-        self.axis("fs").is_some_and(|fs| fs.starts_with("host:"))
+        let real = || self.samples.iter().any(|sample| sample.host.is_some());
+        self.axis("fs").is_some_and(|fs| fs.starts_with("host:") || (fs.starts_with("linux/") && real()))
+    }
+
+    /// Whether its samples know what tasks waited for in the host's kernel.
+    pub fn knows_kernel(&self) -> bool {
+        let told =
+            |sample: &&Sample| sample.kernel_locks.as_ref().is_some_and(|known| !known.sources.is_empty());
+        self.measured().next().is_some_and(|sample| told(&sample))
     }
 
     /// Whether the host was busy during a repeat.

@@ -21,6 +21,7 @@
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::figure::rank;
+use crate::kernel;
 use crate::replay;
 use crate::scaling;
 use crate::summary;
@@ -61,6 +62,7 @@ fn explain_cells(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec<S
 fn explain_cell(cell: &Cell<'_>) -> String {
     let mut text = heading(cell) + "\n" + &replay::shares(cell).unwrap_or_default();
     text += &explain_operations(&cell.operations());
+    text += &kernel::waits(cell);
     let served = cell.served();
     if !served.is_empty() {
         text += "  Requests of the kernel to the server of this mount, and its work in the background:\n";

@@ -19,6 +19,7 @@
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `dies` | which page of a file lies on which die |
 //! | `scaling` | curves over the number of threads: what holds them back |
+//! | [`kernel`] | what tasks waited for in the kernel of the host |
 //! | [`trust`] | how far to believe modelled times, and the sources of their constants |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
@@ -42,6 +43,7 @@ pub mod figure;
 pub mod format;
 pub mod grains;
 pub mod jobs;
+pub mod kernel;
 #[cfg(feature = "pdf")]
 mod pdf;
 #[cfg(not(feature = "pdf"))]

@@ -63,11 +63,10 @@ impl Curve<'_> {
         self.axes.get(FREE).is_none_or(|free| *free == NOTHING)
     }
 
-    /// What holds it back at the largest number of threads; none on a directory of the host, where nothing is known of the time in
-    /// its kernel.
+    /// What holds it back at the largest number of threads; none on the host where nothing is known of the time in its kernel.
     pub(crate) fn limit(&self) -> Option<Limit> {
         let (few, many) = (self.cells.first()?.1, self.cells.last()?.1);
-        if many.is_host() {
+        if many.is_host() && !many.knows_kernel() {
             return None;
         }
         Limit::of(few.measured().next()?, many.measured().next()?)
@@ -113,6 +112,9 @@ const NAMES_IN_ADVICE: usize = 3;
 /// How the speed-up without the limits is measured, if it was not and there are any with names.
 pub(crate) fn how_to_free(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<String> {
     let names = named_limits(results, only);
+    if cells_of(results, only).iter().any(Cell::is_host) {
+        return None;
+    }
     if names.is_empty() || !results.axis_values(FREE).is_empty() {
         return None;
     }

@@ -8,6 +8,7 @@
 //! | [`curve`] | curves over the number of threads, and the class of each: scales, saturates, collapses, never scales |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
 //! | [`program`] | classes of a recorded program's time |
+//! | [`kernel`] | [`KernelLocks`]: what tasks waited for in the kernel of the host |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
 //! | [`steady`] | whether a longer run would show the same rate |
@@ -27,6 +28,7 @@ pub mod curve;
 pub mod environment;
 pub mod file;
 pub mod histogram;
+pub mod kernel;
 pub mod paired;
 pub mod program;
 pub mod record;
@@ -40,6 +42,7 @@ pub use claim::{ClaimOutcome, ClaimsFile, Class, Input, Origin, ReadingOutcome};
 pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
+pub use kernel::{KernelLock, KernelLocks};
 pub use record::{
     Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord,
     JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile,

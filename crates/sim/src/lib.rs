@@ -24,6 +24,7 @@
 //! | [`ran`] | small work that a machine may price; whether all of it is charged |
 //! | [`map`] | maps that charge for it |
 //! | [`rng`] | [`Seed`] and the generator |
+//! | [`topology`] | the order in which tasks take the processors of the host |
 //! | [`host_memory`] | a file of the host in memory, words that processes share |
 //!
 //! # The rule of interaction
@@ -61,6 +62,7 @@ pub mod rng;
 pub mod schedule;
 pub mod sync;
 pub mod task;
+pub mod topology;
 pub mod units;
 mod virt;
 

@@ -475,12 +475,11 @@ fn spawn_thread<T: Send + 'static>(
     started.expect("a host thread for the task");
 }
 
-/// Keeps the calling thread on the processor at the place `core` among those on which it may run. Where the host refuses, the
-/// thread runs wherever its scheduler puts it.
+/// Keeps the calling thread on the processor at the place `core` among those on which it may run, in the order of
+/// [`crate::topology`]. Where the host refuses, the thread runs wherever its scheduler puts it.
 pub fn pin(core: u16) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    let processors = crate::topology::processors();
     if let Some(number) = processors.get(usize::from(core) % processors.len().max(1)) {
         let mut one = CpuSet::new();
         one.set(*number);

@@ -39,6 +39,9 @@ pub(crate) struct How {
     /// After each run, check the image and the content of every file
     #[arg(long)]
     pub(crate) check: bool,
+    /// Whether to look what tasks wait for in the kernel, on directories of the host; commands that can have a flag of their own.
+    #[arg(skip)]
+    pub(crate) kernel_locks: bool,
 }
 
 /// The least that a run of its own takes.
@@ -67,6 +70,7 @@ impl How {
             memory: self.memory,
             save_image: self.save_image.clone(),
             check: self.check,
+            kernel_locks: self.kernel_locks,
             interrupt: interrupt::flag(),
             worker: vec!["/proc/self/exe".into(), crate::command::worker::NAME.into()],
         }

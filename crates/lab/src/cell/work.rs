@@ -19,6 +19,8 @@ use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes, Pro
 use super::device::RawDevice;
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
+use crate::kernel_fs::KernelFs;
+use crate::kernel_locks::Recorder;
 use crate::plan::{CellSpec, Stop};
 
 /// A cell's work, ready to be moved into a run.
@@ -143,6 +145,18 @@ impl Work {
         measured.and_then(|sample| concluded.map(|()| sample))
     }
 
+    /// On a new file system of the host's kernel, which is gone when this returns. The calling thread sees mounts of its own from
+    /// then on.
+    pub(super) fn on_kernel(&self, kernel: KernelFs, size: Bytes) -> Result<Sample, Failed> {
+        let mounted = kernel.make(size).map_err(words)?;
+        let sample = self.on_host(mounted.root());
+        let told = mounted.told().to_vec();
+        let removed = mounted.remove().map_err(words);
+        let mut sample = sample?;
+        sample.notes.extend(told);
+        removed.map(|()| sample)
+    }
+
     fn tallies(&self) -> Arc<Tallies> {
         let window = match self.spec.stop {
             // The workload ends by itself; the length of the run is not known beforehand.
@@ -172,7 +186,13 @@ impl Work {
     ) -> Result<Sample, JobError> {
         job.prepare()?;
         let mut before = None;
+        let mut recorder = self.run.kernel_locks.then(Recorder::open);
         let measured = job.work(&mut |phase| {
+            match (phase, &mut recorder) {
+                (Phase::Begins, Some(recorder)) => recorder.begin(),
+                (Phase::Ends, Some(recorder)) => recorder.end(),
+                _ => {}
+            }
             if phase == Phase::Begins {
                 tallies.restart();
             }
@@ -205,6 +225,9 @@ impl Work {
         for (name, count) in after.counters {
             let earlier = before.0.counters.get(name).copied().unwrap_or(0);
             sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
+        }
+        if let Some(recorder) = recorder {
+            recorder.put(&mut sample, self.spec.workload.tasks());
         }
         sample.served = served_between(before.0.served.as_deref(), after.served.as_deref());
         Ok(sample)

@@ -45,6 +45,7 @@ fn of_subject(subject: &Subject) -> Value {
         Subject::Design { design, options } => json!({ "design": Design::name(*design), "options": options }),
         // Under the real clock alone, which no two runs of a cell share.
         Subject::Host(path) => json!({ "host": path.display().to_string() }),
+        Subject::Kernel(kernel) => json!({ "kernel": kernel.to_string() }),
         Subject::Device => json!(DEVICE),
         // The stream is in the workload.
         Subject::Ssd(_) => json!(SSD),

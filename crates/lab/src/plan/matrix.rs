@@ -17,6 +17,7 @@ use super::free::NOTHING;
 use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp, Workload, identity};
 use crate::error::{Error, rounded_up};
 use crate::flash::stream::Stream;
+use crate::kernel_fs::KernelFs;
 use crate::machine::MachinePreset;
 use crate::named;
 use document::nearest;
@@ -58,6 +59,8 @@ pub enum Subject {
     },
     /// A directory of the host, of whichever file system is mounted there: the kernel's own or one that `weir mount` serves.
     Host(PathBuf),
+    /// A file system of the host's kernel, made anew for each cell.
+    Kernel(KernelFs),
     /// The cell's medium as a block device, without a file system.
     Device,
     /// The cell's medium as an SSD by itself, which takes a stream of requests (`requests/NAME`) at its queues.
@@ -283,8 +286,8 @@ impl Plan {
             (Some(names), Subject::Design { design, .. }) => self.free_of(*design, workload, names)?,
             _ => None,
         };
-        if matches!(subject, Subject::Host(_)) {
-            // A directory of the host has no medium of ours.
+        if matches!(subject, Subject::Host(_) | Subject::Kernel(_)) {
+            // A directory of the host has no medium of ours, and a file system of its kernel names its own.
             axes.remove("medium");
         } else {
             let name = block.as_ref().map_or(medium.name(), BlockModel::name);
@@ -361,6 +364,9 @@ impl Plan {
         if let Some(path) = value.value.strip_prefix("host:") {
             return self.host(path);
         }
+        if let Some(name) = value.value.strip_prefix(KernelFs::PREFIX) {
+            return self.kernel(name);
+        }
         if value.value == DEVICE {
             return Ok(Subject::Device);
         }
@@ -372,6 +378,17 @@ impl Plan {
         options.extend(value.options.clone());
         resolve(design, &options).map_err(|error| Error::Setting(format!("plan {}: {error}", self.name)))?;
         Ok(Subject::Design { design, options })
+    }
+
+    fn kernel(&self, name: &str) -> Result<Subject, Error> {
+        let kernel = name.parse().map_err(Error::Setting)?;
+        if self.clock == Clock::Virtual {
+            return Err(Error::Setting(format!(
+                "{}{name} is the real kernel, which takes real time: use --clock real (in a plan: clock = \"real\")",
+                KernelFs::PREFIX
+            )));
+        }
+        Ok(Subject::Kernel(kernel))
     }
 
     fn host(&self, path: &str) -> Result<Subject, Error> {

@@ -9,9 +9,9 @@ use results::validation::{
 };
 use results::{
     ClaimsFile, Clock, CostRecord, Environment, FailureKind, HostFacts, HostRecord, HypothesisOutcome,
-    InputKind, InputRecord, JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord,
-    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord,
-    WorkRecord, WorkerRecord,
+    InputKind, InputRecord, JobRecord, KernelLock, KernelLocks, NeighbourRecord, OperationRecord, PartRecord,
+    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
+    SpanRecord, StepRecord, WorkRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,6 +210,16 @@ fn full_sample() -> Sample {
     sample.notes = vec!["governor changed".into()];
     sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
     sample.placement = Some(PlacementRecord { dies: 8, stripe_pages: 64, runs: vec![(3, 8), (4, 8)] });
+    sample.kernel_locks = Some(KernelLocks {
+        sources: vec!["profile".into()],
+        skipped: vec!["off-CPU stacks: root only".into()],
+        locks: vec![KernelLock {
+            what: "i_rwsem".into(),
+            stack: vec!["down_write".into()],
+            ..KernelLock::default()
+        }],
+        ..KernelLocks::default()
+    });
     sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
     let (lane, kind, what) = ("bank 0".to_owned(), "log".to_owned(), "log 0x40".to_owned());
     sample.spans.push(SpanRecord { lane, kind, what, start_ps: 0, end_ps: 36_000 });

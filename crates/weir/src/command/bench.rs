@@ -1,11 +1,13 @@
 //! `weir bench`: a plan made from flags.
 
 mod clocks;
+mod kernel;
 mod until;
 
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
+use lab::kernel_fs::KernelFs;
 use lab::plan::{Axis, AxisValue, Stop, WarmUp, Workload};
 use lab::presets;
 use lab::{MachinePreset, Plan};
@@ -16,6 +18,7 @@ use crate::command::validate::With;
 use crate::experiment::{self, How};
 use crate::failure::Failure;
 use crate::output::Output;
+use kernel::{Chosen, Kernel};
 
 /// Run workloads on designs.
 #[derive(Args, Debug)]
@@ -25,8 +28,10 @@ pub(crate) struct Bench {
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Designs, device (the medium alone), or host:DIR (`weir list fs`)
-    #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
+    #[arg(long, value_delimiter = ',', required_unless_present = "kernel_fs", value_name = "A,B")]
     fs: Vec<String>,
+    #[command(flatten)]
+    kernel: Kernel,
     /// Medium or its file: hinfs,latency=1us; repeatable [default: hinfs]
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
@@ -71,9 +76,9 @@ pub(crate) struct Bench {
     /// Size of the region [default: from the files and their growth]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
-    /// Runs of each cell, each with a seed of its own
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
-    repeats: u32,
+    /// Runs of each cell, each with a seed of its own [default: 1; 3 with --kernel-fs]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
+    repeats: Option<u32>,
     #[command(flatten)]
     beside: Beside,
     #[command(flatten)]
@@ -82,6 +87,9 @@ pub(crate) struct Bench {
 
 /// The machine where none is given.
 const MACHINE: &str = lab::plan::DEFAULT_MACHINE;
+
+/// Runs of each cell on a file system of the host's kernel, whose times vary.
+const KERNEL_REPEATS: u32 = 3;
 
 /// The name of plans made from flags, and of their results.
 const NAME: &str = "bench";
@@ -100,11 +108,13 @@ enum Clocks {
 }
 
 impl Bench {
-    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+    pub(crate) fn run(mut self, output: &Output) -> Result<(), Failure> {
+        self.how.kernel_locks = self.kernel.kernel_locks;
         for (flag, values) in [("--fs", &self.fs), ("--medium", &self.medium)] {
             once(flag, values)?;
         }
         self.medium.iter().try_for_each(|text| one_medium(text))?;
+        self.check_kernel()?;
         once("--threads", &self.threads.iter().map(u64::to_string).collect::<Vec<_>>())?;
         self.check_program()?;
         let clocks: &[Clock] = match self.clock {
@@ -112,7 +122,10 @@ impl Bench {
             Clocks::Real => &[Clock::Real],
             Clocks::Both => &[Clock::Virtual, Clock::Real],
         };
-        let plans = clocks.iter().map(|clock| self.plan(*clock)).collect::<Result<Vec<_>, _>>()?;
+        let chosen = self.kernel.choose(&self.medium, &self.threads)?;
+        chosen.iter().for_each(|chosen| chosen.tell(output));
+        let plan = |clock: &Clock| self.plan(*clock, chosen.as_ref());
+        let plans = clocks.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let mut results = match self.until {
             None => self.how.run(&plans, output)?,
             Some(Until::Steady) => until::steady(&self.how, plans, self.at_most, output)?,
@@ -120,6 +133,16 @@ impl Bench {
         self.beside.note(&self.how, &mut results, output);
         let kept = self.how.keep(NAME, results, output)?;
         experiment::print(&kept.report, output)?;
+        if !output.is_json() {
+            let causes =
+                kept.report.sections.iter().filter_map(|section| report::kernel::causes(&section.results));
+            let untold =
+                kept.report.sections.iter().filter_map(|section| report::kernel::untold(&section.results));
+            untold.for_each(|why| {
+                output.note(&format!("this host does not tell what tasks wait for in its kernel: {why}"))
+            });
+            causes.for_each(|table| output.data(&format!("\n{}", table.to_text())));
+        }
         if self.clock == Clocks::Both && !output.is_json() {
             match self.calibrated()? {
                 Ok(()) => output.data(&clocks::tables(&kept.report)),
@@ -128,7 +151,26 @@ impl Bench {
                 )),
             }
         }
-        experiment::end(&kept)
+        experiment::end(&kept)?;
+        chosen.map_or(Ok(()), |chosen| chosen.end())
+    }
+
+    /// What is said of the host's kernel must be for it.
+    fn check_kernel(&self) -> Result<(), Failure> {
+        let systems = self.kernel.kernel_fs.iter().map(ToString::to_string).collect::<Vec<_>>();
+        once("--kernel-fs", &systems)?;
+        if !systems.is_empty() && self.clock != Clocks::Real {
+            return Err(Failure::usage(
+                "--kernel-fs is the real kernel, which takes real time: use --clock real",
+            ));
+        }
+        let hosts = self.fs.iter().any(|fs| fs.starts_with("host:") || fs.starts_with(KernelFs::PREFIX));
+        if self.kernel.kernel_locks && ((systems.is_empty() && !hosts) || self.clock == Clocks::Virtual) {
+            return Err(Failure::usage(
+                "--kernel-locks looks into the host's kernel: use it with --clock real, and --fs host:DIR or --kernel-fs",
+            ));
+        }
+        Ok(())
     }
 
     /// The plan of a row of measurements that this command repeats, under the virtual clock. Its names may be those of files in
@@ -144,15 +186,16 @@ impl Bench {
         self.warm_up.get_or_insert(WarmUp::None);
         self.medium.iter_mut().for_each(|medium| *medium += &with.medium);
         self.machine = Some(machine + &with.machine);
-        self.plan(Clock::Virtual)
+        self.plan(Clock::Virtual, None)
     }
 
-    fn plan(&self, clock: Clock) -> Result<Plan, Failure> {
+    fn plan(&self, clock: Clock, chosen: Option<&Chosen>) -> Result<Plan, Failure> {
         let mut plan = Plan::new(NAME);
         if self.clock == Clocks::Both {
             plan.name = format!("{NAME}-{clock}");
         }
-        (plan.clock, plan.repeats, plan.region) = (clock, self.repeats, self.region);
+        let repeats = self.repeats.unwrap_or(if chosen.is_some() { KERNEL_REPEATS } else { 1 });
+        (plan.clock, plan.repeats, plan.region) = (clock, repeats, self.region);
         plan.stop = self.runtime.unwrap_or(plan.stop);
         plan.machine = self.machine()?;
         let (shared, own) = self.options()?;
@@ -161,12 +204,16 @@ impl Bench {
             options: own.get(name).cloned().unwrap_or_default(),
             ..AxisValue::plain(name)
         };
-        plan.axis.extend(Axis::known("fs", self.fs.iter().map(design)));
-        if !self.medium.is_empty() {
+        plan.axis.extend(match chosen {
+            Some(chosen) => Axis::known("fs", chosen.values()),
+            None => Axis::known("fs", self.fs.iter().map(design)),
+        });
+        if !self.medium.is_empty() && chosen.is_none() {
             plan.axis.extend(Axis::known("medium", self.medium.iter().map(AxisValue::plain)));
         }
-        if !self.threads.is_empty() {
-            let threads = self.threads.iter().map(|threads| AxisValue::plain(threads.to_string()));
+        let threads = chosen.map_or(&self.threads, |chosen| &chosen.threads);
+        if !threads.is_empty() {
+            let threads = threads.iter().map(|threads| AxisValue::plain(threads.to_string()));
             plan.axis.extend(Axis::known("threads", threads));
         }
         if !self.free.is_empty() {

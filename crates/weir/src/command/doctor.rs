@@ -64,6 +64,7 @@ fn findings(host: &Environment) -> Vec<Finding> {
         load(),
         dax(),
         mounting(),
+        kernel_locks(),
         calibration(),
     ]
 }
@@ -118,6 +119,19 @@ fn timer(host: &Environment) -> Finding {
         found: format!("{ns} ns a record"),
         remedy: (ns > 200).then_some(slow),
     }
+}
+
+/// Whether `weir bench --kernel-locks` can tell what tasks wait for.
+fn kernel_locks() -> Finding {
+    let (sources, missing) = lab::kernel_locks::able();
+    let none = "weir bench --kernel-locks cannot name locks here: run it as root, on Linux 5.19 or later";
+    let found = match (sources.is_empty(), missing.is_empty()) {
+        (true, _) => missing.join("; "),
+        (false, true) => sources.join(", "),
+        (false, false) => format!("{}; not: {}", sources.join(", "), missing.join("; ")),
+    };
+    let names = sources.contains(&"lock tracepoints");
+    Finding { subject: "waits in the kernel", found, remedy: (!names).then_some(none) }
 }
 
 /// What others take of the processors in a fifth of a second.

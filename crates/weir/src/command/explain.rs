@@ -148,8 +148,12 @@ impl Explain {
         if let Some(topic) = topics::all().find(|topic| topic.word == self.what) {
             return Some(format!("errors with \"{}\"\n\n{}", topic.part.trim_end_matches(": "), topic.text));
         }
-        if let Some(class) = contention::all().into_iter().find(|class| class.name() == self.what) {
-            return Some(about(class));
+        let class = contention::all().into_iter().find(|class| class.name() == self.what);
+        let here = lab::kernel_locks::meaning_of(&self.what).map(|what| {
+            format!("{what}\n\n`weir bench … --kernel-locks` records how long tasks wait for it in this host's kernel.")
+        });
+        if class.is_some() || here.is_some() {
+            return Some(here.into_iter().chain(class.map(about)).collect::<Vec<_>>().join("\n\n"));
         }
         let upper = self.what.to_uppercase();
         let (errno, _) = Errno::ALL.iter().find(|(_, name)| *name == upper)?;

@@ -16,6 +16,7 @@ mod flash;
 mod fxmark;
 mod gate;
 mod kept;
+mod kernel;
 mod leaving;
 mod logging;
 mod mount;
