@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `desktop` | a person's computer, or a telephone: several programs at once |
 //! | `kernel_grep` | grep over a tree of sources |
+//! | `make_like` | a build of C sources as a kernel's, generated |
 //! | `dbench` | DBENCH: the interpreter of its load files |
 //! | `exim` | Exim: a mail server that takes messages and delivers them |
 //! | `postmark` | PostMark: transactions on many small files |
@@ -24,6 +25,7 @@ mod desktop;
 mod exim;
 mod kernel_grep;
 mod listing;
+mod make_like;
 mod postmark;
 mod rocksdb;
 mod run;
@@ -111,6 +113,14 @@ const APPLICATIONS: &[Application] = &[
         },
         detail: kernel_grep::DETAIL,
         load: kernel_grep::load,
+    },
+    Application {
+        entry: Entry {
+            name: "make-like",
+            summary: "make of C sources as of a kernel's tree; generated calls, no recorded build",
+        },
+        detail: make_like::DETAIL,
+        load: make_like::load,
     },
     Application {
         entry: Entry {

@@ -328,7 +328,11 @@ fn wrong_variables_are_refused_with_what_is_expected() {
         ("rocksdb", "stop", "10", "expected a whole number from 20"),
         ("kernel-grep", "files", "none", "expected a whole number"),
         ("mobile", "databases", "0", "expected a whole number from 1"),
-        ("tpcc", "clients", "1", "app/tpcc is not built"),
+        ("tpcc", "warehouses", "0", "expected a whole number from 1"),
+        ("tpcc", "layer", "mysql", "expected innodb, postgres"),
+        ("tpcc", "pool", "1MiB", "8 terminals need at least 10MiB"),
+        ("make-like", "misses", "31", "expected a whole number from 0 to 30"),
+        ("kernel-make", "clients", "1", "app/kernel-make is not built"),
     ] {
         let told = refused(name, &[(variable, value)]);
         assert!(told.contains(says), "{name} {variable}={value}: {told}");

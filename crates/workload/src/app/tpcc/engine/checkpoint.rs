@@ -205,7 +205,7 @@ impl Engine<'_> {
     }
 
     /// A checkpoint: all pages that have changed up to now are in their files, and durable.
-    pub(super) fn write_all(&self) -> Done {
+    pub(in crate::app::tpcc) fn write_all(&self) -> Done {
         if self.layer == Layer::InnoDb {
             while self.latch().dirty > 0 {
                 self.clean()?;

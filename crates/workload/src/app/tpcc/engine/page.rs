@@ -126,10 +126,15 @@ pub(super) fn child(page: &[u8], at: usize) -> u32 {
 
 /// The number of entries with smaller keys.
 pub(super) fn search(page: &[u8], wanted: u64) -> usize {
-    let (mut low, mut high) = (0, count(page));
+    first_beyond(page, 0, |key| key < wanted)
+}
+
+/// The first entry from `low` on whose key is not one of those before it.
+fn first_beyond(page: &[u8], mut low: usize, is_before: impl Fn(u64) -> bool) -> usize {
+    let mut high = count(page);
     while low < high {
         let middle = usize::midpoint(low, high);
-        if key(page, middle) < wanted {
+        if is_before(key(page, middle)) {
             low = middle + 1;
         } else {
             high = middle;
@@ -144,10 +149,10 @@ pub(super) fn find(page: &[u8], wanted: u64) -> Option<usize> {
     (at < count(page) && key(page, at) == wanted).then_some(at)
 }
 
-/// The entry of an inner page below which a key is: the last whose key is not larger, or the first.
+/// The entry of an inner page below which a key is: the last whose key is not larger. The first has no lower bound: its own key,
+/// which may be larger than what came or stayed below it, means nothing.
 pub(super) fn way(page: &[u8], wanted: u64) -> usize {
-    let at = search(page, wanted);
-    if at < count(page) && key(page, at) == wanted { at } else { at.saturating_sub(1) }
+    first_beyond(page, 1, |key| key <= wanted) - 1
 }
 
 /// Puts an entry at `at`; the page must have room.

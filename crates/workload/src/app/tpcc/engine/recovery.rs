@@ -12,11 +12,12 @@ use super::log::{self, Buffer, Change, Record};
 use super::pool::PageId;
 use super::wal::Note;
 use super::{Engine, Server, page};
+use crate::app::control::Failure;
 
 /// Bytes of log that are read at once.
 const READ: usize = 1 << 20;
 /// No unit is longer.
-const LONGEST: usize = 8 << 20;
+const LONGEST: usize = 2 << 20;
 
 impl Server {
     /// Opens the database that is there.
@@ -80,7 +81,7 @@ impl Engine<'_> {
             let records = log::records(&unit, at);
             let told = || format!("the log unit at {at} has a right checksum and records that make no sense");
             let records =
-                records.ok_or_else(|| crate::app::control::Failure::new(told(), None))?;
+                records.ok_or_else(|| Failure::new(told(), None))?;
             records.iter().try_for_each(|record| self.redo_record(record, note.lsn))?;
             at += unit.len() as u64;
             tail.extend_from_slice(&unit);
@@ -111,7 +112,7 @@ impl Engine<'_> {
         let is_image = matches!(record.change, Change::Image(_));
         if usize::from(id.file) >= self.data.len() {
             let told = format!("the log unit before {} changes file {}, which is none", record.lsn, id.file);
-            return Err(crate::app::control::Failure::new(told, None));
+            return Err(Failure::new(told, None));
         }
         if self.latch().frame_of(id).is_none() {
             if is_image {

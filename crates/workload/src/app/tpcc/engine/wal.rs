@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::files::{Done, File, Files};
 use super::layer::{Layer, SEGMENTS};
 use super::{Engine, page};
+use crate::app::control::Failure;
 
 /// Bytes of a write that fills a new file with zeros.
 const ZEROS: usize = 256 << 10;
@@ -63,7 +64,7 @@ impl Note {
         }
         files.close(&file)?;
         let told = || format!("{path} has no note of a checkpoint whose checksum is right");
-        newest.ok_or_else(|| crate::app::control::Failure::new(told(), None))
+        newest.ok_or_else(|| Failure::new(told(), None))
     }
 }
 
@@ -89,13 +90,15 @@ pub(super) struct Wal {
     /// Memory for writes.
     buffer: Vec<u8>,
     open: Option<(u64, File)>,
+    /// A write or a sync has failed: what was to be durable then is not, and nothing behind it may be.
+    is_broken: bool,
     /// The first and the last segment that exist, of PostgreSQL.
     pub(super) segments: (u64, u64),
 }
 
 impl Wal {
     pub(super) fn new(number: u64) -> Self {
-        Self { tail: Vec::new(), buffer: Vec::new(), open: None, segments: (number, number) }
+        Self { tail: Vec::new(), buffer: Vec::new(), open: None, is_broken: false, segments: (number, number) }
     }
 
     /// The log file with a number, made if it is not there. What the one before has is durable then.
@@ -146,6 +149,9 @@ impl Engine<'_> {
         if self.flushed.load(Relaxed) >= upto {
             return Ok(());
         }
+        if wal.is_broken {
+            return Err(Failure::new("the log could not be written before", None));
+        }
         let wal = &mut *wal;
         let mut bytes = std::mem::take(&mut wal.buffer);
         bytes.clear();
@@ -156,6 +162,7 @@ impl Engine<'_> {
         wal.tail.clear();
         wal.tail.extend_from_slice(&bytes[(end - end % self.layer.block() - start) as usize..(end - start) as usize]);
         wal.buffer = bytes;
+        wal.is_broken = written.is_err();
         written?;
         self.flushed.store(end, Relaxed);
         Ok(())
