@@ -375,7 +375,7 @@ mod tests {
         ("fragmentation", 30),
         ("fxmark-designs", 8),
         ("fxmark-kernel", 56),
-        ("hinfs-macro", 12),
+        ("hinfs-macro", 13),
         ("hinfs", 32),
         ("hw-logging", 13),
         ("rcache", 12),

@@ -15,7 +15,7 @@ use disk::Disk;
 
 mod disk;
 
-const SCALE: Scale = Scale { warehouses: 2, items: 300, customers: 30, undelivered: 9 };
+const SCALE: Scale = Scale { warehouses: 2, items: 8000, customers: 30, undelivered: 9 };
 const LAYERS: [Layer; 2] = [Layer::Postgres, Layer::InnoDb];
 
 fn server(layer: Layer) -> Server {
