@@ -209,7 +209,7 @@ impl Plan for Make {
             rng: place.how.seed.derive("app.make-like", client).rng(),
             calls: place.processes.start(),
             buffer: vec![0; READ],
-            client,
+            number: client,
             plan: self,
         })
     }
@@ -218,7 +218,7 @@ impl Plan for Make {
 /// A make.
 struct Client {
     plan: Arc<Make>,
-    client: u64,
+    number: u64,
     /// Compilations that are left.
     left: u64,
     seed: Seed,
@@ -240,10 +240,10 @@ impl Client {
     }
 
     /// A call that looks for a file that need not be there.
-    fn may_miss<T>(call: &'static str, path: &str, found: vfs::Result<T>) -> Result<(), CallFailed> {
+    fn may_miss<T>(call: &'static str, path: &str, found: &vfs::Result<T>) -> Result<(), CallFailed> {
         match found {
             Ok(_) | Err(Errno::ENOENT) => Ok(()),
-            Err(errno) => Err(CallFailed::of(call, path)(errno)),
+            Err(errno) => Err(CallFailed::of(call, path)(*errno)),
         }
     }
 
@@ -252,25 +252,25 @@ impl Client {
         let (own, mut misses) = (header % DIRECTORIES, self.plan.misses / 10);
         misses += u64::from(self.rng.random_range(0..10) < self.plan.misses % 10);
         for step in 1..=misses.min(DIRECTORIES - 1) {
-            let path = header_path(self.client, (own + step) % DIRECTORIES, header);
-            Self::may_miss("open", &path, self.calls.open(path.as_bytes(), OpenFlags::READ, 0))?;
+            let path = header_path(self.number, (own + step) % DIRECTORIES, header);
+            Self::may_miss("open", &path, &self.calls.open(path.as_bytes(), OpenFlags::READ, 0))?;
         }
-        self.read(&header_path(self.client, own, header))
+        self.read(&header_path(self.number, own, header))
     }
 
     /// Compiles a source; bytes written.
     fn compile(&mut self, object: u64) -> Result<u64, CallFailed> {
-        let stem = source_stem(self.client, object);
+        let stem = source_stem(self.number, object);
         let (source, target) = (format!("{stem}.c"), format!("{stem}.o"));
         let calls = Arc::clone(&self.calls);
-        Self::may_miss("stat", &target, calls.stat(target.as_bytes()))?;
+        Self::may_miss("stat", &target, &calls.stat(target.as_bytes()))?;
         calls.stat(source.as_bytes()).map_err(CallFailed::of("stat", &source))?;
         // The same headers in each pass.
         let mut chosen = self.seed.derive("app.make-like.includes", object).rng();
         let first = chosen.random_range(0..self.plan.headers);
         let (object_bytes, assembly_bytes) = (chosen.random_range(OBJECT), chosen.random_range(ASSEMBLY));
         let listed = chosen.random_range(DEPENDENCIES);
-        let (assembly, list) = (format!("c{}/tmp/cc{object}.s", self.client), format!("{stem}.o.d"));
+        let (assembly, list) = (format!("c{}/tmp/cc{object}.s", self.number), format!("{stem}.o.d"));
         let (draft, command) = (format!("{stem}.o.cmd.tmp"), format!("{stem}.o.cmd"));
         self.read(&source)?;
         (0..self.plan.includes).try_for_each(|step| self.include((first + step) % self.plan.headers))?;

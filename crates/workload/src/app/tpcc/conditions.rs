@@ -50,7 +50,10 @@ pub(super) fn check(engine: &Engine<'_>, warehouses: u64) -> Done {
         let of = |d: u64| &sums[schema::district_key(w, d) as usize];
         let sum: u64 = (1..=DISTRICTS).map(|d| of(d).ytd).sum();
         if paid[w as usize] != sum {
-            return Err(broken(1, &format!("warehouse {w} was paid {}, its districts {sum}", paid[w as usize])));
+            return Err(broken(
+                1,
+                &format!("warehouse {w} was paid {}, its districts {sum}", paid[w as usize]),
+            ));
         }
         (1..=DISTRICTS).try_for_each(|d| check_district((w, d), of(d)))?;
     }

@@ -118,7 +118,8 @@ pub(super) fn load(settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> 
     let values = reader.finish()?;
     let least = engine::least_pool(layer, clients);
     if pool < least {
-        let told = format!("app/tpcc: pool={}: {clients} terminals need at least {}", Bytes(pool), Bytes(least));
+        let told =
+            format!("app/tpcc: pool={}: {clients} terminals need at least {}", Bytes(pool), Bytes(least));
         return Err(LoadError::Wrong(told));
     }
     let server = Server { layer, pool, rows: &schema::ROWS, clients };
@@ -239,9 +240,7 @@ impl Plan for TpcC {
     fn client(self: Arc<Self>, client: u64, place: Place<'_>) -> Box<dyn run::Client> {
         let opened = self.database.get_or_init(|| Opened(self.open(place.processes.start())));
         let (terminal, left) = match &opened.0 {
-            Ok(database) => {
-                (Ok(self.terminal(client, database, place.how.seed)), Arc::clone(&database.left))
-            }
+            Ok(database) => (Ok(self.terminal(client, database, place.how.seed)), Arc::clone(&database.left)),
             Err(failure) => (Err(failure.clone()), Arc::default()),
         };
         let starts = (client == 0).then_some((place.how.cores, self.server.clients));

@@ -5,7 +5,9 @@ use sim::{Rng, Seed};
 
 use super::engine::{Builder, Building, Calls, Done, Server, create};
 use super::random::{Constants, data, digits, last_name, permutation, text};
-use super::schema::{self, DISTRICTS, Scale, customer, district, history, item, line, order, stock, warehouse};
+use super::schema::{
+    self, DISTRICTS, Scale, customer, district, history, item, line, order, stock, warehouse,
+};
 
 /// Cents of a warehouse's and a district's payments at first, by customer: 10.00 each.
 const PAID: u64 = 1000;
@@ -181,4 +183,3 @@ fn order_lines(
     }
     Ok(())
 }
-

@@ -5,7 +5,8 @@ use rand::seq::SliceRandom as _;
 use sim::{Rng, Seed};
 
 /// Syllables of last names (4.3.2.3).
-const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
+const SYLLABLES: [&str; 10] =
+    ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 /// Last names.
 pub(super) const NAMES: u64 = 1000;
 /// Cards of a deck: New-Order, Payment, Order-Status, Delivery, Stock-Level.
@@ -79,14 +80,19 @@ pub(super) fn text(rng: &mut Rng, into: &mut [u8], least: usize) {
     let (text, rest) = into.split_at_mut(len);
     for signs in text.chunks_mut(8) {
         let bits: u64 = rng.random();
-        signs.iter_mut().zip(bits.to_le_bytes()).for_each(|(sign, byte)| *sign = SIGNS[usize::from(byte & 63)]);
+        signs
+            .iter_mut()
+            .zip(bits.to_le_bytes())
+            .for_each(|(sign, byte)| *sign = SIGNS[usize::from(byte & 63)]);
     }
     rest.fill(b' ');
 }
 
 /// Fills a text with random digits.
 pub(super) fn digits(rng: &mut Rng, into: &mut [u8]) {
-    into.iter_mut().for_each(|digit| *digit = b'0' + rng.random_range(0..10_u8));
+    for digit in into {
+        *digit = b'0' + rng.random_range(0..10_u8);
+    }
 }
 
 /// The same, with "ORIGINAL" somewhere in one of ten (4.3.3.1).

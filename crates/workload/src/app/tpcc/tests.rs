@@ -92,7 +92,11 @@ fn check_promised(engine: &Engine<'_>, promised: &Promised) {
         })
         .unwrap();
     let before = SCALE.warehouses * DISTRICTS * (SCALE.customers - SCALE.undelivered);
-    assert!(delivered >= before + promised.delivered, "{delivered} delivered, {} promised", promised.delivered);
+    assert!(
+        delivered >= before + promised.delivered,
+        "{delivered} delivered, {} promised",
+        promised.delivered
+    );
 }
 
 fn in_a_run(body: impl FnOnce() + Send + 'static) {
@@ -123,7 +127,10 @@ fn crash(layer: Layer, first: &Disk, number: u64) {
     }
     let engine = server(layer).recover(Calls::Own(disk.process())).expect(&told);
     check_promised(&engine, &promised);
-    assert!(!promised.orders.is_empty() || !promised.payments.is_empty() || number > 0, "{told}: nothing was done");
+    assert!(
+        !promised.orders.is_empty() || !promised.payments.is_empty() || number > 0,
+        "{told}: nothing was done"
+    );
 }
 
 #[test]
@@ -157,7 +164,12 @@ fn a_log_that_is_cut_anywhere_leaves_whole_transactions() {
                 conditions::check(&engine, SCALE.warehouses)
                     .unwrap_or_else(|failure| panic!("{layer:?}, cut {cut}: {failure:?}"));
                 let mut count = 0;
-                engine.scan(schema::ORDER, 0..u64::MAX, |_, _| { count += 1; true }).unwrap();
+                engine
+                    .scan(schema::ORDER, 0..u64::MAX, |_, _| {
+                        count += 1;
+                        true
+                    })
+                    .unwrap();
                 orders.push(count);
             }
             orders.sort_unstable();
@@ -220,7 +232,12 @@ fn trees_hold_what_maps_hold_under_random_inserts_updates_and_removals() {
             let disk = new_database(layer, Seed(10));
             let engine = server(layer).recover(Calls::Own(disk.process())).unwrap();
             let (mut rng, mut model) = (Seed(10).rng(), BTreeMap::new());
-            engine.scan(schema::STOCK, 0..u64::MAX, |key, row| { model.insert(key, row.to_vec()); true }).unwrap();
+            engine
+                .scan(schema::STOCK, 0..u64::MAX, |key, row| {
+                    model.insert(key, row.to_vec());
+                    true
+                })
+                .unwrap();
             for step in 0..6000_u32 {
                 let mut changes = Changes::default();
                 let key = rng.random_range(0..4000_u64);
@@ -242,7 +259,12 @@ fn trees_hold_what_maps_hold_under_random_inserts_updates_and_removals() {
                 engine.commit(&changes).unwrap();
             }
             let mut found = BTreeMap::new();
-            engine.scan(schema::STOCK, 0..u64::MAX, |key, row| { found.insert(key, row.to_vec()); true }).unwrap();
+            engine
+                .scan(schema::STOCK, 0..u64::MAX, |key, row| {
+                    found.insert(key, row.to_vec());
+                    true
+                })
+                .unwrap();
             assert!(found == model, "{layer:?}: {} rows, and {} in the map", found.len(), model.len());
         });
     }

@@ -141,7 +141,8 @@ impl Terminal {
         if prices.len() < lines.len() {
             return Ok(None);
         }
-        let mut wanted: Vec<u64> = lines.iter().map(|line| schema::stock_key(line.supply, line.item) % SHARED).collect();
+        let mut wanted: Vec<u64> =
+            lines.iter().map(|line| schema::stock_key(line.supply, line.item) % SHARED).collect();
         wanted.sort_unstable();
         wanted.dedup();
         let _stocks: Vec<_> = wanted.into_iter().map(|number| Locks::of(&locks.stocks, number)).collect();
@@ -221,7 +222,10 @@ impl Terminal {
         let mut firsts = Vec::with_capacity(of_name.len());
         for c in of_name {
             let key = schema::customer_key(w, d, c);
-            firsts.push((self.read(schema::CUSTOMER, "customer", key, |row| copy::<16>(customer::FIRST.text(row)))?, c));
+            firsts.push((
+                self.read(schema::CUSTOMER, "customer", key, |row| copy::<16>(customer::FIRST.text(row)))?,
+                c,
+            ));
         }
         firsts.sort_unstable();
         let middle = firsts.len().div_ceil(2).checked_sub(1).map(|at| firsts[at].1);
@@ -288,7 +292,8 @@ impl Terminal {
         let c = self.choose_customer(w, d)?;
         let key = schema::customer_key(w, d, c);
         self.read(schema::CUSTOMER, "customer", key, |row| customer::BALANCE.signed(row))?;
-        let range = schema::order_customer_key(w, d, c, (1 << 28) - 1)..schema::order_customer_key(w, d, c + 1, (1 << 28) - 1);
+        let range = schema::order_customer_key(w, d, c, (1 << 28) - 1)
+            ..schema::order_customer_key(w, d, c + 1, (1 << 28) - 1);
         let mut last = None;
         self.engine.scan(schema::ORDER_CUSTOMER, range, |key, _| {
             last = Some(schema::order_of_customer(key));
@@ -298,10 +303,14 @@ impl Terminal {
         let key = schema::order_key(w, d, o);
         self.read(schema::ORDER, "order", key, |row| order::CARRIER.get(row))?;
         let mut lines = 0;
-        self.engine.scan(schema::ORDER_LINE, schema::line_key(w, d, o, 0)..schema::line_key(w, d, o + 1, 0), |_, _| {
-            lines += 1;
-            true
-        })?;
+        self.engine.scan(
+            schema::ORDER_LINE,
+            schema::line_key(w, d, o, 0)..schema::line_key(w, d, o + 1, 0),
+            |_, _| {
+                lines += 1;
+                true
+            },
+        )?;
         self.computes(lines);
         Ok(())
     }
@@ -332,12 +341,16 @@ impl Terminal {
         self.changes.update(schema::ORDER, key, order::CARRIER.at(), &[carrier]);
         let (mut sum, now, changes) = (0, sim::now().0, &mut self.changes);
         let mut lines = 0;
-        self.engine.scan(schema::ORDER_LINE, schema::line_key(w, d, o, 0)..schema::line_key(w, d, o + 1, 0), |key, row| {
-            sum += line::AMOUNT.get(row);
-            changes.update(schema::ORDER_LINE, key, line::DELIVERED.at(), &now.to_le_bytes());
-            lines += 1;
-            true
-        })?;
+        self.engine.scan(
+            schema::ORDER_LINE,
+            schema::line_key(w, d, o, 0)..schema::line_key(w, d, o + 1, 0),
+            |key, row| {
+                sum += line::AMOUNT.get(row);
+                changes.update(schema::ORDER_LINE, key, line::DELIVERED.at(), &now.to_le_bytes());
+                lines += 1;
+                true
+            },
+        )?;
         self.computes(lines);
         let key = schema::customer_key(w, d, c);
         let _customer = Locks::of(&locks.customers, key);

@@ -1,11 +1,11 @@
 //! A new database: files, and trees whose rows come in ascending order, written page after page.
 
+use super::Server;
 use super::files::{Calls, Done, File, Files};
 use super::layer::Layer;
 use super::page::{self, CHILD};
 use super::tree::Tree;
 use super::wal::{Note, make_log_file};
-use super::Server;
 
 /// Pages that a tree gets at once: InnoDB's extent.
 const EXTENT: u32 = 64;
@@ -43,7 +43,14 @@ impl Building<'_> {
         let at = self.trees[tree];
         let len = self.layer.page();
         let most = (page::capacity(len, at.row) * self.layer.fill() / 100).max(1);
-        Builder { tree: at, page: new_page(at, len, 0, at.row), most, pending: Vec::new(), free: 0..0, below: Vec::new() }
+        Builder {
+            tree: at,
+            page: new_page(at, len, 0, at.row),
+            most,
+            pending: Vec::new(),
+            free: 0..0,
+            below: Vec::new(),
+        }
     }
 
     /// Writes the first page of each file and the note of a checkpoint.

@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sim::{JoinHandle, Nanos, TaskSpec};
 
+use super::Engine;
 use super::files::Done;
 use super::layer::{BATCH, DOUBLEWRITE, Layer, SEGMENTS};
 use super::pool::PageId;
-use super::Engine;
 use crate::app::control::{Control, Failure, Tally};
 use crate::suite::Cores;
 
@@ -29,7 +29,12 @@ const MOST_AT_ONCE: usize = 100;
 const IDLE: Nanos = Nanos::from_secs(1);
 
 /// Starts the tasks on these cores, those behind the clients'.
-pub(in crate::app::tpcc) fn start(engine: &Arc<Engine<'static>>, control: &Arc<Control>, cores: Cores, clients: u64) {
+pub(in crate::app::tpcc) fn start(
+    engine: &Arc<Engine<'static>>,
+    control: &Arc<Control>,
+    cores: Cores,
+    clients: u64,
+) {
     let spawn = |name: &str, at: u64, work: fn(&Engine<'static>) -> Done| -> JoinHandle<()> {
         let (engine, control) = (Arc::clone(engine), Arc::clone(control));
         let spec = TaskSpec::named(name).on_core(cores.round_robin(clients + at)).movable().background();
@@ -178,7 +183,9 @@ impl Engine<'_> {
         let bytes = &bytes[..pages.len() * len];
         let written = if pages.is_empty() { Ok(()) } else { self.write_copies(bytes, &pages, slot, upto) };
         let mut state = self.latch();
-        pages.iter().for_each(|(frame, _)| state.written(*frame));
+        for (frame, _) in &pages {
+            state.written(*frame);
+        }
         written
     }
 
@@ -187,8 +194,8 @@ impl Engine<'_> {
         self.flush_log(upto)?;
         self.files.write(tablespace, bytes, self.offset(DOUBLEWRITE + slot))?;
         self.files.sync(tablespace)?;
-        let copies = bytes.chunks(self.layer.page()).zip(pages);
-        copies.map(|(page, (_, id))| self.write_at(*id, page)).collect::<Done<()>>()?;
+        let mut copies = bytes.chunks(self.layer.page()).zip(pages);
+        copies.try_for_each(|(page, (_, id))| self.write_at(*id, page))?;
         self.files.sync(tablespace)
     }
 

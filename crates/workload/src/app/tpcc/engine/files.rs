@@ -77,7 +77,8 @@ impl<'a> Files<'a> {
     pub(super) fn open(&self, path: &str, makes: bool) -> Done<File> {
         let flags = OpenFlags::READ | OpenFlags::WRITE;
         let flags = if makes { flags | OpenFlags::CREATE } else { flags };
-        let fd = self.calls.get().open(path.as_bytes(), flags, 0o600).map_err(CallFailed::of("open", path))?;
+        let fd =
+            self.calls.get().open(path.as_bytes(), flags, 0o600).map_err(CallFailed::of("open", path))?;
         Ok(File { fd, path: path.to_owned() })
     }
 

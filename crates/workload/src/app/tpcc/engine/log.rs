@@ -63,7 +63,8 @@ impl<'a> Change<'a> {
     }
 
     fn read(kind: u8, bytes: &'a [u8]) -> Option<Self> {
-        let number = |at: usize| Some(usize::from(u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
+        let number =
+            |at: usize| Some(usize::from(u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
         let some = |from: usize, len: usize| bytes.get(from..from + len);
         Some(match kind {
             INSERT => Self::Insert(number(0)?, page::u64_at(some(4, 8)?, 0), some(12, number(2)?)?),
@@ -133,7 +134,9 @@ impl Buffer {
             bytes.extend_from_slice(&[kind, 0, 0, 0]);
             bytes.extend_from_slice(&file.to_le_bytes());
             bytes.extend_from_slice(&block.to_le_bytes());
-            numbers.iter().for_each(|number| bytes.extend_from_slice(&(*number as u16).to_le_bytes()));
+            for number in numbers {
+                bytes.extend_from_slice(&(*number as u16).to_le_bytes());
+            }
         };
         let least = match *change {
             Change::Insert(at, key, row) => {

@@ -231,9 +231,10 @@ impl Engine<'_> {
             self.make_spare_frames()?;
             let missing = {
                 let mut state = self.latch();
-                let pins = changes.writes.iter().try_for_each(|(tree, key, ..)| {
-                    state.pin_leaf(self.trees[*tree], *key, &mut pinned)
-                });
+                let pins = changes
+                    .writes
+                    .iter()
+                    .try_for_each(|(tree, key, ..)| state.pin_leaf(self.trees[*tree], *key, &mut pinned));
                 match pins {
                     Ok(()) if state.free.len() >= SPARE => break self.change(&mut state, changes),
                     Ok(()) => None,

@@ -263,6 +263,8 @@ impl State {
     }
 
     pub(super) fn unpin(&mut self, pinned: &[u32]) {
-        pinned.iter().for_each(|at| self.frames[*at as usize].pins -= 1);
+        for at in pinned {
+            self.frames[*at as usize].pins -= 1;
+        }
     }
 }

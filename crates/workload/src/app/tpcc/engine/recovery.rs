@@ -80,8 +80,7 @@ impl Engine<'_> {
         while let Some(unit) = reader.unit(at, note.epoch)? {
             let records = log::records(&unit, at);
             let told = || format!("the log unit at {at} has a right checksum and records that make no sense");
-            let records =
-                records.ok_or_else(|| Failure::new(told(), None))?;
+            let records = records.ok_or_else(|| Failure::new(told(), None))?;
             records.iter().try_for_each(|record| self.redo_record(record, note.lsn))?;
             at += unit.len() as u64;
             tail.extend_from_slice(&unit);

@@ -76,7 +76,9 @@ trait Newest {
 impl Newest for Option<Note> {
     fn max_by_lsn(self, other: Self) -> Self {
         match (self, other) {
-            (Some(one), Some(two)) => Some(if (two.epoch, two.lsn) > (one.epoch, one.lsn) { two } else { one }),
+            (Some(one), Some(two)) => {
+                Some(if (two.epoch, two.lsn) > (one.epoch, one.lsn) { two } else { one })
+            }
             (one, two) => one.or(two),
         }
     }
@@ -98,7 +100,13 @@ pub(super) struct Wal {
 
 impl Wal {
     pub(super) fn new(number: u64) -> Self {
-        Self { tail: Vec::new(), buffer: Vec::new(), open: None, is_broken: false, segments: (number, number) }
+        Self {
+            tail: Vec::new(),
+            buffer: Vec::new(),
+            open: None,
+            is_broken: false,
+            segments: (number, number),
+        }
     }
 
     /// The log file with a number, made if it is not there. What the one before has is durable then.
@@ -160,7 +168,9 @@ impl Engine<'_> {
         let end = start + bytes.len() as u64;
         let written = self.write_blocks(wal, start, &mut bytes);
         wal.tail.clear();
-        wal.tail.extend_from_slice(&bytes[(end - end % self.layer.block() - start) as usize..(end - start) as usize]);
+        wal.tail.extend_from_slice(
+            &bytes[(end - end % self.layer.block() - start) as usize..(end - start) as usize],
+        );
         wal.buffer = bytes;
         wal.is_broken = written.is_err();
         written?;

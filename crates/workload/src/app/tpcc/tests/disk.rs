@@ -14,7 +14,7 @@ use vfs::{
 const SECTOR: usize = 512;
 
 /// Bytes that copies of a disk share until one of them is changed; none: zeros.
-type Chunk = Option<Arc<[u8; CHUNK]>>;
+type Chunk = Option<Arc<Vec<u8>>>;
 const CHUNK: usize = 64 << 10;
 
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ impl Content {
             self.chunks.resize(chunk + 1, None);
         }
         if self.chunks[chunk].is_some() || bytes.iter().any(|byte| *byte != 0) {
-            let chunk = self.chunks[chunk].get_or_insert_with(|| Arc::new([0; CHUNK]));
+            let chunk = self.chunks[chunk].get_or_insert_with(|| Arc::new(vec![0; CHUNK]));
             Arc::make_mut(chunk)[at..at + SECTOR].copy_from_slice(bytes);
         }
     }
@@ -205,7 +205,8 @@ impl Syscalls for Process {
         let len = buffer.len().min(file.len.saturating_sub(from));
         for number in from / SECTOR..(from + len).div_ceil(SECTOR) {
             let (start, end) = (from.max(number * SECTOR), (from + len).min((number + 1) * SECTOR));
-            buffer[start - from..end - from].copy_from_slice(&file.sector(number)[start % SECTOR..][..end - start]);
+            buffer[start - from..end - from]
+                .copy_from_slice(&file.sector(number)[start % SECTOR..][..end - start]);
         }
         Ok(len)
     }
