@@ -52,8 +52,8 @@ def main():
             for sample in samples(f"{folder}/{layer}{where}.json"):
                 counters = sample["counters"]
                 reads, writes = counters["tpcc.read_calls"], counters["tpcc.write_calls"]
-                print(f"{layer:9} {sample['axes']['fs']:24.24} write share {share(reads, writes):5.1f} %  tpmC {counters['tpcc.tpmc']:>9}"
-                      f"  log syncs {counters['tpcc.log_syncs']}  page syncs {counters['tpcc.page_syncs']}")
+                print(f"{layer:9} {sample['axes']['fs']:24.24} write share {share(reads, writes):5.1f} %"
+                      f"  tpmC {counters['tpcc.tpmc']:>9}  log syncs {counters['tpcc.log_syncs']}  page syncs {counters['tpcc.page_syncs']}")
                 if counters["tpcc.new_orders"] + counters["tpcc.rolled_back"] < count * 0.95:
                     print(f"FAILED: {counters['tpcc.new_orders']} New-Orders of {count}")
                     failed = True

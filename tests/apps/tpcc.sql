@@ -20,7 +20,8 @@ create table order_line (ol_w_id int, ol_d_id int, ol_o_id int, ol_number int, o
   ol_delivery_d timestamp, ol_quantity int, ol_amount numeric(6,2), ol_dist_info text);
 create table item (i_id int primary key, i_im_id int, i_name text, i_price numeric(5,2), i_data text);
 create table stock (s_w_id int, s_i_id int, s_quantity int, s_ytd int, s_order_cnt int, s_remote_cnt int, s_dist text, s_data text);
-insert into item select i, rnd(1, 10000), txt(rnd(14, 24)), rnd(100, 10000) / 100.0, txt(rnd(26, 50)) from generate_series(1, 100000) i;
+insert into item select i, rnd(1, 10000), txt(rnd(14, 24)), rnd(100, 10000) / 100.0, txt(rnd(26, 50))
+  from generate_series(1, 100000) i;
 insert into warehouse values (1, txt(10), txt(60), txt(11), 0.1, 300000);
 insert into district select 1, d, txt(10), txt(60), txt(11), 0.1, 30000, 3001 from generate_series(1, 10) d;
 insert into customer select 1, d, c, txt(rnd(8, 16)), 'NAME' || case when c <= 1000 then c - 1 else nurand(255, 7, 0, 999) end,
@@ -29,7 +30,8 @@ insert into customer select 1, d, c, txt(rnd(8, 16)), 'NAME' || case when c <= 1
 insert into history select c, d, 1, d, 1, now(), 10, txt(rnd(12, 24)) from generate_series(1, 10) d, generate_series(1, 3000) c;
 insert into orders select 1, d, o, (o * 1013) % 3000 + 1, now(), case when o <= 2100 then rnd(1, 10) end, rnd(5, 15), 1
   from generate_series(1, 10) d, generate_series(1, 3000) o;
-insert into order_line select 1, o_d_id, o_id, n, rnd(1, 100000), 1, now(), 5, 0, txt(24) from orders, generate_series(1, o_ol_cnt) n;
+insert into order_line select 1, o_d_id, o_id, n, rnd(1, 100000), 1, now(), 5, 0, txt(24)
+  from orders, generate_series(1, o_ol_cnt) n;
 insert into new_order select 1, d, o from generate_series(1, 10) d, generate_series(2101, 3000) o;
 insert into stock select 1, i, rnd(10, 100), 0, 0, 0, txt(240), txt(rnd(26, 50)) from generate_series(1, 100000) i;
 alter table customer add primary key (c_w_id, c_d_id, c_id);

@@ -1,12 +1,15 @@
 //! `make -j1` of a tree of C sources as a kernel's build makes it: generated, no recorded build.
 //!
-//! What a compilation calls within the tree was read from gcc 12 with `-c -I… -MD` and a temporary directory there (strace), and from
-//! the rules of Linux's `scripts/Makefile.build`, which lets `fixdep` turn the list of dependencies into a file of the command.
+//! What a compilation calls within the tree was read from gcc 12 with `-c -I… -MD` and a temporary directory there (strace), and
+//! from the rules of Linux's `scripts/Makefile.build`, which lets `fixdep` turn the list of dependencies into a file of the command.
 //!
 //! | step | calls |
 //! |---|---|
 //! | make | stat of the object, which is missing, and of the source |
-//! | compiler | source and each header: open (some first where they are not: `ENOENT`), fstat, reads, close; temporary assembly: open, writes of 4 KiB, close; list of dependencies: the same |
+//! | driver | temporary assembly: open (new), close |
+//! | compiler | source and each header: open (some first where they are not: `ENOENT`), fstat, read, close |
+//! | | before each open of a header: stat of a precompiled one, which is missing |
+//! | | assembly and list of dependencies: open, writes of 4 KiB, close |
 //! | assembler | assembly: open, fstat, reads, close; object: open, writes of 4 KiB, close |
 //! | driver | unlink of the assembly |
 //! | fixdep | dependencies: open, fstat, reads, close; command's file: open, writes, close, rename; unlink of the dependencies |
@@ -43,8 +46,9 @@ An operation is an object.
 
 /// Bytes of a read and of a write, as of stdio.
 const PIECE: usize = 4096;
-/// Bytes of a read of a source.
+/// Bytes of a read: of a source all of it, of assembly less.
 const READ: usize = 64 << 10;
+const ASSEMBLER_READ: usize = 32 << 10;
 /// Directories of headers.
 const DIRECTORIES: u64 = 4;
 /// Objects of a directory of sources.
@@ -232,10 +236,12 @@ impl Client {
         self.calls.open(path.as_bytes(), OpenFlags::READ, 0).map_err(CallFailed::of("open", path))
     }
 
-    fn read(&mut self, path: &str) -> Result<(), CallFailed> {
+    /// Reads a file in pieces, the last of which is not a whole one.
+    fn read(&mut self, path: &str, piece: usize) -> Result<(), CallFailed> {
         let fd = self.open(path)?;
         self.calls.fstat(fd).map_err(CallFailed::of("fstat", path))?;
-        while self.calls.read(fd, &mut self.buffer).map_err(CallFailed::of("read", path))? > 0 {}
+        let buffer = &mut self.buffer[..piece];
+        while self.calls.read(fd, buffer).map_err(CallFailed::of("read", path))? == piece {}
         self.calls.close(fd).map_err(CallFailed::of("close", path))
     }
 
@@ -251,11 +257,18 @@ impl Client {
     fn include(&mut self, header: u64) -> Result<(), CallFailed> {
         let (own, mut misses) = (header % DIRECTORIES, self.plan.misses / 10);
         misses += u64::from(self.rng.random_range(0..10) < self.plan.misses % 10);
+        let precompiled = |path: &str| {
+            let path = format!("{path}.gch");
+            Self::may_miss("stat", &path, &self.calls.stat(path.as_bytes()))
+        };
         for step in 1..=misses.min(DIRECTORIES - 1) {
             let path = header_path(self.number, (own + step) % DIRECTORIES, header);
+            precompiled(&path)?;
             Self::may_miss("open", &path, &self.calls.open(path.as_bytes(), OpenFlags::READ, 0))?;
         }
-        self.read(&header_path(self.number, own, header))
+        let path = header_path(self.number, own, header);
+        precompiled(&path)?;
+        self.read(&path, READ)
     }
 
     /// Compiles a source; bytes written.
@@ -272,15 +285,18 @@ impl Client {
         let listed = chosen.random_range(DEPENDENCIES);
         let (assembly, list) = (format!("c{}/tmp/cc{object}.s", self.number), format!("{stem}.o.d"));
         let (draft, command) = (format!("{stem}.o.cmd.tmp"), format!("{stem}.o.cmd"));
-        self.read(&source)?;
+        let new = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCLUSIVE;
+        let fd = calls.open(assembly.as_bytes(), new, 0o600).map_err(CallFailed::of("open", &assembly))?;
+        calls.close(fd).map_err(CallFailed::of("close", &assembly))?;
+        self.read(&source, READ)?;
         (0..self.plan.includes).try_for_each(|step| self.include((first + step) % self.plan.headers))?;
         sim::compute_for(self.plan.compile);
         write_file(&*calls, &assembly, assembly_bytes)?;
         write_file(&*calls, &list, listed)?;
-        self.read(&assembly)?;
+        self.read(&assembly, ASSEMBLER_READ)?;
         write_file(&*calls, &target, object_bytes)?;
         calls.unlink(assembly.as_bytes()).map_err(CallFailed::of("unlink", &assembly))?;
-        self.read(&list)?;
+        self.read(&list, READ)?;
         write_file(&*calls, &draft, listed)?;
         let renamed = calls.rename(draft.as_bytes(), command.as_bytes(), RenameFlags::empty());
         renamed.map_err(CallFailed::of("rename", &draft))?;

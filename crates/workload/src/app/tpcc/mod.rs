@@ -1,4 +1,4 @@
-//! TPC-C: the orders of a wholesale supplier, on a storage engine of Weir's own with two storage layers (TPC-C standard, revision 5.11).
+//! TPC-C (standard, revision 5.11): the orders of a wholesale supplier, on a storage engine of Weir's own with two storage layers.
 //!
 //! | module | holds |
 //! |---|---|

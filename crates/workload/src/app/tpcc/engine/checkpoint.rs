@@ -2,9 +2,11 @@
 //!
 //! | task | does |
 //! |---|---|
-//! | checkpointer (`postgres`) | after 48 MiB of log or 300 s: all pages that changed before, a sync of each file, a note, segments used again |
+//! | checkpointer (`postgres`) | after 48 MiB of log or 300 s: all pages that changed before, a sync of each file, a note |
 //! | background writer (`postgres`) | every 200 ms up to 100 pages that changed first (`bgwriter_delay`, `bgwriter_lru_maxpages`) |
-//! | page cleaner (`innodb`) | while more than a tenth of the pool or of the log is waiting (`innodb_max_dirty_pages_pct_lwm`, `innodb_adaptive_flushing_lwm`): batches of 120 pages, each followed by a note |
+//! | page cleaner (`innodb`) | while more than a tenth of the pool or of the log waits: batches of 120 pages, each with a note |
+//!
+//! The cleaner's limits are `innodb_max_dirty_pages_pct_lwm` and `innodb_adaptive_flushing_lwm` of MySQL 8.0.
 //!
 //! Neither is held back to spread its writes, as the servers are (`checkpoint_completion_target`, `innodb_io_capacity`).
 

@@ -3,9 +3,9 @@
 //! | | `postgres` | `innodb` |
 //! |---|---|---|
 //! | pages | 8 KiB, a file for each tree | 16 KiB, all in one tablespace |
-//! | torn pages | the first change of a page behind a checkpoint is logged with the page | pages are written twice, first to blocks 64 to 183 |
-//! | log | segments of 16 MiB that are made full of zeros and used again; whole blocks of 8 KiB | two files of 48 MiB in a circle; whole blocks of 512 bytes |
-//! | checkpoint | every 48 MiB of log or 300 s, all pages, then each file is synced | pages in batches, those that changed first in front |
+//! | torn pages | a page's first change behind a checkpoint logs the page | pages are written twice, first to blocks 64 to 183 |
+//! | log | segments of 16 MiB, used again; blocks of 8 KiB | two files of 48 MiB in a circle; blocks of 512 bytes |
+//! | checkpoint | every 48 MiB of log or 300 s: all pages | pages in batches, those that changed first in front |
 //!
 //! Sources: PostgreSQL 8.4's defaults (`checkpoint_segments` 3, `checkpoint_timeout` 300 s, `full_page_writes` on, WAL blocks of
 //! 8 KiB, segments of 16 MiB) and its calls as PostgreSQL 15 makes them (strace); MySQL's defaults (`innodb_page_size` 16 KiB,

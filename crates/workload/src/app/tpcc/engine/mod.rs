@@ -5,8 +5,8 @@
 //! commit ─▷ leaves pinned ─▷ rows changed, one unit of log ─▷ log to its file, synced ─▷ committed
 //! ```
 //!
-//! A transaction keeps its changes to itself until it commits, so that no page has changes of one that does not: recovery redoes what
-//! the log has and undoes nothing. Its changes enter the pool and the log in one step, under the latch.
+//! A transaction keeps its changes to itself until it commits, so that no page has changes of one that does not: recovery redoes
+//! what the log has and undoes nothing. Its changes enter the pool and the log in one step, under the latch.
 //!
 //! | module | holds |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! | `checkpoint` | what writes pages beside the clients: checkpoints, background writer, page cleaner |
 //! | `recovery` | opening what a run or a crash has left |
 //!
-//! Lock order: `app.tpcc.row` (the caller's), `app.tpcc.read`, `app.tpcc.double`, `app.tpcc.log`; `app.tpcc.work` over nothing. The latch over
-//! pages and log in memory is over none of these and over no call: it is held for as long as memory is looked at, costs nothing,
+//! Lock order: `app.tpcc.row` (the caller's), `app.tpcc.read`, `app.tpcc.double`, `app.tpcc.log`; `app.tpcc.work` over nothing. The latch
+//! over pages and log in memory is over none of these and over no call: it is held for as long as memory is looked at, costs nothing,
 //! and is no model of a server's latches.
 
 mod build;

@@ -1,7 +1,7 @@
 //! Pages in memory: frames, which page is in which, and which frame is given up next.
 //!
-//! Victims are found by a clock over counts of use, as in PostgreSQL. A frame that is pinned keeps its page. Everything here is done
-//! under the engine's latch and makes no call.
+//! Victims are found by a clock over counts of use, as in PostgreSQL. A frame that is pinned keeps its page. Everything here is
+//! done under the engine's latch and makes no call.
 
 use super::log::{Buffer, Change};
 use super::page;
@@ -189,8 +189,8 @@ impl State {
         (frame, block)
     }
 
-    /// A copy of a page for its file, whose frame is pinned until [`Self::written`]: which page it is, and the position that the log
-    /// must be written to. None if the page is as in its file, or is being written.
+    /// A copy of a page for its file, whose frame is pinned until [`Self::written`]: which page it is, and the position that the
+    /// log must be written to. None if the page is as in its file, or is being written.
     pub(super) fn copy_out(&mut self, at: u32, into: &mut [u8]) -> Option<(PageId, u64)> {
         let frame = &mut self.frames[at as usize];
         if !frame.is_taken || frame.dirty_since == 0 || frame.writing_since > 0 {
