@@ -379,7 +379,7 @@ mod tests {
         ("fxmark-apps", 13),
         ("fxmark-designs", 8),
         ("fxmark-kernel", 56),
-        ("hinfs-macro", 12),
+        ("hinfs-macro", 13),
         ("hinfs", 32),
         ("hw-logging", 13),
         ("rcache", 12),

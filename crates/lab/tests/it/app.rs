@@ -140,10 +140,25 @@ fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave() {
         ("app/desktop-a", "episodes = \"400\""),
         ("app/mobile", "episodes = \"40\""),
         ("app/kernel-grep", "files = \"100\""),
+        ("app/make-like", "objects = \"20\", headers = \"60\""),
     ] {
         let file = run("stop = \"end\"", &every_design(), workload, vars);
         file.samples.iter().for_each(is_whole);
         assert!(file.samples.iter().all(|sample| sample.ops == file.samples[0].ops), "{workload}");
+    }
+}
+
+#[test]
+fn every_design_keeps_the_orders_of_tpcc_and_what_is_recovered_meets_the_conditions() {
+    for layer in ["innodb", "postgres"] {
+        let vars = format!("terminals = \"4\", new_orders = \"40\", layer = \"{layer}\"");
+        let file = run("stop = \"end\"", &every_design(), "app/tpcc", &vars);
+        for sample in &file.samples {
+            is_whole(sample);
+            let count = |name: &str| sample.counters[&format!("tpcc.{name}")];
+            assert_eq!(count("new_orders") + count("rolled_back"), 40, "{layer}: {:?}", sample.axes);
+            assert!((1..=1000).contains(&count("write_share_permille")), "{layer}: {:?}", sample.axes);
+        }
     }
 }
 

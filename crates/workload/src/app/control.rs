@@ -96,6 +96,12 @@ impl Failure {
     pub(super) fn new(told: impl Into<String>, errno: Option<Errno>) -> Self {
         Self { told: told.into(), full: errno == Some(Errno::ENOSPC) }
     }
+
+    /// The error of a job that was doing `what`.
+    pub(super) fn into_error(self, application: &str, what: &str) -> JobError {
+        let told = format!("app/{application}: {what}: {}", self.told);
+        if self.full { JobError::Full(told) } else { JobError::Failed(told) }
+    }
 }
 
 impl From<CallFailed> for Failure {

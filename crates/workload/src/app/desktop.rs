@@ -174,7 +174,7 @@ impl Plan for Desktop {
         Bytes(2 * PIECE as u64)
     }
 
-    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed> {
+    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), Failure> {
         for client in 0..self.clients {
             let home = format!("c{client}");
             for path in ["", "/cache", "/db", "/log", "/doc", "/src", "/obj"] {

@@ -209,7 +209,7 @@ impl Plan for Grep {
         Bytes(READ as u64)
     }
 
-    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed> {
+    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), Failure> {
         let tree = Tree::new(self.files, how.seed);
         for path in std::iter::once("tree").chain(tree.directories.iter().map(String::as_str)) {
             calls.mkdir(path.as_bytes(), 0o755).map_err(CallFailed::of("mkdir", path))?;
@@ -220,7 +220,7 @@ impl Plan for Grep {
         calls.sync().map_err(CallFailed::of("sync", "/"))?;
         match calls.drop_caches() {
             Err(Errno::EOPNOTSUPP | Errno::EPERM | Errno::EACCES) => Ok(()),
-            dropped => dropped.map_err(CallFailed::of("drop_caches", "/")),
+            dropped => Ok(dropped.map_err(CallFailed::of("drop_caches", "/"))?),
         }
     }
 

@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `desktop` | a person's computer, or a telephone: several programs at once |
 //! | `kernel_grep` | grep over a tree of sources |
+//! | `make_like` | a build of C sources as a kernel's, generated |
 //! | `dbench` | DBENCH: the interpreter of its load files |
 //! | `exim` | Exim: a mail server that takes messages and delivers them |
 //! | `postmark` | PostMark: transactions on many small files |
 //! | `rocksdb` | RocksDB: a log, memtables, and tables that are merged |
 //! | `program` | the programs themselves, in a directory of the host |
+//! | `tpcc` | TPC-C: a supplier's orders, on a storage engine with two storage layers |
 //! | `control` | start and end of a run, and what is counted |
 //! | `run` | a [`Job`](crate::suite::Job) of clients |
 //! | `listing` | reading directories as programs do |
@@ -24,10 +26,12 @@ mod desktop;
 mod exim;
 mod kernel_grep;
 mod listing;
+mod make_like;
 mod postmark;
 mod program;
 mod rocksdb;
 mod run;
+mod tpcc;
 mod variables;
 
 use std::sync::Arc;
@@ -47,6 +51,11 @@ static CLASSES: &[&LockClass] = &[
     rocksdb::CLASSES[2],
     rocksdb::CLASSES[3],
     rocksdb::CLASSES[4],
+    tpcc::CLASSES[0],
+    tpcc::CLASSES[1],
+    tpcc::CLASSES[2],
+    tpcc::CLASSES[3],
+    tpcc::CLASSES[4],
 ];
 
 /// The suite.
@@ -95,11 +104,27 @@ const APPLICATIONS: &[Application] = &[
     },
     Application {
         entry: Entry {
+            name: "tpcc",
+            summary: "TPC-C: a supplier's orders in a database whose pages and log are as InnoDB's or PostgreSQL's",
+        },
+        detail: tpcc::DETAIL,
+        load: tpcc::load,
+    },
+    Application {
+        entry: Entry {
             name: "kernel-grep",
             summary: "grep over a tree of sources as large as a tenth of Linux's; nothing is written",
         },
         detail: kernel_grep::DETAIL,
         load: kernel_grep::load,
+    },
+    Application {
+        entry: Entry {
+            name: "make-like",
+            summary: "make of C sources as of a kernel's tree; generated calls, no recorded build",
+        },
+        detail: make_like::DETAIL,
+        load: make_like::load,
     },
     Application {
         entry: Entry {
@@ -136,7 +161,7 @@ const APPLICATIONS: &[Application] = &[
 ];
 
 /// Applications of the same papers that are not here yet.
-const NOT_BUILT: [&str; 4] = ["redb", "sqlite", "tpcc", "kernel-make"];
+const NOT_BUILT: [&str; 3] = ["redb", "sqlite", "kernel-make"];
 
 fn find(name: &str) -> Option<&'static Application> {
     APPLICATIONS.iter().find(|application| application.entry.name == name)

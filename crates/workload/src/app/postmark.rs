@@ -182,7 +182,7 @@ impl Plan for Postmark {
         Bytes(PIECE as u64)
     }
 
-    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed> {
+    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), Failure> {
         let mkdir = |path: &str| calls.mkdir(path.as_bytes(), 0o700).map_err(CallFailed::of("mkdir", path));
         for client in 0..self.clients {
             mkdir(&format!("c{client}"))?;

@@ -28,9 +28,19 @@ pub(super) trait Plan: Send + Sync {
     /// The longest read or write of a client.
     fn buffer(&self) -> Bytes;
     /// Makes directories and files.
-    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed>;
+    fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), Failure>;
     /// Client number `client`, from 0 on.
     fn client(self: Arc<Self>, client: u64, place: Place<'_>) -> Box<dyn Client>;
+
+    /// Adds what follows from all counts, and checks what the clients have left.
+    fn conclude(&self, _measured: &mut Measured) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Checks what the clients have left, after the next mount, beyond names and sizes.
+    fn verify(&self, _calls: &dyn Syscalls) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// Where a client works.
@@ -68,12 +78,8 @@ impl<P: Plan + 'static> Run<P> {
         Self { plan, how: how.clone(), processes, main, left: Mutex::default() }
     }
 
-    fn failed(&self, what: &str, error: &CallFailed) -> JobError {
-        let told = format!("app/{}: {what}: {error}", self.plan.name());
-        match error.errno {
-            vfs::Errno::ENOSPC => JobError::Full(told),
-            _ => JobError::Failed(told),
-        }
+    fn failed(&self, what: &str, error: impl Into<Failure>) -> JobError {
+        error.into().into_error(self.plan.name(), what)
     }
 
     fn start(&self, control: &Arc<Control>) -> Vec<(u16, JoinHandle<Ended>)> {
@@ -121,8 +127,8 @@ fn play(client: &mut dyn Client, control: &Arc<Control>) -> Ended {
 
 impl<P: Plan + 'static> Job for Run<P> {
     fn prepare(&self) -> Result<(), JobError> {
-        self.plan.prepare(&self.how, &*self.main).map_err(|error| self.failed("prepare", &error))?;
-        self.main.sync().map_err(|errno| self.failed("prepare", &CallFailed::of("sync", "/")(errno)))
+        self.plan.prepare(&self.how, &*self.main).map_err(|error| self.failed("prepare", error))?;
+        self.main.sync().map_err(|errno| self.failed("prepare", CallFailed::of("sync", "/")(errno)))
     }
 
     fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
@@ -138,8 +144,9 @@ impl<P: Plan + 'static> Job for Run<P> {
         watch(Phase::Ends);
         let mut measured = control.measured()?;
         measured.workers = ended.iter().map(|(core, ended)| self.worker(*core, ended)).collect();
+        self.plan.conclude(&mut measured).map_err(|failure| self.failed("after the run", failure))?;
         if self.how.check && !measured.cut_short {
-            let left = tree::left(&*self.main).map_err(|error| self.failed("what is left", &error))?;
+            let left = tree::left(&*self.main).map_err(|error| self.failed("what is left", error))?;
             *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
         }
         Ok(measured)
@@ -148,9 +155,12 @@ impl<P: Plan + 'static> Job for Run<P> {
     fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(left) = left.as_ref() else { return Ok(()) };
-        let found = tree::left(calls).map_err(|error| self.failed("verify", &error))?;
+        let found = tree::left(calls).map_err(|error| self.failed("verify", error))?;
         let told = left.first_difference(&found);
-        told.map_or(Ok(()), |told| Err(JobError::Failed(format!("app/{}: verify: {told}", self.plan.name()))))
+        if let Some(told) = told {
+            return Err(self.failed("verify", Failure::new(told, None)));
+        }
+        self.plan.verify(calls).map_err(|failure| self.failed("verify", failure))
     }
 }
 

@@ -328,7 +328,11 @@ fn wrong_variables_are_refused_with_what_is_expected() {
         ("rocksdb", "stop", "10", "expected a whole number from 20"),
         ("kernel-grep", "files", "none", "expected a whole number"),
         ("mobile", "databases", "0", "expected a whole number from 1"),
-        ("tpcc", "clients", "1", "app/tpcc is not built"),
+        ("tpcc", "warehouses", "0", "expected a whole number from 1"),
+        ("tpcc", "layer", "mysql", "expected innodb, postgres"),
+        ("tpcc", "pool", "1MiB", "8 terminals need at least 10MiB"),
+        ("make-like", "misses", "31", "expected a whole number from 0 to 30"),
+        ("kernel-make", "clients", "1", "app/kernel-make is not built"),
     ] {
         let told = refused(name, &[(variable, value)]);
         assert!(told.contains(says), "{name} {variable}={value}: {told}");
@@ -422,6 +426,46 @@ fn postmark_makes_the_operations_of_the_program() {
         "{all:?}"
     );
     assert_eq!(std::fs::read_dir(root.path().join("c0")).unwrap().count(), 0);
+}
+
+#[test]
+fn tpcc_syncs_its_log_for_each_commit_and_what_is_recovered_afterwards_meets_the_conditions() {
+    for layer in ["postgres", "innodb"] {
+        let root = tempfile::tempdir().unwrap();
+        let vars = [("terminals", "2"), ("layer", layer), ("new_orders", "20"), ("row_ns", "0")];
+        let workload = load("tpcc", &vars).unwrap();
+        assert!(workload.ends());
+        // Both checks are a part of the run and of its verification.
+        let (measured, calls) = run(workload, root.path(), Stop::After(Nanos::MAX)).unwrap();
+        let of = |name: &str| measured.counters[name];
+        assert_eq!(of("tpcc.new_orders") + of("tpcc.rolled_back"), 20, "{layer}");
+        let steps =
+            |name: &str| measured.steps.iter().find(|step| step.name == name).map_or(0, |step| step.count);
+        assert_eq!(steps("new_order"), 20, "{layer}");
+        // Two terminals: one may be covered by the sync of the other. A Delivery commits for each district.
+        let commits = of("tpcc.new_orders") + steps("payment") + 10 * steps("delivery");
+        let syncs = of("tpcc.log_syncs");
+        assert!((commits / 2..=commits + 2).contains(&syncs), "{layer}: {syncs} syncs of {commits} commits");
+        assert!(counts(&calls)["fdatasync"] >= syncs, "{layer}");
+        assert!(measured.notes[0].contains("New-Orders a minute"), "{:?}", measured.notes);
+    }
+}
+
+#[test]
+fn make_like_leaves_an_object_and_its_command_of_each_source_and_syncs_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let vars = [("objects", "30"), ("headers", "40"), ("includes", "20"), ("compile_us", "0")];
+    let (measured, calls) =
+        run(load("make-like", &vars).unwrap(), root.path(), Stop::After(Nanos::MAX)).unwrap();
+    let all = counts(&calls);
+    assert_eq!((measured.ops, all["rename"], all["unlink"]), (30, 30, 60), "{all:?}");
+    assert_eq!((all.get("fsync"), all.get("fdatasync")), (None, None));
+    let missing = calls.iter().filter(|call| call.starts_with("open ") && call.ends_with("= ENOENT")).count();
+    assert_eq!(missing, 30 * 20, "a lookup that misses for each header");
+    for ending in ["o", "o.cmd"] {
+        assert!(root.path().join(format!("c0/d1/s29.{ending}")).is_file(), "{ending}");
+    }
+    assert_eq!(std::fs::read_dir(root.path().join("c0/tmp")).unwrap().count(), 0);
 }
 
 /// Sizes of the first writes of db_bench 7.8.3 with values of 8,192 bytes and a memtable of 4 MiB, and the calls around a flush

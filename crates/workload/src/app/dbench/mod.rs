@@ -17,11 +17,10 @@ use std::sync::Arc;
 use sim::Bytes;
 use vfs::Syscalls;
 
-use super::control::Kind;
+use super::control::{Failure, Kind};
 use super::run::{self, Place, Plan, Run};
 use super::variables::{MAX_CLIENTS, Reader, Values};
 use crate::suite::{How, Job, JobError, LoadError, Processes, Settings, Workload};
-use crate::tree::CallFailed;
 use load::{KINDS, Load};
 
 pub(super) const DETAIL: &str = "\
@@ -148,7 +147,7 @@ impl Plan for Dbench {
     }
 
     /// The file makes its own tree.
-    fn prepare(&self, _how: &How, _calls: &dyn Syscalls) -> Result<(), CallFailed> {
+    fn prepare(&self, _how: &How, _calls: &dyn Syscalls) -> Result<(), Failure> {
         Ok(())
     }
 

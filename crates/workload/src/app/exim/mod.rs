@@ -267,7 +267,7 @@ impl Plan for Exim {
         Bytes(4096)
     }
 
-    fn prepare(&self, _how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed> {
+    fn prepare(&self, _how: &How, calls: &dyn Syscalls) -> Result<(), Failure> {
         let mkdir = |path: &str| calls.mkdir(path.as_bytes(), 0o750).map_err(CallFailed::of("mkdir", path));
         let make = |path: &str| {
             let made = calls.open(path.as_bytes(), OpenFlags::WRITE | OpenFlags::CREATE, 0o640);
@@ -282,7 +282,7 @@ impl Plan for Exim {
         }
         make(LOG)?;
         make(message::RETRY_LOCK)?;
-        (0..self.clients).try_for_each(|client| make(&mailbox(client)))
+        Ok((0..self.clients).try_for_each(|client| make(&mailbox(client)))?)
     }
 
     fn client(self: Arc<Self>, client: u64, place: Place<'_>) -> Box<dyn run::Client> {

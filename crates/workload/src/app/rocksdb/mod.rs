@@ -213,11 +213,10 @@ impl Plan for RocksDb {
         Bytes(format::batch(1, self.settled.value))
     }
 
-    fn prepare(&self, _how: &How, calls: &dyn Syscalls) -> Result<(), CallFailed> {
+    fn prepare(&self, _how: &How, calls: &dyn Syscalls) -> Result<(), Failure> {
         calls.mkdir(b"db", 0o755).map_err(CallFailed::of("mkdir", "db"))?;
-        [("IDENTITY", 36), ("CURRENT", 16), ("OPTIONS-000007", 6930)]
-            .into_iter()
-            .try_for_each(|(name, len)| write_renamed(calls, name, len))
+        let mut files = [("IDENTITY", 36), ("CURRENT", 16), ("OPTIONS-000007", 6930)].into_iter();
+        Ok(files.try_for_each(|(name, len)| write_renamed(calls, name, len))?)
     }
 
     fn client(self: Arc<Self>, client: u64, place: Place<'_>) -> Box<dyn run::Client> {
