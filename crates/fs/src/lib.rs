@@ -66,6 +66,7 @@ pub static FILE_SYSTEMS: &[&dyn Design] = &[
     &hinfs::design::HINFS_WB,
     &nova::design::NovaDesign,
     &rcache::design::RcacheDesign,
+    &crest::design::CrestDesign,
     &redo::design::RedoDesign,
     &ext4::design::EXT2,
     &ext4::design::EXT4,
