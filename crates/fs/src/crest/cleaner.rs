@@ -15,6 +15,7 @@ use super::Volume;
 use super::clean::{Present, Survey};
 use super::log::{Call, Tail};
 use super::merge::merge;
+use super::mutant;
 use super::parts;
 use super::record::Record;
 use super::zone::{Found, Log, Use, Want, Word};
@@ -84,7 +85,9 @@ impl Volume {
                 let call = Call { want: Want::Copies, after: 0, makes: false, needs: &[] };
                 let shard = self.shard();
                 self.append(&mut tails[shard], shard, call, std::slice::from_ref(copy))?;
-                self.region.fence();
+                if !self.rules.lacks(mutant::CLEANED_BEFORE_FENCE) {
+                    self.region.fence();
+                }
             }
             self.free_zones(&[victim.zone])?;
             any = true;

@@ -272,12 +272,8 @@ impl Volume {
             self.region.fence();
         }
         let cuts = size < file.size;
-        let write = Write {
-            ino: file.ino,
-            extents,
-            size: (size > file.size).then_some(size),
-            time: Some(time),
-        };
+        let write =
+            Write { ino: file.ino, extents, size: (size > file.size).then_some(size), time: Some(time) };
         let call = Call { want, after: file.last, makes: false, needs: &stored };
         let done = self.commit(call, |ticket| records(ticket, &write, &more, cuts))?;
         taken.keep();
@@ -353,10 +349,7 @@ impl Volume {
         if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
             let mode = set.perm.map_or(file.mode, |perm| file.mode & 0o170_000 | perm & 0o7777);
             let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
-            ran::push(
-                &mut bodies,
-                Body::Owner(Owner { ino: file.ino, mode: mode as u16, uid, gid, time }),
-            );
+            ran::push(&mut bodies, Body::Owner(Owner { ino: file.ino, mode: mode as u16, uid, gid, time }));
         }
         if set.atime.is_some() || set.mtime.is_some() || bodies.is_empty() && set.size.is_none() {
             let bit = |set: bool, bit: u8| if set { bit } else { 0 };

@@ -17,8 +17,8 @@ use super::zone::shards_max;
 use super::{fsck, recovery, superblock};
 use crate::error::Error;
 
-/// The smallest pool: 31 zones of 16 KiB.
-const MIN_SIZE: Bytes = Bytes::kib(512);
+/// The smallest pool: 15 zones of 16 KiB.
+const MIN_SIZE: Bytes = Bytes::kib(256);
 /// Shards of a pool whose maker does not say how many: more than cores of a machine are of no use.
 const SHARDS_USUAL: u32 = 64;
 
@@ -46,8 +46,8 @@ impl Format for CrestFormat {
 
     fn min_size(&self, options: &Options) -> Bytes {
         // Sixteen zones a shard, of the smallest size, and what comes before them.
-        let zones = 16 * options.number("shards").max(1) + 15;
-        MIN_SIZE.max(Bytes((zones + 1) * super::layout::ZONE_BYTES.start()))
+        let zones = 16 * options.number("shards");
+        MIN_SIZE.max(Bytes((zones + 2) * super::layout::ZONE_BYTES.start()))
     }
 
     fn size_for(&self, files: Bytes, _: &Options) -> Bytes {

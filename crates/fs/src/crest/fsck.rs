@@ -3,29 +3,30 @@
 //! | predicate | says |
 //! |---|---|
 //! | `superblock_valid` | a superblock can be used |
-//! | `superblock_copied` | both copies are whole and equal |
 //! | `words_valid` | the word of each zone has a right check in one copy of the table, and an opening that was reserved |
-//! | `words_copied` | both copies of each word are equal |
 //! | `log_sound` | no record is missing that a crash does not explain, and each is of a known kind with fields in range |
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
 //! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
 //! | `root_is_directory` | the root is a directory |
 //! | `tree_sound` | each directory has one name and lies below the root |
-//! | `numbers_reserved` | each inode has a number below those that are not given out yet |
+//! | `numbers_reserved` | no record is about an inode with a number that is not given out yet |
 //! | `blocks_in_range` | each block of a file lies in a zone for data |
 //! | `block_used_once` | no two files have a block that at most one of them says to share |
 //! | `size_possible` | no file is larger than the largest |
+//!
+//! Copies of the superblock or of a word that differ are no violation: a crash leaves them so, and the next mount makes them equal.
 
 use std::collections::BTreeSet;
 
+use ::vfs::FileKind;
 use design::{FsError, FsckReport, Violation};
 use media::nvmm::Region;
-use ::vfs::FileKind;
 
 use super::file::FILE_MAX;
 use super::layout::ROOT_INO;
 use super::merge::Slot;
 use super::mutant::Rules;
+use super::record::Body;
 use super::recovery::{Loaded, describe, load};
 use super::superblock;
 use super::zone::Use;
@@ -47,16 +48,16 @@ pub(super) fn check(region: &Region) -> FsckReport {
     report.checked =
         vec![("inodes", loaded.tree.inodes.len() as u64), ("log zones", zones), ("records", records)];
     if superblock::differ(region) {
-        report.violate("superblock_copied", "the copies of the superblock differ");
+        report.notes.push("the copies of the superblock differ; a mount makes them equal".to_owned());
     }
     for zone in &loaded.differ {
-        report.violate("words_copied", format!("the copies of the word of zone {zone} differ"));
+        report.notes.push(format!("the copies of the word of zone {zone} differ; a mount makes them equal"));
     }
     report.violations.extend(violations(&loaded));
     report
 }
 
-/// What is wrong with an image besides differing copies.
+/// What is wrong with an image.
 pub(super) fn violations(loaded: &Loaded) -> Vec<Violation> {
     let mut all = FsckReport::default();
     check_zones(loaded, &mut all);
@@ -70,7 +71,9 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
     for (word, zone) in loaded.words.iter().zip(0..) {
         let next = loaded.superblock.openings;
         match word {
-            None => report.violate("words_valid", format!("both copies of the word of zone {zone} are damaged")),
+            None => {
+                report.violate("words_valid", format!("both copies of the word of zone {zone} are damaged"))
+            }
             Some(word) if word.usage == Use::Log && word.opening >= next => {
                 let what = format!("zone {zone} has opening {}, the next is {next}", word.opening);
                 report.violate("words_valid", what);
@@ -101,9 +104,25 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
             report.violate("names_lead_to_inodes", what);
         }
     }
-    for ino in loaded.tree.inodes.range(loaded.superblock.inodes..).map(|(ino, _)| ino) {
-        let what = format!("inode {ino} exists, the next is {}", loaded.superblock.inodes);
+    let last = loaded.log.records.iter().map(|found| last_ino(&found.record.body)).max().unwrap_or(0);
+    if last >= loaded.superblock.inodes {
+        let what = format!("a record is about inode {last}, the next is {}", loaded.superblock.inodes);
         report.violate("numbers_reserved", what);
+    }
+}
+
+/// The largest inode number in a record.
+fn last_ino(body: &Body) -> u64 {
+    match body {
+        Body::Create(create) => create.ino.max(create.dir),
+        Body::Names(names) => names.items.iter().map(|item| item.ino.max(item.dir)).max().unwrap_or(0),
+        Body::Write(write) => write.ino,
+        Body::Cut(cut) => cut.ino,
+        Body::Hole(hole) => hole.ino,
+        Body::Owner(owner) => owner.ino,
+        Body::Times(times) => times.ino,
+        Body::Xattr(xattr) => xattr.ino,
+        Body::Open(_) | Body::Void(_) => 0,
     }
 }
 

@@ -209,7 +209,7 @@ impl Volume {
         let _part = sim::part(&parts::SEAL);
         let mut all = Vec::new();
         for record in records {
-            ran::allocate(3);
+            ran::allocate(4);
             let bytes = record.encode(self.seal(at.opening), at.line);
             let bytes = bytes.ok_or(Error::Invalid("a record of too many lines"))?;
             charge_for(bytes.len());

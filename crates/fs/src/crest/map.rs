@@ -105,9 +105,7 @@ impl BlockMap {
         let (mut runs, mut at) = (Vec::new(), range.start);
         while at < range.end {
             let run = match self.next_mapped(at) {
-                Some(next) if next > at => {
-                    Run { file: at, count: next.min(range.end) - at, place: None }
-                }
+                Some(next) if next > at => Run { file: at, count: next.min(range.end) - at, place: None },
                 Some(_) => self.run_at(at, range.end - at),
                 None => Run { file: at, count: range.end - at, place: None },
             };
