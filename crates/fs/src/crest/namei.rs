@@ -1,10 +1,10 @@
 //! Names: what adds and removes one. A name is identified by the record that added it, which a removal names.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use sim::map::TreeMap;
 use sim::ran;
+use sim::sync::Ordering::Relaxed;
 use vfs::{Attr, FileKind, NewInode};
 
 use super::dir::Dir;
@@ -303,6 +303,8 @@ impl Volume {
         }
         self.free(&freed);
         inode.xattrs = TreeMap::new();
+        // Its records are dead, though none says so.
+        self.logs.changed.store(true, Relaxed);
         self.maps.forget(inode.ino);
         self.inodes.remove(inode.ino);
     }

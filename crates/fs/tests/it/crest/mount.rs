@@ -139,7 +139,7 @@ fn churn(round: usize) -> Op {
         0 => Op::Create(format!("new {round}")),
         1 => Op::Write(File::At(file(round)), Some(0), Pattern { len: 5000, tag: round as u8 }),
         2 => Op::Chmod(file(round), 0o600 + (round % 8) as u32),
-        3 => Op::Truncate(file(round), (round % 9000) as u64),
+        3 => Op::Truncate(File::At(file(round)), (round % 9000) as u64),
         4 => Op::Unlink(format!("new {}", round - 4)),
         5 => Op::SetXattr(
             file(round),
