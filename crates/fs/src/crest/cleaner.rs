@@ -144,7 +144,9 @@ impl Volume {
             self.store_words(*zone, Word { usage: Use::Free, shard: 0, opening: 0 })?;
         }
         self.region.fence();
-        zones.iter().for_each(|zone| self.zones.free_log(*zone));
+        for zone in zones {
+            self.zones.free_log(*zone);
+        }
         Ok(())
     }
 }

@@ -175,7 +175,7 @@ impl Volume {
             }
         }
         draft.size = file.size.max(at);
-        self.commit_draft(file, draft, Want::Records, Vec::new())?;
+        self.commit_draft(file, draft, Want::Records, &[])?;
         Ok((at - offset) as usize)
     }
 
@@ -264,7 +264,7 @@ impl Volume {
         file: &mut Changing<'_>,
         draft: Draft<'_>,
         want: Want,
-        more: Vec<Body>,
+        more: &[Body],
     ) -> Result<()> {
         let Draft { taken, extents, stored, size, time } = draft;
         if !stored.is_empty() && !self.rules.lacks(mutant::DATA_UNFENCED) {
@@ -275,7 +275,7 @@ impl Volume {
         let write =
             Write { ino: file.ino, extents, size: (size > file.size).then_some(size), time: Some(time) };
         let call = Call { want, after: file.last, makes: false, needs: &stored };
-        let done = self.commit(call, |ticket| records(ticket, &write, &more, cuts))?;
+        let done = self.commit(call, |ticket| records(ticket, &write, more, cuts))?;
         taken.keep();
         let _part = sim::part(&parts::PUBLISH);
         file.last = done.time();
@@ -289,7 +289,7 @@ impl Volume {
                 old.filter(|old| old.block != place.block).into_iter().for_each(&mut gone);
             }
         }
-        for body in &more {
+        for body in more {
             match body {
                 Body::Hole(hole) => {
                     for at in hole.from..hole.from + hole.count {
@@ -302,7 +302,7 @@ impl Volume {
         }
         file.size = size;
         file.data_changed(time);
-        for body in &more {
+        for body in more {
             apply(file, body);
         }
         self.free(&freed);
@@ -321,7 +321,7 @@ impl Volume {
             return Err(Error::TooLarge);
         }
         let time = file.stamp(now());
-        let mut bodies = self.attributes(file, set, time);
+        let mut bodies = attributes(file, set, time);
         let Some(size) = set.size else {
             let call = Call { want: Want::Records, after: file.last, makes: false, needs: &[] };
             let done = self.commit(call, |ticket| {
@@ -329,7 +329,9 @@ impl Volume {
                 group(ticket.id, bodies.clone())
             })?;
             file.last = done.time();
-            bodies.iter().for_each(|body| apply(file, body));
+            for body in &bodies {
+                apply(file, body);
+            }
             return Ok(());
         };
         let mut draft = self.draft(file);
@@ -340,28 +342,7 @@ impl Volume {
             let cut = Cut { ino: file.ino, size, before: 0, time };
             ran::push(&mut bodies, Body::Cut(cut));
         }
-        self.commit_draft(file, draft, want, bodies)
-    }
-
-    /// The records of a change of attributes without the size.
-    fn attributes(&self, file: &State, set: &SetAttr, time: u64) -> Vec<Body> {
-        let mut bodies = Vec::new();
-        if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
-            let mode = set.perm.map_or(file.mode, |perm| file.mode & 0o170_000 | perm & 0o7777);
-            let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
-            ran::push(&mut bodies, Body::Owner(Owner { ino: file.ino, mode: mode as u16, uid, gid, time }));
-        }
-        if set.atime.is_some() || set.mtime.is_some() || bodies.is_empty() && set.size.is_none() {
-            let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-            let mask = times::CTIME
-                | bit(set.atime.is_some(), times::ATIME)
-                | bit(set.mtime.is_some(), times::MTIME);
-            let value = |time_of, old| Option::map_or(time_of, old, |it| set_time(it, time));
-            let (atime, mtime) = (value(set.atime, file.atime.value), value(set.mtime, file.mtime.value));
-            let times = Times { ino: file.ino, mask, stamp: time, atime, mtime };
-            ran::push(&mut bodies, Body::Times(times));
-        }
-        bodies
+        self.commit_draft(file, draft, want, &bodies)
     }
 
     /// Reserves, zeroes or frees a range; one operation.
@@ -389,7 +370,7 @@ impl Volume {
             self.reserve_blocks(file, &mut draft, span, mode.contains(FallocateMode::ZERO_RANGE))?;
         }
         let want = if punches && draft.extents.is_empty() { Want::Removals } else { Want::Records };
-        self.commit_draft(file, draft, want, holes)
+        self.commit_draft(file, draft, want, &holes)
     }
 
     /// Zeroes the parts of blocks with which a span begins and ends.
@@ -477,8 +458,28 @@ impl Volume {
         if place.is_none_or(|place| place.unwritten) {
             self.store_block(&mut draft, (page, place), &[0; BLOCK as usize])?;
         }
-        self.commit_draft(file, draft, Want::Records, Vec::new())
+        self.commit_draft(file, draft, Want::Records, &[])
     }
+}
+
+/// The records of a change of attributes without the size.
+fn attributes(file: &State, set: &SetAttr, time: u64) -> Vec<Body> {
+    let mut bodies = Vec::new();
+    if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
+        let mode = set.perm.map_or(file.mode, |perm| file.mode & 0o170_000 | perm & 0o7777);
+        let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
+        ran::push(&mut bodies, Body::Owner(Owner { ino: file.ino, mode: mode as u16, uid, gid, time }));
+    }
+    if set.atime.is_some() || set.mtime.is_some() || bodies.is_empty() && set.size.is_none() {
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        let mask =
+            times::CTIME | bit(set.atime.is_some(), times::ATIME) | bit(set.mtime.is_some(), times::MTIME);
+        let value = |time_of, old| Option::map_or(time_of, old, |it| set_time(it, time));
+        let (atime, mtime) = (value(set.atime, file.atime.value), value(set.mtime, file.mtime.value));
+        let times = Times { ino: file.ino, mask, stamp: time, atime, mtime };
+        ran::push(&mut bodies, Body::Times(times));
+    }
+    bodies
 }
 
 /// The next data or hole at or after `offset`.

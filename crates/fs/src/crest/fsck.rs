@@ -72,7 +72,8 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
         let next = loaded.superblock.openings;
         match word {
             None => {
-                report.violate("words_valid", format!("both copies of the word of zone {zone} are damaged"))
+                let what = format!("both copies of the word of zone {zone} are damaged");
+                report.violate("words_valid", what);
             }
             Some(word) if word.usage == Use::Log && word.opening >= next => {
                 let what = format!("zone {zone} has opening {}, the next is {next}", word.opening);

@@ -153,17 +153,17 @@ impl BlockMap {
 mod tests {
     use super::*;
 
-    fn place(block: u64) -> Option<Place> {
-        Some(Place { block, unwritten: false })
+    const fn place(block: u64) -> Place {
+        Place { block, unwritten: false }
     }
 
     #[test]
     fn runs_cover_a_range_and_end_where_places_are_not_side_by_side() {
         let mut map = BlockMap::default();
         for at in 60..70 {
-            assert_eq!(map.set(at, place(1000 + at)), None);
+            assert_eq!(map.set(at, Some(place(1000 + at))), None);
         }
-        assert_eq!(map.set(70, place(5)), None);
+        assert_eq!(map.set(70, Some(place(5))), None);
         assert_eq!(map.set(71, Some(Place { block: 6, unwritten: true })), None);
         let runs: Vec<_> =
             map.runs(0..1000).iter().map(|run| (run.file, run.count, run.place.map(|it| it.block))).collect();
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!((map.mapped(), map.next_mapped(0), map.next_mapped(72)), (12, Some(60), None));
         let mut gone = Vec::new();
         map.cut(65, |place| gone.push(place.block));
-        assert_eq!((gone.len(), map.mapped(), map.get(64)), (7, 5, place(1064)));
-        assert_eq!(map.set(64, None), place(1064));
+        assert_eq!((gone.len(), map.mapped(), map.get(64)), (7, 5, Some(place(1064))));
+        assert_eq!(map.set(64, None), Some(place(1064)));
         assert_eq!(map.mapped(), 4);
     }
 }

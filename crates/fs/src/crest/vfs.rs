@@ -62,7 +62,7 @@ impl Volume {
             // The slots up to this one, and its name.
             steps += found - slot + 2;
             slot = found + 1;
-            if !give(&known.name, known.ino, slot + FIRST_NAME) {
+            if !give(&known.bytes, known.ino, slot + FIRST_NAME) {
                 break;
             }
         }

@@ -188,11 +188,22 @@ fn the_cleaner_keeps_what_counts_and_a_mount_finds_it() {
     });
 }
 
+/// Fills the free blocks, as a recorded program does first, so that the log is as long as there.
+fn litter(fs: &dyn FileSystem) {
+    let garbage = fs.create(fs.root(), b"garbage", &NEW).expect("an empty pool").ino;
+    let mut at = 0;
+    while let Ok(written) = fs.write(garbage, at, &[0xEE; 16 * 4096], IoFlags::SYNC) {
+        at += written.bytes as u64;
+    }
+    fs.unlink(fs.root(), b"garbage").expect("it is there");
+}
+
 /// A program whose last operation cleans: what comes before it, and that operation.
 fn cleaning_program(nth: usize) -> Program {
     let (setup, core) = virtually(1, move || {
         let region = made(SMALL);
         let mut runner = Runner::new(mounted(&region));
+        litter(&*runner.fs);
         let mut ops = old_files();
         for op in &ops {
             runner.run(op).unwrap_or_else(|errno| panic!("{op:?}: {errno}"));
