@@ -9,31 +9,33 @@
 //! | `mod.rs` | what the design is: order of stores, files, lock order | all |
 //! | `design.rs` | its line in the table of designs: name, options, mount, promises | all |
 //! | `mutant.rs` | its seeded bugs | all |
-//! | `format.rs` | its image to the rest: making, recovery, check, repair | pmfs nova redo ext4 |
-//! | `layout.rs` | the structures on the medium | pmfs nova redo ext4 |
-//! | `superblock.rs` | the superblock and its copies: reading, checking, growing | pmfs nova redo ext4 |
-//! | `mkfs.rs` | making an empty file system | pmfs nova redo ext4 |
-//! | `recovery.rs` | mounting, with what a crash has left | pmfs nova redo ext4 |
-//! | `vfs.rs` | the adapter to `vfs::FileSystem`: where errors become errno | pmfs hinfs nova redo ext4 |
-//! | `namei.rs` | calls that change names | pmfs nova redo ext4 |
-//! | `dir.rs` | the names of one directory | pmfs nova redo ext4 |
-//! | `inode.rs` | inodes: on the medium, in memory, their locks | pmfs nova redo ext4 |
-//! | `file.rs` | reading and changing the contents of files | pmfs hinfs nova redo ext4 |
-//! | `map.rs` | which block holds which block of a file | pmfs nova ext4 |
-//! | `mapped.rs` | mapped files | pmfs nova ext4 |
-//! | `xattr.rs` | extended attributes | pmfs nova ext4 |
-//! | `alloc.rs` | free blocks, and the choice among them | pmfs nova ext4 |
+//! | `format.rs` | its image to the rest: making, recovery, check, repair | pmfs nova redo crest ext4 |
+//! | `layout.rs` | the structures on the medium | pmfs nova redo crest ext4 |
+//! | `superblock.rs` | the superblock and its copies: reading, checking, growing | pmfs nova redo crest ext4 |
+//! | `mkfs.rs` | making an empty file system | pmfs nova redo crest ext4 |
+//! | `recovery.rs` | mounting, with what a crash has left | pmfs nova redo crest ext4 |
+//! | `vfs.rs` | the adapter to `vfs::FileSystem`: where errors become errno | pmfs hinfs nova redo crest ext4 |
+//! | `namei.rs` | calls that change names | pmfs nova redo crest ext4 |
+//! | `dir.rs` | the names of one directory | pmfs nova redo crest ext4 |
+//! | `inode.rs` | inodes: on the medium, in memory, their locks | pmfs nova redo crest ext4 |
+//! | `file.rs` | reading and changing the contents of files | pmfs hinfs nova redo crest ext4 |
+//! | `map.rs` | which block holds which block of a file | pmfs nova crest ext4 |
+//! | `mapped.rs` | mapped files | pmfs nova crest ext4 |
+//! | `xattr.rs` | extended attributes | pmfs nova crest ext4 |
+//! | `alloc.rs` | free blocks, and the choice among them | pmfs nova crest ext4 |
 //! | `journal.rs` | how a change of several places becomes one | pmfs nova ext4 |
-//! | `log.rs` | logs of which the present state follows | nova redo |
+//! | `log.rs` | logs of which the present state follows | nova redo crest |
+//! | `cleaner.rs` | which parts of a log are freed, and what is kept of them | nova crest |
+//! | `rename.rs` | renaming | nova crest |
 //! | `writeback.rs` | which buffered data goes to the medium when | hinfs ext4 |
-//! | `fsck.rs` | the invariants of an image, as named predicates | pmfs nova redo ext4 |
-//! | `repair.rs` | what makes each violation right | pmfs nova redo ext4 |
-//! | `dump.rs` | parts of an image, for people | pmfs nova redo ext4 |
-//! | `parts.rs` | named parts of calls, whose time the ledger keeps | pmfs nova ext4 |
+//! | `fsck.rs` | the invariants of an image, as named predicates | pmfs nova redo crest ext4 |
+//! | `repair.rs` | what makes each violation right | pmfs nova redo crest ext4 |
+//! | `dump.rs` | parts of an image, for people | pmfs nova redo crest ext4 |
+//! | `parts.rs` | named parts of calls, whose time the ledger keeps | pmfs nova crest ext4 |
 //!
 //! `linux` has models of the kernel's file systems, which have no image, so none of the roles of one.
 //!
-//! `hinfs` and `rcache` are on other designs' formats and have only what they change; `crest` is a format and no file system yet.
+//! `hinfs` and `rcache` are on other designs' formats and have only what they change.
 //! What designs share is beside the folders: `name_tree.rs`, the tree of names that fsck and repair judge; `persist/`, parts of
 //! designs in memory; `cache/`, the page cache of designs on block devices; `dax.rs`, direct mappings. The rules of renaming are
 //! in [`vfs::rename`].
@@ -66,6 +68,7 @@ pub static FILE_SYSTEMS: &[&dyn Design] = &[
     &hinfs::design::HINFS_WB,
     &nova::design::NovaDesign,
     &rcache::design::RcacheDesign,
+    &crest::design::CrestDesign,
     &redo::design::RedoDesign,
     &ext4::design::EXT2,
     &ext4::design::EXT4,

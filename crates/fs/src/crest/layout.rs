@@ -61,6 +61,62 @@ pub fn table_bytes(size: u64) -> u64 {
     (size / zone_bytes(size) * GROWTH * 8).next_multiple_of(BLOCK)
 }
 
+/// Where everything lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a zone.
+    pub zone_bytes: u64,
+    /// Where the first zone begins.
+    pub first_zone: u64,
+    /// Zones.
+    pub zones: u32,
+    /// Bytes of one copy of the table of zones.
+    pub table_bytes: u64,
+}
+
+impl Geometry {
+    /// Of a pool of `size` bytes that was made with `made` bytes.
+    pub fn new(size: u64, made: u64) -> Self {
+        let (zone_bytes, first_zone) = (zone_bytes(made), first_zone(made));
+        let zones = size.saturating_sub(first_zone) / zone_bytes;
+        let table_bytes = table_bytes(made);
+        Self { zone_bytes, first_zone, zones: zones.min(table_bytes / 8) as u32, table_bytes }
+    }
+
+    /// Lines of a zone.
+    pub fn zone_lines(&self) -> u32 {
+        (self.zone_bytes / LINE as u64) as u32
+    }
+
+    /// Blocks of a zone.
+    pub fn zone_blocks(&self) -> u32 {
+        (self.zone_bytes / BLOCK) as u32
+    }
+
+    /// Where a zone begins.
+    pub fn zone_at(&self, zone: u32) -> u64 {
+        self.first_zone + u64::from(zone) * self.zone_bytes
+    }
+
+    /// Where the two copies of the word of a zone lie.
+    pub fn words_at(&self, zone: u32) -> [u64; 2] {
+        [TABLE, TABLE + self.table_bytes].map(|table| table + 8 * u64::from(zone))
+    }
+
+    /// The zone of a block, and the place of the block in it; none for a block of no zone.
+    pub fn zone_of(&self, block: u64) -> Option<(u32, u32)> {
+        let within = block.checked_mul(BLOCK)?.checked_sub(self.first_zone)?;
+        let zone = within / self.zone_bytes;
+        let place = within % self.zone_bytes / BLOCK;
+        (zone < u64::from(self.zones)).then_some((zone as u32, place as u32))
+    }
+
+    /// The number of a block of a zone.
+    pub fn block_at(&self, zone: u32, place: u32) -> u64 {
+        self.zone_at(zone) / BLOCK + u64::from(place)
+    }
+}
+
 /// A number of 40 bits.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,

@@ -1,10 +1,13 @@
 //! Crest: each call is one self-certifying record in the log of its core, made durable by one fence.
 //!
-//! This module holds the format and its meaning as pure functions: they read bytes and records, and know neither clocks nor locks
-//! nor a region. `docs/designs/crest.md` states the rules and argues for them; `crates/fs/tests/crest` tries all small histories
-//! against them.
+//! Names, inodes, extents and free space are indexes in DRAM, which a mount rebuilds from the records. A call checks and locks
+//! there, stores its data past the cache and fences it, stores its record and fences that, and then changes the indexes.
+//! `docs/designs/crest.md` states the rules and argues for them.
 //!
-//! | file | from | to |
+//! The format and its meaning are pure functions: they read bytes and records, and know neither clocks nor locks nor a region;
+//! `crates/fs/tests/it/crest` tries all small histories against them.
+//!
+//! | pure | from | to |
 //! |---|---|---|
 //! | [`layout`] | | structures on the medium |
 //! | [`record`] | records | bytes with a seal, and back |
@@ -13,12 +16,105 @@
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
 //! | [`place`] | what is known of a block | where a write goes |
 //!
-//! Lock order: none; nothing here blocks.
+//! | the mount | holds |
+//! |---|---|
+//! | `superblock.rs` `mkfs.rs` | the superblock and its copy; making an empty pool |
+//! | `alloc.rs` | free zones and blocks |
+//! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
+//! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
+//! | `file.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
+//! | `namei.rs` `rename.rs` | what changes names |
+//! | `recovery.rs` | what a mount reads, and what it makes of it |
+//! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
+//! | `mutant.rs` | rules that can be left out |
+//! | `parts.rs` | named parts of calls |
+//! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
+//!
+//! # Lock order
+//!
+//! `crest.renames` (renames between directories), then `crest.inode`: directories, an ancestor before its descendants and otherwise
+//! by number, then the inodes that names lead to, directories first and otherwise by number; then `crest.data`, or `crest.log` of a
+//! shard (the cleaner: of all, by number); then `crest.superblock`, `crest.orphans`, `crest.zones`, `crest.blocks`, each of the last
+//! four a leaf but that `crest.blocks` is taken under `crest.zones`.
+//!
+//! # What is not here yet
+//!
+//! Locks finer than one for an inode, reads without locks, saved indexes, growth, clones, checksums of data, and moving blocks out of
+//! data zones of which most is free.
 
+mod alloc;
 pub mod clean;
+mod cleaner;
+pub(crate) mod design;
+mod dir;
+mod dump;
+mod file;
+pub(crate) mod format;
+mod fsck;
+mod inode;
 pub mod layout;
+mod log;
+mod map;
+mod mapped;
 pub mod merge;
+mod mkfs;
 pub mod mutant;
+mod namei;
+mod parts;
 pub mod place;
 pub mod record;
+mod recovery;
+mod rename;
+mod repair;
+mod superblock;
+mod vfs;
+mod xattr;
 pub mod zone;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::{LockClass, Mutex};
+
+use alloc::Zones;
+use inode::Inodes;
+use layout::Geometry;
+use log::Logs;
+use mutant::Rules;
+
+use crate::dax::DirectMaps;
+
+static RENAMES: LockClass = LockClass::new("crest.renames");
+static ORPHANS: LockClass = LockClass::new("crest.orphans");
+
+/// The classes of locks for which its calls may wait.
+pub(crate) static CLASSES: &[&LockClass] = &[
+    &alloc::BLOCKS,
+    &alloc::DATA,
+    &alloc::ZONES,
+    &inode::INODE,
+    &log::LOG,
+    &log::SUPERBLOCK,
+    &ORPHANS,
+    &RENAMES,
+];
+
+/// A mounted pool.
+struct Volume {
+    region: Arc<Region>,
+    geometry: Geometry,
+    secret: u64,
+    rules: Rules,
+    /// The first opening of this mount.
+    mounted: u64,
+    inodes: Inodes,
+    zones: Zones,
+    logs: Logs,
+    /// Held by renames between directories.
+    renames: Mutex<()>,
+    /// Inodes without a name that are open: their records are kept.
+    orphans: Mutex<BTreeSet<u64>>,
+    /// Files that are mapped.
+    maps: DirectMaps,
+}

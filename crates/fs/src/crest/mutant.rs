@@ -81,6 +81,9 @@ mutants! {
     CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
 }
 
+/// Those that a mounted pool can be given, each of which the checks of the mount find.
+pub const MOUNTED: &[Mutant] = &[DATA_UNFENCED, WORD_UNFLUSHED, TAIL_NOT_ZEROED];
+
 #[cfg(test)]
 mod tests {
     use super::*;

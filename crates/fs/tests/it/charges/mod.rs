@@ -3,7 +3,6 @@
 //! fails, with its name. Release builds count nothing, and the tests say there that they are skipped.
 //!
 //! All designs of the table are covered, each call by itself, and of each call what the front end does beside the design.
-//! `crest` is a format that nothing mounts yet, so it makes no calls.
 
 mod front;
 

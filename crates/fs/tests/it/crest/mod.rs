@@ -13,7 +13,9 @@ mod explore;
 mod families;
 mod full;
 mod image;
+mod mount;
 mod ops;
+mod planted;
 mod view;
 mod world;
 

@@ -1,0 +1,375 @@
+//! Zones and blocks: which are free, in DRAM only.
+//!
+//! ```text
+//! free ──first block──► data ──last block freed──► free        free ──first record──► log ──cleaner──► free
+//! ```
+//!
+//! A block is in use exactly when a record that counts leads to it, so giving blocks out costs no flush and no fence, and a crash
+//! cannot leak any. Each shard fills a data zone of its own; when that is full it takes another one that has room, or a free one,
+//! and at last any block that is free. [`Stock`] says who may take a free zone: a few are kept for removals and for the cleaner.
+//!
+//! Lock order: `crest.data` (the zone that a shard fills), then `crest.zones` (the states of all zones), then `crest.blocks` (the
+//! blocks of one zone), which is a leaf.
+
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::map::TreeSet;
+use sim::sync::{AtomicU64, Ordering::Relaxed};
+use sim::{LockClass, Mutex, Work};
+
+use super::clean::Present;
+use super::layout::{BLOCK, Geometry};
+use super::mutant::Rules;
+use super::parts;
+use super::zone::{Stock, Want};
+use crate::error::{Error, Result};
+
+pub(super) static DATA: LockClass = LockClass::new("crest.data");
+pub(super) static ZONES: LockClass = LockClass::new("crest.zones");
+pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks");
+
+/// Words of 64 bits that have a bit for each block of the largest zone.
+const WORDS: usize = 8;
+
+/// Neighbouring blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// Number of the first.
+    pub(super) first: u64,
+    /// How many.
+    pub(super) count: u64,
+}
+
+/// What a zone is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    /// Records, under this opening.
+    Log(u64),
+    /// Blocks; whether a shard fills it.
+    Data(bool),
+    /// Not to be used.
+    Bad,
+}
+
+/// The free blocks of a zone: a bit each.
+#[derive(Debug)]
+struct Bits {
+    words: [u64; WORDS],
+    free: u32,
+}
+
+impl Bits {
+    fn new(blocks: u32) -> Self {
+        let word = |index: usize| match blocks.saturating_sub(64 * index as u32) {
+            64.. => u64::MAX,
+            rest => (1 << rest) - 1,
+        };
+        Self { words: std::array::from_fn(word), free: blocks }
+    }
+
+    fn is_free(&self, place: u32) -> bool {
+        self.words[place as usize / 64] >> (place % 64) & 1 == 1
+    }
+
+    /// Takes the lowest run, of at most `most` blocks.
+    fn take(&mut self, most: u64) -> Option<(u32, u32)> {
+        let word = self.words.iter().position(|word| *word != 0)?;
+        let first = 64 * word as u32 + self.words[word].trailing_zeros();
+        let end = 64 * WORDS as u32;
+        let run = (first..end).take(most as usize).take_while(|place| self.is_free(*place)).count() as u32;
+        (first..first + run).for_each(|place| self.words[place as usize / 64] &= !(1 << (place % 64)));
+        self.free -= run;
+        Some((first, run))
+    }
+
+    /// Takes one block; false: it is in use.
+    fn take_at(&mut self, place: u32) -> bool {
+        let was_free = self.is_free(place);
+        if was_free {
+            self.words[place as usize / 64] &= !(1 << (place % 64));
+            self.free -= 1;
+        }
+        was_free
+    }
+
+    fn put(&mut self, place: u32) {
+        debug_assert!(!self.is_free(place), "a block is freed twice");
+        self.words[place as usize / 64] |= 1 << (place % 64);
+        self.free += 1;
+    }
+}
+
+/// What all shards share.
+struct Pool {
+    states: Vec<State>,
+    free: TreeSet<u32>,
+    /// Data zones that no shard fills and that have free blocks.
+    partial: TreeSet<u32>,
+}
+
+/// All zones.
+pub(super) struct Zones {
+    geometry: Geometry,
+    region: Arc<Region>,
+    pool: Mutex<Pool>,
+    bits: Vec<Mutex<Bits>>,
+    /// The zone that each shard fills.
+    heads: Vec<Mutex<Option<u32>>>,
+    /// Blocks of files.
+    used: AtomicU64,
+    /// Lines that the metadata of all files may take, at most.
+    lines: AtomicU64,
+    rules: Rules,
+}
+
+/// Blocks that were taken for a call whose record does not count yet. Dropped, it gives them back.
+pub(super) struct Taken<'v> {
+    zones: &'v Zones,
+    pub(super) blocks: Vec<Blocks>,
+}
+
+impl<'v> Taken<'v> {
+    pub(super) fn new(zones: &'v Zones) -> Self {
+        Self { zones, blocks: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, blocks: Blocks) {
+        sim::ran::push(&mut self.blocks, blocks);
+    }
+
+    /// The record counts.
+    pub(super) fn keep(mut self) {
+        self.blocks.clear();
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.blocks.iter().for_each(|blocks| self.zones.put(*blocks));
+    }
+}
+
+impl Zones {
+    /// All free.
+    pub(super) fn new(region: &Arc<Region>, geometry: Geometry, shards: usize, rules: Rules) -> Self {
+        let zones = geometry.zones;
+        let mut free = TreeSet::new();
+        (0..zones).for_each(|zone| _ = free.insert(zone));
+        let pool = Pool { states: vec![State::Free; zones as usize], free, partial: TreeSet::new() };
+        let bits = |_| Mutex::new(&BLOCKS, Bits::new(geometry.zone_blocks()));
+        Self {
+            geometry,
+            region: Arc::clone(region),
+            pool: Mutex::new(&ZONES, pool),
+            bits: (0..zones).map(bits).collect(),
+            heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
+            used: AtomicU64::new(0),
+            lines: AtomicU64::new(0),
+            rules,
+        }
+    }
+
+    // ---- counts
+
+    /// Blocks of all zones, and those that are free when all of the log is clean.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
+        let log = self.live_lines().div_ceil(BLOCK / super::layout::LINE as u64);
+        let kept = (self.heads.len() as u64 + 2) * u64::from(self.geometry.zone_blocks());
+        (blocks, blocks.saturating_sub(self.used.load(Relaxed) + log + kept))
+    }
+
+    /// Lines that live records may take, at most: one for each block, and those of names, inodes and attributes.
+    fn live_lines(&self) -> u64 {
+        self.used.load(Relaxed) + self.lines.load(Relaxed)
+    }
+
+    /// The metadata of files takes so many lines more.
+    pub(super) fn add_lines(&self, lines: u64) {
+        self.lines.fetch_add(lines, Relaxed);
+    }
+
+    /// The metadata of files takes so many lines less.
+    pub(super) fn sub_lines(&self, lines: u64) {
+        self.lines.fetch_sub(lines, Relaxed);
+    }
+
+    fn stock_of(&self, pool: &Pool) -> Stock {
+        Stock {
+            free: pool.free.len() as u32,
+            shards: self.heads.len() as u32,
+            zone_lines: self.geometry.zone_lines() - 1,
+            live_lines: self.live_lines(),
+        }
+    }
+
+    /// What is known of the zones now.
+    pub(super) fn stock(&self) -> Stock {
+        self.stock_of(&self.pool.lock())
+    }
+
+    // ---- log zones
+
+    /// Takes a free zone for records.
+    pub(super) fn take_log(&self, want: Want) -> Result<u32> {
+        let mut pool = self.pool.lock();
+        if !self.stock_of(&pool).grants(want, self.rules) {
+            return Err(Error::NoSpace);
+        }
+        let zone = pool.free.iter().next_back().copied().ok_or(Error::NoSpace)?;
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Log(0);
+        Ok(zone)
+    }
+
+    /// A zone has records under this opening, or will have.
+    pub(super) fn set_log(&self, zone: u32, opening: u64) {
+        let mut pool = self.pool.lock();
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Log(opening);
+    }
+
+    /// A log zone is free, durably.
+    pub(super) fn free_log(&self, zone: u32) {
+        let mut pool = self.pool.lock();
+        pool.states[zone as usize] = State::Free;
+        pool.free.insert(zone);
+    }
+
+    /// A zone is not used.
+    pub(super) fn set_bad(&self, zone: u32) {
+        let mut pool = self.pool.lock();
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Bad;
+    }
+
+    /// The log zones.
+    pub(super) fn log_zones(&self) -> Vec<Present> {
+        let pool = self.pool.lock();
+        let logs = pool.states.iter().zip(0..).filter_map(|(state, zone)| match state {
+            State::Log(opening) if *opening != 0 => Some(Present { zone, opening: *opening, freed: false }),
+            _ => None,
+        });
+        let zones: Vec<_> = logs.collect();
+        drop(pool);
+        sim::ran::allocate(u64::from(!zones.is_empty()) * 8);
+        zones
+    }
+
+    // ---- blocks
+
+    /// Takes at most `most` neighbouring blocks for a shard.
+    pub(super) fn take(&self, shard: usize, most: u64) -> Result<Blocks> {
+        let _part = sim::part(&parts::ALLOC);
+        if !self.region.grants_space() {
+            return Err(Error::NoSpace);
+        }
+        let mut head = self.heads[shard].lock();
+        loop {
+            if let Some(zone) = *head {
+                if let Some(blocks) = self.take_in(zone, most) {
+                    return Ok(blocks);
+                }
+                *head = None;
+                self.disown(zone);
+            }
+            match self.claim() {
+                Some(zone) => *head = Some(zone),
+                None => break,
+            }
+        }
+        drop(head);
+        let others = 0..self.geometry.zones;
+        let is_data = |zone: &u32| matches!(self.pool.lock().states[*zone as usize], State::Data(_));
+        let found = others.filter(is_data).find_map(|zone| self.take_in(zone, most));
+        found.ok_or(Error::NoSpace)
+    }
+
+    fn take_in(&self, zone: u32, most: u64) -> Option<Blocks> {
+        let mut bits = self.bits[zone as usize].lock();
+        sim::work(Work::STEP, 1);
+        let (place, count) = bits.take(most)?;
+        self.used.fetch_add(u64::from(count), Relaxed);
+        Some(Blocks { first: self.geometry.block_at(zone, place), count: u64::from(count) })
+    }
+
+    /// A zone that a shard may fill: free ones while most are, else one with room.
+    fn claim(&self) -> Option<u32> {
+        let mut pool = self.pool.lock();
+        let granted = self.stock_of(&pool).grants(Want::Data, self.rules);
+        let plenty = pool.free.len() as u32 > self.geometry.zones / 2;
+        let partial = pool.partial.first().copied().filter(|_| !(granted && plenty));
+        let zone = partial.or_else(|| pool.free.first().copied().filter(|_| granted))?;
+        pool.partial.remove(&zone);
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Data(true);
+        Some(zone)
+    }
+
+    /// A shard does not fill a zone any more.
+    fn disown(&self, zone: u32) {
+        self.pool.lock().states[zone as usize] = State::Data(false);
+        self.settle(zone);
+    }
+
+    /// Notes where a data zone belongs that has gained a free block.
+    fn settle(&self, zone: u32) {
+        let mut pool = self.pool.lock();
+        if pool.states[zone as usize] != State::Data(false) {
+            return;
+        }
+        let free = self.bits[zone as usize].lock().free;
+        if free == self.geometry.zone_blocks() {
+            pool.partial.remove(&zone);
+            pool.states[zone as usize] = State::Free;
+            pool.free.insert(zone);
+        } else if free > 0 {
+            pool.partial.insert(zone);
+        }
+    }
+
+    /// Frees blocks to which no record that counts leads.
+    pub(super) fn put(&self, blocks: Blocks) {
+        let mut at = blocks.first;
+        let end = blocks.first + blocks.count;
+        while at < end {
+            let Some((zone, place)) = self.geometry.zone_of(at) else { return };
+            let count = (end - at).min(u64::from(self.geometry.zone_blocks() - place)) as u32;
+            let mut bits = self.bits[zone as usize].lock();
+            let was_full = bits.free == 0;
+            (place..place + count).for_each(|place| bits.put(place));
+            let is_free = bits.free == self.geometry.zone_blocks();
+            sim::work(Work::STEP, 1);
+            drop(bits);
+            self.used.fetch_sub(u64::from(count), Relaxed);
+            if was_full || is_free {
+                self.settle(zone);
+            }
+            at += u64::from(count);
+        }
+    }
+
+    /// Marks a block that a file has, while a pool is mounted; false: it is in use, or in no zone for data.
+    pub(super) fn mark(&self, block: u64) -> bool {
+        let Some((zone, place)) = self.geometry.zone_of(block) else { return false };
+        let mut pool = self.pool.lock();
+        if matches!(pool.states[zone as usize], State::Log(_) | State::Bad) {
+            return false;
+        }
+        let mut bits = self.bits[zone as usize].lock();
+        if !bits.take_at(place) {
+            return false;
+        }
+        self.used.fetch_add(1, Relaxed);
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Data(false);
+        if bits.free > 0 {
+            pool.partial.insert(zone);
+        } else {
+            pool.partial.remove(&zone);
+        }
+        true
+    }
+}

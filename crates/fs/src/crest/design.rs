@@ -1,0 +1,87 @@
+//! Crest in the table of designs.
+
+use std::sync::Arc;
+
+use ::vfs::{FileSystem, Promises};
+use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, OptionSpec, Options, Phase};
+use media::Storage;
+use sim::{Bytes, LockClass};
+
+use super::format::CrestFormat;
+use super::mutant::{self, Rules};
+use super::recovery;
+use super::vfs::Mounted;
+
+/// Crest.
+pub(crate) struct CrestDesign;
+
+pub(super) const NAME: &str = "crest";
+
+static FORMAT: CrestFormat = CrestFormat;
+
+/// Options of mkfs.
+const OPTIONS: &[OptionSpec] = &[OptionSpec {
+    name: "shards",
+    kind: OptionKind::Count,
+    default: "0",
+    when: Phase::Mkfs,
+    help: "shards, each with a log and a data zone of its own: 1 to a sixteenth of the zones; 0: as many, and 64 at most",
+}];
+
+/// Two shards: zones fill up and are left in short programs.
+const SMALL: Given = &[("shards", "2")];
+
+/// The rules that an instance with these options keeps.
+fn rules(options: &Options) -> Rules {
+    options.mutant().map_or(Rules::ALL, Rules::without)
+}
+
+impl Design for CrestDesign {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "one self-certifying record and one fence for each call; indexes in DRAM"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn format(&self) -> &dyn Format {
+        &FORMAT
+    }
+
+    fn dram(&self, _: &Options, _: Bytes) -> Bytes {
+        Bytes(0)
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        super::CLASSES.to_vec()
+    }
+
+    fn promises(&self, _: &Options) -> Promises {
+        Promises::STRICT
+    }
+
+    fn checking(&self) -> Checking {
+        Checking {
+            small: SMALL,
+            tiny: SMALL,
+            crash_every: 4,
+            fail_every: 2,
+            mount_reads_all: true,
+            ..Checking::default()
+        }
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutant::MOUNTED
+    }
+
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let (volume, _) = recovery::mount(storage.memory()?, rules(options))?;
+        Ok(Arc::new(Mounted(volume)))
+    }
+}

@@ -1,0 +1,100 @@
+//! The names of one directory, in DRAM.
+//!
+//! Names stand in slots, in which a listing goes by; a table finds the slot of a name.
+
+use std::hash::Hasher;
+
+use hashbrown::HashTable;
+use sim::{Work, ran};
+
+use super::record::AddId;
+
+/// A name that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    hash: u64,
+    pub(super) bytes: Box<[u8]>,
+    pub(super) ino: u64,
+    /// The add: what a removal names.
+    pub(super) add: AddId,
+}
+
+/// All names of a directory but `.` and `..`.
+#[derive(Debug, Default)]
+pub(super) struct Dir {
+    table: HashTable<u32>,
+    slots: Vec<Option<Name>>,
+    free: Vec<u32>,
+}
+
+fn hash_of(name: &[u8]) -> u64 {
+    ran::did(Work::HASH, name.len().div_ceil(16) as u64);
+    ran::hash(name.len() as u64);
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    // The table wants its upper bits varied, too.
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn visit() {
+    ran::did(Work::NODE, 1);
+    ran::node(1);
+}
+
+impl Dir {
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The slot of a name, if it is there.
+    fn slot(&self, hash: u64, name: &[u8]) -> Option<u32> {
+        visit();
+        let is_it = |slot: &u32| {
+            let known = self.slots.get(*slot as usize).and_then(Option::as_ref);
+            known.is_some_and(|known| known.hash == hash && *known.bytes == *name)
+        };
+        self.table.find(hash, is_it).copied()
+    }
+
+    /// The name, if it is there.
+    pub(super) fn find(&self, name: &[u8]) -> Option<&Name> {
+        sim::work(Work::MISS, 1);
+        let slot = self.slot(hash_of(name), name)?;
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// Adds a name that is not there.
+    pub(super) fn insert(&mut self, name: &[u8], ino: u64, add: AddId) {
+        let hash = hash_of(name);
+        let known = Name { hash, bytes: ran::copied(name).into(), ino, add };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            ran::push(&mut self.slots, None);
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Some(known);
+        visit();
+        let slots = &self.slots;
+        let rehash = |slot: &u32| slots[*slot as usize].as_ref().map_or(0, |known| known.hash);
+        let _own = ran::aside();
+        self.table.insert_unique(hash, slot, rehash);
+    }
+
+    /// Takes a name out.
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Name> {
+        let hash = hash_of(name);
+        let slot = self.slot(hash, name)?;
+        visit();
+        if let Ok(found) = self.table.find_entry(hash, |other| *other == slot) {
+            found.remove();
+        }
+        ran::push(&mut self.free, slot);
+        self.slots[slot as usize].take()
+    }
+
+    /// The first name in a slot from `slot` on.
+    pub(super) fn next_from(&self, slot: u64) -> Option<(u64, &Name)> {
+        let rest = self.slots.get(slot as usize..)?;
+        let (found, known) = rest.iter().enumerate().find_map(|(at, known)| Some((at, known.as_ref()?)))?;
+        Some((slot + found as u64, known))
+    }
+}

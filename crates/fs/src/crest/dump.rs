@@ -1,0 +1,88 @@
+//! Parts of an image, for people.
+
+use std::io::Write;
+
+use design::FsError;
+use media::nvmm::Region;
+
+use super::inode::unpack;
+use super::merge::Slot;
+use super::mutant::Rules;
+use super::recovery::{Loaded, load};
+use super::zone::Use;
+
+/// What can be shown, and what it says.
+pub(super) const PARTS: &[(&str, &str)] = &[
+    ("superblock", "sizes, shards, and what is reserved"),
+    ("zones", "the log zones with their openings and records"),
+    ("inode N", "inode number N, its attributes and its blocks"),
+    ("dir N", "the names in directory N"),
+    ("log N", "the records of zone N"),
+];
+
+/// Writes a part of an image.
+pub(super) fn dump(region: &Region, part: &str, out: &mut dyn Write) -> Result<(), FsError> {
+    let loaded = load(region, Rules::ALL)?;
+    let mut words = part.split_whitespace();
+    match (words.next(), words.next().map(str::parse::<u64>)) {
+        (Some("superblock"), None) => writeln!(out, "{:#?}", loaded.superblock)?,
+        (Some("zones"), None) => dump_zones(&loaded, out)?,
+        (Some("inode"), Some(Ok(ino))) => dump_inode(&loaded, ino, out)?,
+        (Some("dir"), Some(Ok(ino))) => dump_dir(&loaded, ino, out)?,
+        (Some("log"), Some(Ok(zone))) => dump_log(&loaded, zone, out)?,
+        _ => {
+            let known: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
+            return Err(no_part(part, format!("there are: {}", known.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+fn no_part(part: &str, why: String) -> FsError {
+    FsError::NoSuchPart { part: part.to_owned(), why }
+}
+
+fn dump_zones(loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "{} zones of {} bytes", loaded.geometry.zones, loaded.geometry.zone_bytes)?;
+    for (word, zone) in loaded.words.iter().zip(0..) {
+        let Some(word) = word.filter(|word| word.usage == Use::Log) else { continue };
+        let end = loaded.log.ends.iter().find(|end| end.0 == zone).map_or(0, |end| end.2);
+        let (shard, opening) = (word.shard, word.opening);
+        writeln!(out, "zone {zone}: log of shard {shard}, opening {opening}, ends at line {end}")?;
+    }
+    Ok(())
+}
+
+fn dump_inode(loaded: &Loaded, ino: u64, out: &mut dyn Write) -> Result<(), FsError> {
+    let missing = || no_part(&format!("inode {ino}"), "no name leads to it".to_owned());
+    let inode = loaded.tree.inodes.get(&ino).ok_or_else(missing)?;
+    let (mode, uid, gid) = inode.owner.value;
+    writeln!(out, "mode {mode:o}, owner {uid}:{gid}, {} names, {} bytes", inode.links, inode.bytes())?;
+    for (what, time) in [("accessed", inode.atime), ("modified", inode.mtime), ("changed", inode.ctime)] {
+        let time = unpack(time.value.value);
+        writeln!(out, "{what} {}.{:09}", time.secs, time.nanos)?;
+    }
+    for name in inode.xattrs.iter().filter(|(_, held)| held.value.is_some()).map(|(name, _)| name) {
+        writeln!(out, "attribute {}", name.escape_ascii())?;
+    }
+    for (file, held) in &inode.blocks {
+        if let Slot::Block { place, unwritten, .. } = held.value {
+            writeln!(out, "block {file}: {place}{}", if unwritten { ", unwritten" } else { "" })?;
+        }
+    }
+    Ok(())
+}
+
+fn dump_dir(loaded: &Loaded, dir: u64, out: &mut dyn Write) -> std::io::Result<()> {
+    for ((_, name), held) in loaded.tree.names.range((dir, Vec::new())..(dir + 1, Vec::new())) {
+        writeln!(out, "{} {}", held.value.ino, name.escape_ascii())?;
+    }
+    Ok(())
+}
+
+fn dump_log(loaded: &Loaded, zone: u64, out: &mut dyn Write) -> std::io::Result<()> {
+    for found in loaded.log.records.iter().filter(|found| u64::from(found.zone) == zone) {
+        writeln!(out, "line {}: {:?}", found.line, found.record)?;
+    }
+    Ok(())
+}

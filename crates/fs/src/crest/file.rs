@@ -1,0 +1,566 @@
+//! The contents of files: new data goes into new blocks or behind the end of a file, and one record makes a whole call count.
+//!
+//! | a write goes | when |
+//! |---|---|
+//! | in place, beyond the end | the block is the file's own and written, and the bytes begin at or behind its end |
+//! | in place | the block was reserved only (*unwritten*): no call reads it until the record says that it is written |
+//! | to a new block, with the rest of the old one | else |
+//!
+//! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed in place, and
+//! fenced before the record that makes it grow (R9).
+
+use std::ops::Range;
+
+use sim::ran;
+use vfs::{FallocateMode, SeekTo, SetAttr};
+
+use super::Volume;
+use super::alloc::{Blocks, Taken};
+use super::inode::{Changing, State, now, set_time};
+use super::layout::{BLOCK, EXTENT_BLOCKS_MAX, RECORD_LINES_MAX, times};
+use super::log::{Call, Ticket};
+use super::map::{Place, Run};
+use super::merge::Stamped;
+use super::mutant;
+use super::parts;
+use super::record::{Body, Cut, Extent, Hole, Owner, Record, Times, Write, group};
+use super::zone::Want;
+use crate::error::{Error, Result};
+
+/// Largest file: what 48 bits can count, less what a sum may add.
+pub(super) const FILE_MAX: u64 = 1 << 47;
+
+/// Blocks that a record has made free.
+#[derive(Default)]
+pub(super) struct Freed(Vec<Blocks>);
+
+impl Freed {
+    pub(super) fn add(&mut self, block: u64) {
+        match self.0.last_mut() {
+            Some(run) if run.first + run.count == block => run.count += 1,
+            _ => ran::push(&mut self.0, Blocks { first: block, count: 1 }),
+        }
+    }
+}
+
+/// A change of the blocks of one file that does not count yet.
+struct Draft<'v> {
+    taken: Taken<'v>,
+    extents: Vec<Extent>,
+    /// Data that was stored and is not fenced: offset and length on the medium.
+    stored: Vec<(u64, u64)>,
+    /// Size of the file at the end.
+    size: u64,
+    time: u64,
+}
+
+/// Bytes `start..end` of a file.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u64,
+    end: u64,
+}
+
+impl Span {
+    /// Its first block, and the one behind its last.
+    fn blocks(self) -> Range<u64> {
+        self.start / BLOCK..self.end.div_ceil(BLOCK)
+    }
+
+    /// The blocks that it covers whole.
+    fn whole(self) -> Range<u64> {
+        self.start.div_ceil(BLOCK)..self.end / BLOCK
+    }
+}
+
+impl Volume {
+    /// Reads from a file; returns how many bytes.
+    pub(super) fn read_file(&self, file: &State, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let len = file.size.saturating_sub(offset).min(buffer.len() as u64);
+        if len == 0 {
+            file.blocks()?;
+            return Ok(0);
+        }
+        let span = Span { start: offset, end: offset + len };
+        for run in file.blocks()?.runs(span.blocks()) {
+            let start = span.start.max(run.file * BLOCK);
+            let end = span.end.min((run.file + run.count) * BLOCK);
+            let piece = &mut buffer[(start - offset) as usize..(end - offset) as usize];
+            match run.place.filter(|place| !place.unwritten) {
+                Some(place) => self.region.load(place.block * BLOCK + start - run.file * BLOCK, piece)?,
+                None => piece.fill(0),
+            }
+        }
+        Ok(len as usize)
+    }
+
+    fn draft(&self, file: &State) -> Draft<'_> {
+        Draft {
+            taken: Taken::new(&self.zones),
+            extents: Vec::new(),
+            stored: Vec::new(),
+            size: file.size,
+            time: file.stamp(now()),
+        }
+    }
+
+    /// Extents that the records of one call may have.
+    fn extents_max(&self) -> usize {
+        (self.geometry.zone_lines() as usize - 8) * 3
+    }
+
+    /// Takes at most `most` neighbouring blocks for a draft.
+    fn take(&self, draft: &mut Draft<'_>, most: u64) -> Result<Blocks> {
+        if draft.extents.len() >= self.extents_max() {
+            return Err(Error::NoSpace);
+        }
+        let shard = self.shard();
+        let blocks = match self.zones.take(shard, most) {
+            Err(Error::NoSpace) if self.clean()? => self.zones.take(shard, most),
+            taken => taken,
+        }?;
+        draft.taken.add(blocks);
+        Ok(blocks)
+    }
+
+    /// Stores data past the cache; fenced with the rest of the draft.
+    fn store(&self, draft: &mut Draft<'_>, at: u64, data: &[u8]) -> Result<()> {
+        let _part = sim::part(&parts::DATA);
+        if !data.is_empty() {
+            self.region.nt_store(at, data)?;
+            ran::push(&mut draft.stored, (at, data.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// Zeroes what lies behind the end of a file in its last block, up to `until`, before the file grows over it.
+    fn zero_tail(&self, file: &State, draft: &mut Draft<'_>, until: u64) -> Result<()> {
+        let end = until.min(file.size.next_multiple_of(BLOCK));
+        if end <= file.size || self.rules.lacks(mutant::TAIL_NOT_ZEROED) {
+            return Ok(());
+        }
+        match file.blocks()?.get(file.size / BLOCK) {
+            Some(Place { block, unwritten: false }) => {
+                let zeros = [0; BLOCK as usize];
+                let at = block * BLOCK + file.size % BLOCK;
+                self.store(draft, at, &zeros[..(end - file.size) as usize])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes into a file; returns how many bytes, fewer when space runs out.
+    pub(super) fn write_file(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> Result<usize> {
+        file.blocks()?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_MAX);
+        let end = end.ok_or(Error::TooLarge)?;
+        let mut draft = self.draft(file);
+        draft.size = file.size.max(end);
+        self.zero_tail(file, &mut draft, offset)?;
+        let mut at = offset;
+        while at < end {
+            let rest = &data[(at - offset) as usize..];
+            let done = if at.is_multiple_of(BLOCK) && rest.len() as u64 >= BLOCK {
+                self.write_blocks(file, &mut draft, at / BLOCK, rest)
+            } else {
+                self.write_part(file, &mut draft, at, rest)
+            };
+            match done {
+                Ok(bytes) => at += bytes,
+                Err(Error::NoSpace) if at > offset => break,
+                Err(error) => return Err(error),
+            }
+        }
+        draft.size = file.size.max(at);
+        self.commit_draft(file, draft, Want::Records, &[])?;
+        Ok((at - offset) as usize)
+    }
+
+    /// Writes some whole blocks from `first` on; returns how many bytes.
+    fn write_blocks(&self, file: &State, draft: &mut Draft<'_>, first: u64, data: &[u8]) -> Result<u64> {
+        let (mut count, most) = (0, data.len() as u64 / BLOCK);
+        let reserved = |run: &Run| run.place.filter(|place| place.unwritten);
+        let runs = file.blocks()?.runs(first..first + most);
+        let target = match runs.first().and_then(reserved) {
+            Some(place) => {
+                count = runs[0].count;
+                place.block
+            }
+            None => {
+                for run in runs.iter().take_while(|run| reserved(run).is_none()) {
+                    count += run.count;
+                }
+                let blocks = self.take(draft, count)?;
+                count = blocks.count;
+                blocks.first
+            }
+        };
+        self.store(draft, target * BLOCK, &data[..(count * BLOCK) as usize])?;
+        draft.map(first, target, count, false);
+        Ok(count * BLOCK)
+    }
+
+    /// Writes bytes within one block; returns how many.
+    fn write_part(&self, file: &State, draft: &mut Draft<'_>, at: u64, data: &[u8]) -> Result<u64> {
+        let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
+        let len = data.len().min(BLOCK as usize - within);
+        let place = file.blocks()?.get(block);
+        if let Some(Place { block, unwritten: false }) = place
+            && at >= file.size
+        {
+            self.store(draft, block * BLOCK + within as u64, &data[..len])?;
+            return Ok(len as u64);
+        }
+        let mut bytes = [0; BLOCK as usize];
+        let old_end = self.load_rest(file, place, block, &mut bytes, within..within + len)?;
+        bytes[within..within + len].copy_from_slice(&data[..len]);
+        let new_end = draft.size.saturating_sub(block * BLOCK).min(BLOCK) as usize;
+        self.store_block(draft, (block, place), &bytes[..new_end.max(old_end).max(within + len)])?;
+        Ok(len as u64)
+    }
+
+    /// Reads what a file has in a block around `new`; returns where its bytes end there.
+    fn load_rest(
+        &self,
+        file: &State,
+        place: Option<Place>,
+        block: u64,
+        bytes: &mut [u8; BLOCK as usize],
+        new: Range<usize>,
+    ) -> Result<usize> {
+        let end = file.size.saturating_sub(block * BLOCK).min(BLOCK) as usize;
+        let Some(Place { block, unwritten: false }) = place else { return Ok(0) };
+        // Only what stays is read, so that what cannot be read can be overwritten.
+        for rest in [0..new.start.min(end), new.end..end.max(new.end)] {
+            if !rest.is_empty() {
+                self.region.load(block * BLOCK + rest.start as u64, &mut bytes[rest])?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Stores the bytes of a block of a file to a new block, or to the one that is reserved for it.
+    fn store_block(
+        &self,
+        draft: &mut Draft<'_>,
+        (block, place): (u64, Option<Place>),
+        bytes: &[u8],
+    ) -> Result<()> {
+        let target = match place.filter(|place| place.unwritten) {
+            Some(place) => place.block,
+            None => self.take(draft, 1)?.first,
+        };
+        self.store(draft, target * BLOCK, bytes)?;
+        draft.map(block, target, 1, false);
+        Ok(())
+    }
+
+    /// Makes a draft count, whole, with further records beside its extents; nothing of it does when this fails.
+    fn commit_draft(
+        &self,
+        file: &mut Changing<'_>,
+        draft: Draft<'_>,
+        want: Want,
+        more: &[Body],
+    ) -> Result<()> {
+        let Draft { taken, extents, stored, size, time } = draft;
+        if !stored.is_empty() && !self.rules.lacks(mutant::DATA_UNFENCED) {
+            let _part = sim::part(&parts::DATA);
+            self.region.fence();
+        }
+        let cuts = size < file.size;
+        let write =
+            Write { ino: file.ino, extents, size: (size > file.size).then_some(size), time: Some(time) };
+        let call = Call { want, after: file.last, makes: false, needs: &stored };
+        let done = self.commit(call, |ticket| records(ticket, &write, more, cuts))?;
+        taken.keep();
+        let _part = sim::part(&parts::PUBLISH);
+        file.last = done.time();
+        let mut freed = Freed::default();
+        let mut gone = |old: Place| freed.add(old.block);
+        let blocks = file.blocks_mut()?;
+        for extent in &write.extents {
+            for at in 0..u64::from(extent.count) {
+                let place = Place { block: extent.place + at, unwritten: extent.unwritten };
+                let old = blocks.set(extent.file + at, Some(place));
+                old.filter(|old| old.block != place.block).into_iter().for_each(&mut gone);
+            }
+        }
+        for body in more {
+            match body {
+                Body::Hole(hole) => {
+                    for at in hole.from..hole.from + hole.count {
+                        blocks.set(at, None).into_iter().for_each(&mut gone);
+                    }
+                }
+                Body::Cut(cut) => blocks.cut(cut.size.div_ceil(BLOCK), &mut gone),
+                _ => {}
+            }
+        }
+        file.size = size;
+        file.data_changed(time);
+        for body in more {
+            apply(file, body);
+        }
+        self.free(&freed);
+        Ok(())
+    }
+
+    /// Frees blocks to which nothing durable leads any more.
+    pub(super) fn free(&self, freed: &Freed) {
+        freed.0.iter().for_each(|run| self.zones.put(*run));
+    }
+
+    /// Changes attributes, the size of a file among them; one operation, durable on return.
+    pub(super) fn set_attributes(&self, file: &mut Changing<'_>, set: &SetAttr) -> Result<()> {
+        let _scope = sim::scope(media::charges::METADATA);
+        if set.size.is_some_and(|size| size > FILE_MAX) {
+            return Err(Error::TooLarge);
+        }
+        let time = file.stamp(now());
+        let mut bodies = attributes(file, set, time);
+        let Some(size) = set.size else {
+            let call = Call { want: Want::Records, after: file.last, makes: false, needs: &[] };
+            let done = self.commit(call, |ticket| {
+                ran::allocate(4);
+                group(ticket.id, bodies.clone())
+            })?;
+            file.last = done.time();
+            for body in &bodies {
+                apply(file, body);
+            }
+            return Ok(());
+        };
+        let mut draft = self.draft(file);
+        (draft.size, draft.time) = (size, time);
+        self.zero_tail(file, &mut draft, size)?;
+        let want = if size < file.size { Want::Removals } else { Want::Records };
+        if size < file.size {
+            let cut = Cut { ino: file.ino, size, before: 0, time };
+            ran::push(&mut bodies, Body::Cut(cut));
+        }
+        self.commit_draft(file, draft, want, &bodies)
+    }
+
+    /// Reserves, zeroes or frees a range; one operation.
+    pub(super) fn fallocate(
+        &self,
+        file: &mut Changing<'_>,
+        mode: FallocateMode,
+        (offset, len): (u64, u64),
+    ) -> Result<()> {
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Error::TooLarge)?;
+        let span = Span { start: offset, end };
+        let punches = mode.contains(FallocateMode::PUNCH_HOLE);
+        let mut draft = self.draft(file);
+        if !punches && !mode.contains(FallocateMode::KEEP_SIZE) {
+            draft.size = draft.size.max(end);
+            self.zero_tail(file, &mut draft, end)?;
+        }
+        let mut holes = Vec::new();
+        if punches || mode.contains(FallocateMode::ZERO_RANGE) {
+            self.zero_edges(file, &mut draft, span)?;
+        }
+        if punches {
+            holes = self.holes(file, span.whole(), draft.time)?;
+        } else {
+            self.reserve_blocks(file, &mut draft, span, mode.contains(FallocateMode::ZERO_RANGE))?;
+        }
+        let want = if punches && draft.extents.is_empty() { Want::Removals } else { Want::Records };
+        self.commit_draft(file, draft, want, &holes)
+    }
+
+    /// Zeroes the parts of blocks with which a span begins and ends.
+    fn zero_edges(&self, file: &State, draft: &mut Draft<'_>, span: Span) -> Result<()> {
+        let (first, last) = (span.start / BLOCK, (span.end - 1) / BLOCK);
+        let ragged = |block: u64| block * BLOCK < span.start || span.end < (block + 1) * BLOCK;
+        for block in (first..=last).step_by((last - first).max(1) as usize) {
+            let place = file.blocks()?.get(block);
+            let is_written = place.is_some_and(|place| !place.unwritten);
+            let (from, to) = (span.start.max(block * BLOCK), span.end.min((block + 1) * BLOCK));
+            if !ragged(block) || !is_written || from >= file.size {
+                continue;
+            }
+            let new = (from - block * BLOCK) as usize..(to - block * BLOCK) as usize;
+            let mut bytes = [0; BLOCK as usize];
+            self.load_rest(file, place, block, &mut bytes, new)?;
+            let end = draft.size.saturating_sub(block * BLOCK).min(BLOCK) as usize;
+            self.store_block(draft, (block, place), &bytes[..end])?;
+        }
+        Ok(())
+    }
+
+    /// Records that make holes of the blocks of a range that have places, one for each run of these; of many runs that lie close
+    /// to each other, the holes between them are in the record, too.
+    fn holes(&self, file: &State, range: Range<u64>, time: u64) -> Result<Vec<Body>> {
+        let most = (self.geometry.zone_lines() / 2) as usize;
+        let mut gap = 0;
+        loop {
+            let mut holes: Vec<Body> = Vec::new();
+            for run in file.blocks()?.runs(range.clone()) {
+                if run.place.is_none() {
+                    continue;
+                }
+                match holes.last_mut() {
+                    Some(Body::Hole(last)) if run.file - (last.from + last.count) <= gap => {
+                        last.count = run.file + run.count - last.from;
+                    }
+                    _ => {
+                        let (ino, from, count) = (file.ino, run.file, run.count);
+                        ran::push(&mut holes, Body::Hole(Hole { ino, from, count, before: 0, time }));
+                    }
+                }
+            }
+            if holes.len() <= most {
+                return Ok(holes);
+            }
+            gap = 2 * gap + 1;
+        }
+    }
+
+    /// Lets every block of a span have a place; with `zero`, those that it covers whole read as zeros.
+    fn reserve_blocks(&self, file: &State, draft: &mut Draft<'_>, span: Span, zero: bool) -> Result<()> {
+        let range = span.blocks();
+        let missing = (range.end - range.start).saturating_sub(file.blocks()?.mapped());
+        if missing > self.zones.counts().1 {
+            return Err(Error::NoSpace);
+        }
+        for run in file.blocks()?.runs(range) {
+            match run.place {
+                None => {
+                    let (mut at, end) = (run.file, run.file + run.count);
+                    while at < end {
+                        let blocks = self.take(draft, end - at)?;
+                        draft.map(at, blocks.first, blocks.count, true);
+                        at += blocks.count;
+                    }
+                }
+                Some(place) if zero && !place.unwritten => {
+                    let whole = span.whole();
+                    let (from, to) = (whole.start.max(run.file), whole.end.min(run.file + run.count));
+                    if from < to {
+                        draft.map(from, place.block + from - run.file, to - from, true);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        if draft.extents.len() > self.extents_max() { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    /// Gives a page of a mapped file a block that can be stored to in place; sets the times.
+    pub(super) fn prepare_page(&self, file: &mut Changing<'_>, page: u64) -> Result<()> {
+        let mut draft = self.draft(file);
+        let place = file.blocks()?.get(page);
+        if place.is_none_or(|place| place.unwritten) {
+            self.store_block(&mut draft, (page, place), &[0; BLOCK as usize])?;
+        }
+        self.commit_draft(file, draft, Want::Records, &[])
+    }
+}
+
+/// The records of a change of attributes without the size.
+fn attributes(file: &State, set: &SetAttr, time: u64) -> Vec<Body> {
+    let mut bodies = Vec::new();
+    if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
+        let mode = set.perm.map_or(file.mode, |perm| file.mode & 0o170_000 | perm & 0o7777);
+        let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
+        ran::push(&mut bodies, Body::Owner(Owner { ino: file.ino, mode: mode as u16, uid, gid, time }));
+    }
+    if set.atime.is_some() || set.mtime.is_some() || bodies.is_empty() && set.size.is_none() {
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        let mask =
+            times::CTIME | bit(set.atime.is_some(), times::ATIME) | bit(set.mtime.is_some(), times::MTIME);
+        let value = |time_of, old| Option::map_or(time_of, old, |it| set_time(it, time));
+        let (atime, mtime) = (value(set.atime, file.atime.value), value(set.mtime, file.mtime.value));
+        let times = Times { ino: file.ino, mask, stamp: time, atime, mtime };
+        ran::push(&mut bodies, Body::Times(times));
+    }
+    bodies
+}
+
+/// The next data or hole at or after `offset`.
+pub(super) fn seek(file: &State, offset: u64, to: SeekTo) -> Result<u64> {
+    let blocks = file.blocks()?;
+    if offset >= file.size {
+        return Err(Error::NothingThere);
+    }
+    let (first, end) = (offset / BLOCK, file.size.div_ceil(BLOCK));
+    let found = match to {
+        SeekTo::Data => blocks.next_mapped(first).filter(|found| *found < end).ok_or(Error::NothingThere)?,
+        SeekTo::Hole => {
+            let hole = blocks.runs(first..end).into_iter().find(|run| run.place.is_none());
+            hole.map_or(end, |run| run.file)
+        }
+    };
+    Ok((found * BLOCK).max(offset).min(file.size))
+}
+
+/// The records of a change of a file: a cut stands for the write if there is no more to say.
+fn records(ticket: &Ticket, write: &Write, more: &[Body], cuts: bool) -> Vec<Record> {
+    let mut bodies = Vec::with_capacity(1 + more.len());
+    ran::allocate(3 + u64::from(!write.extents.is_empty()));
+    let says_nothing = write.extents.is_empty() && write.size.is_none();
+    let has_time = more.iter().any(|body| matches!(body, Body::Hole(_) | Body::Cut(_)));
+    if !(says_nothing && (cuts || has_time)) {
+        let records = write.clone().split(ticket.id, RECORD_LINES_MAX);
+        ran::allocate(records.len() as u64 * 2);
+        bodies.extend(records.into_iter().map(|record| record.body));
+    }
+    let before = ticket.before;
+    bodies.extend(more.iter().map(|body| match body {
+        Body::Hole(hole) => Body::Hole(Hole { before, ..hole.clone() }),
+        Body::Cut(cut) => Body::Cut(Cut { before, ..cut.clone() }),
+        other => other.clone(),
+    }));
+    group(ticket.id, bodies)
+}
+
+/// What a record of attributes means in DRAM.
+fn apply(file: &mut State, body: &Body) {
+    match body {
+        Body::Owner(owner) => {
+            file.mode = file.mode & 0o170_000 | u32::from(owner.mode) & 0o7777;
+            (file.uid, file.gid) = (owner.uid, owner.gid);
+            file.ctime = super::inode::implicit(owner.time);
+        }
+        Body::Times(set) => {
+            let stamped = |value| Stamped { stamp: set.stamp, explicit: true, value };
+            if set.mask & times::ATIME != 0 {
+                (file.atime, file.accessed) = (stamped(set.atime), false);
+            }
+            if set.mask & times::MTIME != 0 {
+                file.mtime = stamped(set.mtime);
+            }
+            if set.mask & times::CTIME != 0 {
+                file.ctime = stamped(set.stamp);
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Draft<'_> {
+    /// Blocks of the file get places.
+    fn map(&mut self, file: u64, place: u64, count: u64, unwritten: bool) {
+        let mut done = 0;
+        if let Some(last) = self.extents.last_mut()
+            && last.unwritten == unwritten
+            && last.file + u64::from(last.count) == file
+            && last.place + u64::from(last.count) == place
+        {
+            done = count.min(u64::from(EXTENT_BLOCKS_MAX - last.count));
+            last.count += done as u16;
+        }
+        while done < count {
+            let part = (count - done).min(u64::from(EXTENT_BLOCKS_MAX));
+            let (file, place) = (file + done, place + done);
+            let extent = Extent { file, place, count: part as u16, unwritten, ..Extent::default() };
+            ran::push(&mut self.extents, extent);
+            done += part;
+        }
+    }
+}

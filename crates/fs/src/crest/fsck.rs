@@ -1,0 +1,182 @@
+//! The invariants of an image, by name.
+//!
+//! | predicate | says |
+//! |---|---|
+//! | `superblock_valid` | a superblock can be used |
+//! | `words_valid` | the word of each zone has a right check in one copy of the table, and an opening that was reserved |
+//! | `log_sound` | no record is missing that a crash does not explain, and each is of a known kind with fields in range |
+//! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
+//! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
+//! | `root_is_directory` | the root is a directory |
+//! | `tree_sound` | each directory has one name and lies below the root |
+//! | `numbers_reserved` | no record is about an inode with a number that is not given out yet |
+//! | `blocks_in_range` | each block of a file lies in a zone for data |
+//! | `block_used_once` | no two files have a block that at most one of them says to share |
+//! | `size_possible` | no file is larger than the largest |
+//!
+//! Copies of the superblock or of a word that differ are no violation: a crash leaves them so, and the next mount makes them equal.
+
+use std::collections::BTreeSet;
+
+use ::vfs::FileKind;
+use design::{FsError, FsckReport, Violation};
+use media::nvmm::Region;
+
+use super::file::FILE_MAX;
+use super::layout::ROOT_INO;
+use super::merge::Slot;
+use super::mutant::Rules;
+use super::record::Body;
+use super::recovery::{Loaded, describe, load};
+use super::superblock;
+use super::zone::Use;
+use crate::name_tree::NameTree;
+
+/// Checks an image without changing it.
+pub(super) fn check(region: &Region) -> FsckReport {
+    let mut report = FsckReport::default();
+    let loaded = match load(region, Rules::ALL) {
+        Ok(loaded) => loaded,
+        Err(FsError::Media(error)) => return FsckReport::unchecked(error.to_string()),
+        Err(error) => {
+            report.violate("superblock_valid", error.to_string());
+            return report;
+        }
+    };
+    let records = loaded.log.records.len() as u64;
+    let zones = loaded.present().len() as u64;
+    report.checked =
+        vec![("inodes", loaded.tree.inodes.len() as u64), ("log zones", zones), ("records", records)];
+    if superblock::differ(region) {
+        report.notes.push("the copies of the superblock differ; a mount makes them equal".to_owned());
+    }
+    for zone in &loaded.differ {
+        report.notes.push(format!("the copies of the word of zone {zone} differ; a mount makes them equal"));
+    }
+    report.violations.extend(violations(&loaded));
+    report
+}
+
+/// What is wrong with an image.
+pub(super) fn violations(loaded: &Loaded) -> Vec<Violation> {
+    let mut all = FsckReport::default();
+    check_zones(loaded, &mut all);
+    check_names(loaded, &mut all);
+    check_tree(loaded, &mut all);
+    check_blocks(loaded, &mut all);
+    all.violations
+}
+
+fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
+    for (word, zone) in loaded.words.iter().zip(0..) {
+        let next = loaded.superblock.openings;
+        match word {
+            None => {
+                let what = format!("both copies of the word of zone {zone} are damaged");
+                report.violate("words_valid", what);
+            }
+            Some(word) if word.usage == Use::Log && word.opening >= next => {
+                let what = format!("zone {zone} has opening {}, the next is {next}", word.opening);
+                report.violate("words_valid", what);
+            }
+            Some(word) if word.usage == Use::Log && u32::from(word.shard) >= loaded.superblock.shards => {
+                report.violate("words_valid", format!("zone {zone} is of shard {}", word.shard));
+            }
+            Some(_) => {}
+        }
+    }
+    for damage in &loaded.log.damage {
+        report.violate("log_sound", describe(damage));
+    }
+}
+
+fn check_names(loaded: &Loaded, report: &mut FsckReport) {
+    for ino in &loaded.tree.unborn {
+        let what = format!("inode {ino} is named, but the record that made it is missing");
+        report.violate(if *ino == ROOT_INO { "root_is_directory" } else { "names_lead_to_inodes" }, what);
+    }
+    for ((dir, name), held) in &loaded.tree.names {
+        let shown = name.escape_ascii();
+        if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+            report.violate("names_sound", format!("\"{shown}\" in directory {dir} is no name"));
+        }
+        if !is_dir(loaded, *dir) {
+            let what = format!("\"{shown}\" of inode {} is in {dir}, which is no directory", held.value.ino);
+            report.violate("names_lead_to_inodes", what);
+        }
+    }
+    let last = loaded.log.records.iter().map(|found| last_ino(&found.record.body)).max().unwrap_or(0);
+    if last >= loaded.superblock.inodes {
+        let what = format!("a record is about inode {last}, the next is {}", loaded.superblock.inodes);
+        report.violate("numbers_reserved", what);
+    }
+}
+
+/// The largest inode number in a record.
+fn last_ino(body: &Body) -> u64 {
+    match body {
+        Body::Create(create) => create.ino.max(create.dir),
+        Body::Names(names) => names.items.iter().map(|item| item.ino.max(item.dir)).max().unwrap_or(0),
+        Body::Write(write) => write.ino,
+        Body::Cut(cut) => cut.ino,
+        Body::Hole(hole) => hole.ino,
+        Body::Owner(owner) => owner.ino,
+        Body::Times(times) => times.ino,
+        Body::Xattr(xattr) => xattr.ino,
+        Body::Open(_) | Body::Void(_) => 0,
+    }
+}
+
+fn is_dir(loaded: &Loaded, ino: u64) -> bool {
+    kind_of(loaded, ino) == Some(FileKind::Directory)
+}
+
+fn kind_of(loaded: &Loaded, ino: u64) -> Option<FileKind> {
+    FileKind::from_mode(u32::from(loaded.tree.inodes.get(&ino)?.birth.value.mode))
+}
+
+fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
+    if !is_dir(loaded, ROOT_INO) {
+        report.violate("root_is_directory", "the root is no directory");
+        return;
+    }
+    let mut tree = NameTree::new(ROOT_INO);
+    for (ino, inode) in &loaded.tree.inodes {
+        let Some(kind) = kind_of(loaded, *ino) else {
+            report.violate("names_lead_to_inodes", format!("inode {ino} is of no known kind"));
+            continue;
+        };
+        tree.insert(*ino, kind, inode.links, None);
+    }
+    for ((dir, name), held) in &loaded.tree.names {
+        tree.add_name(*dir, held.value.ino, name.clone());
+    }
+    // Links and parents follow from the names, so only circles and second names are left.
+    let twice = tree.take_second_names().into_iter().map(|(ino, ..)| (ino, "a directory with two names"));
+    let twice: Vec<_> = twice.collect();
+    let circles = tree.circles().into_iter().map(|ino| (ino, "a directory that is below itself"));
+    for (ino, what) in twice.into_iter().chain(circles) {
+        report.violate("tree_sound", format!("inode {ino}: {what}"));
+    }
+}
+
+fn check_blocks(loaded: &Loaded, report: &mut FsckReport) {
+    let logs: BTreeSet<u32> = loaded.present().iter().map(|zone| zone.zone).collect();
+    for (ino, inode) in &loaded.tree.inodes {
+        if inode.bytes() > FILE_MAX {
+            report.violate("size_possible", format!("inode {ino} has {} bytes", inode.bytes()));
+        }
+        let outside = inode.blocks.iter().find_map(|(file, held)| {
+            let Slot::Block { place, .. } = held.value else { return None };
+            let zone = loaded.geometry.zone_of(place).map(|(zone, _)| zone);
+            zone.is_none_or(|zone| logs.contains(&zone)).then_some((file, place))
+        });
+        if let Some((file, place)) = outside {
+            let what = format!("block {file} of inode {ino} is block {place}, which is in no zone for data");
+            report.violate("blocks_in_range", what);
+        }
+    }
+    if let Some(block) = loaded.tree.blocks_twice().first() {
+        report.violate("block_used_once", format!("two files have block {block}"));
+    }
+}

@@ -1,0 +1,294 @@
+//! Inodes in DRAM: what the records about them lead to, a lock for each, and the table that finds them by number.
+//!
+//! Numbers are never used again, so the table is a map; it is behind locks of the host, each held for one look.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use sim::map::TreeMap;
+use sim::sync::{AtomicU64, Ordering::Relaxed};
+use sim::{LockClass, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work, ran};
+use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
+
+use super::dir::Dir;
+use super::layout::BLOCK;
+use super::map::BlockMap;
+use super::merge::Stamped;
+use crate::error::{Error, Result};
+
+pub(super) static INODE: LockClass = LockClass::new("crest.inode");
+
+/// Links of an inode, at most.
+pub(super) const LINKS_MAX: u32 = 65_000;
+/// Lines that a task waits for that finds an inode by its number.
+const INODE_LINES: u64 = 2;
+/// Parts of the table.
+const PARTS: usize = 64;
+/// Numbers that follow each other and are in one part: those that a shard takes at a time.
+pub(super) const NEIGHBOURS: u64 = 64;
+/// Seconds before and after 1970 of which a word of nanoseconds can tell.
+const SECS_MAX: i64 = i64::MAX / NANOS;
+const NANOS: i64 = 1_000_000_000;
+
+/// A time as records have it: nanoseconds since 1970, as a signed number.
+pub(super) fn pack(time: Timestamp) -> u64 {
+    let (secs, nanos) = (time.secs.clamp(1 - SECS_MAX, SECS_MAX - 1), i64::from(time.nanos));
+    (secs * NANOS + nanos).cast_unsigned()
+}
+
+/// The time of a word.
+pub(super) fn unpack(word: u64) -> Timestamp {
+    let nanos = word.cast_signed();
+    Timestamp { secs: nanos.div_euclid(NANOS), nanos: nanos.rem_euclid(NANOS) as u32 }
+}
+
+/// The present; a clock before 1970 counts as 1970.
+pub(super) fn now() -> u64 {
+    pack(Timestamp::now().max(Timestamp::default()))
+}
+
+/// What an inode holds.
+#[derive(Debug)]
+pub(super) enum Body {
+    File(BlockMap),
+    Dir(Box<Dir>),
+    Symlink(Box<[u8]>),
+    Node,
+}
+
+/// What the lock of an inode guards.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) ino: u64,
+    /// Kind and permission bits.
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) rdev: u32,
+    /// Names; of a directory that has one 2 + subdirectories.
+    pub(super) links: u32,
+    pub(super) size: u64,
+    /// When it was made.
+    pub(super) birth: u64,
+    pub(super) atime: Stamped,
+    pub(super) mtime: Stamped,
+    pub(super) ctime: Stamped,
+    /// Whether the time of the last access is in DRAM only.
+    pub(super) accessed: bool,
+    /// Logical time of the last record about it.
+    pub(super) last: u64,
+    /// How often it is open.
+    pub(super) opens: u32,
+    /// It was made without a name and may get one.
+    pub(super) nameless: bool,
+    pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) body: Body,
+}
+
+/// An inode in DRAM.
+pub(super) struct Inode {
+    pub(super) ino: u64,
+    pub(super) is_dir: bool,
+    pub(super) state: RwLock<State>,
+    /// Of a directory: the one above it, for those who walk up without locking.
+    pub(super) parent: AtomicU64,
+    recency: Recency,
+}
+
+/// The right to change an inode.
+pub(super) type Changing<'a> = RwLockWriteGuard<'a, State>;
+/// The right to read an inode.
+pub(super) type Reading<'a> = RwLockReadGuard<'a, State>;
+
+/// A new value for a time.
+pub(super) fn set_time(time: SetTime, now: u64) -> u64 {
+    match time {
+        SetTime::Now => now,
+        SetTime::To(time) => pack(time),
+    }
+}
+
+/// A time that a call has set by being made.
+pub(super) fn implicit(time: u64) -> Stamped {
+    Stamped { stamp: time, explicit: false, value: time }
+}
+
+impl State {
+    pub(super) fn kind(&self) -> Option<FileKind> {
+        FileKind::from_mode(self.mode)
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        matches!(self.body, Body::Dir(_))
+    }
+
+    /// Whether it has neither a name nor a user.
+    pub(super) fn is_gone(&self) -> bool {
+        self.links == 0 && self.opens == 0
+    }
+
+    /// The names of a directory that has a name.
+    pub(super) fn dir(&self) -> Result<&Dir> {
+        match &self.body {
+            Body::Dir(_) if self.links == 0 => Err(Error::NoEntry),
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    pub(super) fn dir_mut(&mut self) -> Result<&mut Dir> {
+        match &mut self.body {
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    /// The blocks of a regular file.
+    pub(super) fn blocks(&self) -> Result<&BlockMap> {
+        match &self.body {
+            Body::File(blocks) => Ok(blocks),
+            Body::Dir(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    pub(super) fn blocks_mut(&mut self) -> Result<&mut BlockMap> {
+        match &mut self.body {
+            Body::File(blocks) => Ok(blocks),
+            Body::Dir(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    /// The time of a change that is made now: later than all that were set before.
+    pub(super) fn stamp(&self, now: u64) -> u64 {
+        let last = self.atime.stamp.max(self.mtime.stamp).max(self.ctime.stamp);
+        now.max(last + 1)
+    }
+
+    /// The data has changed.
+    pub(super) fn data_changed(&mut self, time: u64) {
+        (self.mtime, self.ctime) = (implicit(time), implicit(time));
+    }
+
+    /// What `stat` shows.
+    pub(super) fn attr(&self) -> Attr {
+        let (size, blocks) = match &self.body {
+            Body::File(blocks) => (self.size, blocks.mapped()),
+            Body::Dir(dir) => (dir.len() as u64, 0),
+            Body::Symlink(target) => (target.len() as u64, 0),
+            Body::Node => (0, 0),
+        };
+        Attr {
+            ino: Ino(self.ino),
+            kind: self.kind().unwrap_or(FileKind::Regular),
+            perm: self.mode & 0o7777,
+            nlink: self.links,
+            owner: Owner { uid: self.uid, gid: self.gid },
+            rdev: u64::from(self.rdev),
+            size,
+            blocks: blocks * (BLOCK / 512),
+            blksize: BLOCK as u32,
+            atime: unpack(self.atime.value),
+            mtime: unpack(self.mtime.value),
+            ctime: unpack(self.ctime.value),
+            // Numbers are given once.
+            generation: 0,
+        }
+    }
+}
+
+impl Inode {
+    pub(super) fn new(state: State, parent: u64) -> Self {
+        Self {
+            ino: state.ino,
+            is_dir: state.is_dir(),
+            state: RwLock::new(&INODE, state),
+            parent: AtomicU64::new(parent),
+            recency: Recency::now(),
+        }
+    }
+
+    /// Locks it to read it, if it is in use.
+    pub(super) fn reading(&self) -> Result<Reading<'_>> {
+        let state = self.state.read();
+        if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
+    }
+
+    /// Locks it to change it, if it is in use.
+    pub(super) fn changing(&self) -> Result<Changing<'_>> {
+        let state = self.state.write();
+        if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
+    }
+
+    /// The directory above it.
+    pub(super) fn parent(&self) -> u64 {
+        self.parent.load(Relaxed)
+    }
+}
+
+type Part = parking_lot::RwLock<FxHashMap<u64, Arc<Inode>>>;
+
+/// All inodes in use, by number.
+pub(super) struct Inodes(Box<[Part]>);
+
+impl Inodes {
+    pub(super) fn new() -> Self {
+        Self((0..PARTS).map(|_| Part::default()).collect())
+    }
+
+    fn part(&self, ino: u64) -> &Part {
+        &self.0[(ino / NEIGHBOURS) as usize % PARTS]
+    }
+
+    /// The inode of a number.
+    pub(super) fn get(&self, ino: u64) -> Result<Arc<Inode>> {
+        let found = self.part(ino).read().get(&ino).cloned();
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        let inode = found.ok_or(Error::NoEntry)?;
+        inode.recency.touch(INODE_LINES);
+        Ok(inode)
+    }
+
+    pub(super) fn insert(&self, inode: Arc<Inode>) {
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        let _own = ran::aside();
+        self.part(inode.ino).write().insert(inode.ino, inode);
+    }
+
+    pub(super) fn remove(&self, ino: u64) {
+        ran::did(Work::NODE, 1);
+        ran::node(1);
+        let gone = self.part(ino).write().remove(&ino);
+        drop(gone);
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.0.iter().map(|part| part.read().len() as u64).sum()
+    }
+
+    /// The numbers of all, in order.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        let mut all: Vec<u64> =
+            self.0.iter().flat_map(|part| part.read().keys().copied().collect::<Vec<_>>()).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_and_after_1970_keep_their_nanoseconds() {
+        for (secs, nanos) in [(0, 0), (-1, 999_999_999), (1 << 33, 1), (-(1 << 31), 7)] {
+            let time = Timestamp { secs, nanos };
+            assert_eq!(unpack(pack(time)), time);
+        }
+        assert!(unpack(pack(Timestamp { secs: i64::MAX, nanos: 0 })).secs > 1 << 32);
+    }
+}

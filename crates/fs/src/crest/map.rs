@@ -1,0 +1,180 @@
+//! Which block of the medium holds which block of a file, in DRAM.
+//!
+//! Leaves of 64 slots, 256 KiB of a file each, in an ordered map. A slot is a word: bit 0 unwritten, the number of the block above
+//! it; 0: a hole.
+
+use std::ops::Range;
+
+use sim::map::TreeMap;
+use sim::ran;
+
+const SLOTS: u64 = 64;
+
+/// Where a block of a file lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its number on the medium.
+    pub(super) block: u64,
+    /// Whether it reads as zeros.
+    pub(super) unwritten: bool,
+}
+
+impl Place {
+    fn word(self) -> u64 {
+        self.block << 1 | u64::from(self.unwritten)
+    }
+
+    fn of(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self { block: word >> 1, unwritten: word & 1 != 0 })
+    }
+}
+
+/// Neighbouring blocks of a file that lie side by side and are all written or all not; or a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// First block of the file.
+    pub(super) file: u64,
+    /// How many.
+    pub(super) count: u64,
+    /// Where the first lies; none: a hole.
+    pub(super) place: Option<Place>,
+}
+
+/// The blocks of one file.
+#[derive(Debug, Default)]
+pub(super) struct BlockMap {
+    leaves: TreeMap<u64, Box<[u64; SLOTS as usize]>>,
+    mapped: u64,
+}
+
+impl BlockMap {
+    /// Blocks that have a place.
+    pub(super) fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
+    pub(super) fn get(&self, file: u64) -> Option<Place> {
+        let leaf = self.leaves.get(&(file / SLOTS))?;
+        Place::of(leaf[(file % SLOTS) as usize])
+    }
+
+    /// Sets the place of a block of the file; answers the one that it had.
+    pub(super) fn set(&mut self, file: u64, place: Option<Place>) -> Option<Place> {
+        let (key, slot) = (file / SLOTS, (file % SLOTS) as usize);
+        let word = place.map_or(0, Place::word);
+        let Some(leaf) = self.leaves.get_mut(&key) else {
+            if let Some(place) = place {
+                let mut leaf = ran::boxed([0; SLOTS as usize]);
+                leaf[slot] = place.word();
+                self.leaves.insert(key, leaf);
+                self.mapped += 1;
+            }
+            return None;
+        };
+        let old = Place::of(std::mem::replace(&mut leaf[slot], word));
+        self.mapped = self.mapped + u64::from(place.is_some()) - u64::from(old.is_some());
+        if place.is_none() && leaf.iter().all(|word| *word == 0) {
+            self.leaves.remove(&key);
+        }
+        old
+    }
+
+    /// The run that begins at `file`, which has a place, of at most `most` blocks.
+    fn run_at(&self, file: u64, most: u64) -> Run {
+        let mut leaf = self.leaves.get(&(file / SLOTS));
+        let word = |leaf: Option<&Box<[u64; SLOTS as usize]>>, at: u64| {
+            leaf.map_or(0, |leaf| leaf[(at % SLOTS) as usize])
+        };
+        let first = word(leaf, file);
+        let mut count = 1;
+        while count < most {
+            let at = file + count;
+            if at.is_multiple_of(SLOTS) {
+                leaf = self.leaves.get(&(at / SLOTS));
+            }
+            if word(leaf, at) != first + 2 * count {
+                break;
+            }
+            count += 1;
+        }
+        Run { file, count, place: Place::of(first) }
+    }
+
+    /// The runs of a range, holes among them.
+    pub(super) fn runs(&self, range: Range<u64>) -> Vec<Run> {
+        let (mut runs, mut at) = (Vec::new(), range.start);
+        while at < range.end {
+            let run = match self.next_mapped(at) {
+                Some(next) if next > at => Run { file: at, count: next.min(range.end) - at, place: None },
+                Some(_) => self.run_at(at, range.end - at),
+                None => Run { file: at, count: range.end - at, place: None },
+            };
+            at += run.count;
+            ran::push(&mut runs, run);
+        }
+        runs
+    }
+
+    /// The first block with a place from `file` on.
+    pub(super) fn next_mapped(&self, file: u64) -> Option<u64> {
+        let leaves = self.leaves.range(file / SLOTS..);
+        for (key, leaf) in leaves {
+            let from = if *key == file / SLOTS { file % SLOTS } else { 0 };
+            let found = (from..SLOTS).find(|slot| leaf[*slot as usize] != 0);
+            if let Some(slot) = found {
+                return Some(key * SLOTS + slot);
+            }
+        }
+        None
+    }
+
+    /// Takes all places from `file` on; each is given to `gone`.
+    pub(super) fn cut(&mut self, file: u64, mut gone: impl FnMut(Place)) {
+        while let Some(at) = self.next_mapped(file) {
+            let key = at / SLOTS;
+            let Some(leaf) = self.leaves.get_mut(&key) else { return };
+            let from = if key == file / SLOTS { file % SLOTS } else { 0 };
+            let mut taken = 0;
+            for word in &mut leaf[from as usize..] {
+                if let Some(place) = Place::of(std::mem::take(word)) {
+                    gone(place);
+                    taken += 1;
+                }
+            }
+            self.mapped -= taken;
+            if from == 0 {
+                self.leaves.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn place(block: u64) -> Place {
+        Place { block, unwritten: false }
+    }
+
+    #[test]
+    fn runs_cover_a_range_and_end_where_places_are_not_side_by_side() {
+        let mut map = BlockMap::default();
+        for at in 60..70 {
+            assert_eq!(map.set(at, Some(place(1000 + at))), None);
+        }
+        assert_eq!(map.set(70, Some(place(5))), None);
+        assert_eq!(map.set(71, Some(Place { block: 6, unwritten: true })), None);
+        let runs: Vec<_> =
+            map.runs(0..1000).iter().map(|run| (run.file, run.count, run.place.map(|it| it.block))).collect();
+        let expected =
+            [(0, 60, None), (60, 10, Some(1060)), (70, 1, Some(5)), (71, 1, Some(6)), (72, 928, None)];
+        assert_eq!(runs, expected);
+        assert_eq!((map.mapped(), map.next_mapped(0), map.next_mapped(72)), (12, Some(60), None));
+        let mut gone = Vec::new();
+        map.cut(65, |place| gone.push(place.block));
+        assert_eq!((gone.len(), map.mapped(), map.get(64)), (7, 5, Some(place(1064))));
+        assert_eq!(map.set(64, None), Some(place(1064)));
+        assert_eq!(map.mapped(), 4);
+    }
+}

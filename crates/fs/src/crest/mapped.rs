@@ -1,0 +1,98 @@
+//! Mapped files: loads and stores go to the blocks themselves, through the processor's cache.
+//!
+//! A store to a mapped page changes its block in place, by words of 8 bytes and without a record; every other change still goes to
+//! new blocks, and the mapping then sees these. The first store to a page since it was synced is a page fault: it gives a page
+//! without a written block one of zeros, or sets the times, each a record and durable. What is stored is durable when an msync or
+//! fsync has flushed its lines, see `dax.rs`.
+
+use std::ops::Range;
+
+use vfs::mapping::{PAGE, within_file};
+use vfs::{Errno, Ino, MappedFiles, Result};
+
+use super::Volume;
+use super::inode::{Changing, State};
+use super::layout::BLOCK;
+use super::vfs::Mounted;
+use crate::dax::WHOLE_FILE;
+use crate::error::{Error, Result as DesignResult};
+
+const _: () = assert!(BLOCK == PAGE, "a page is a block");
+
+/// Where a page of a file lies; none where it reads as zeros.
+fn place(file: &State, page: u64) -> DesignResult<Option<u64>> {
+    Ok(file.blocks()?.get(page).filter(|place| !place.unwritten).map(|place| place.block * BLOCK))
+}
+
+impl Volume {
+    /// Stores bytes within one page, inside of a file; whether the page was clean.
+    fn store_mapped(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> DesignResult<bool> {
+        let (ino, page) = (file.ino, offset / PAGE);
+        let was_clean = !self.maps.is_dirty(ino, page) || place(file, page)?.is_none();
+        if was_clean {
+            self.prepare_page(file, page)?;
+        }
+        let hole = || Error::Corrupt(format!("inode {ino}: block {page} was just mapped and is a hole"));
+        let at = place(file, page)?.ok_or_else(hole)?;
+        self.maps.note(ino, offset, data.len());
+        self.region.store(at + offset % PAGE, data)?;
+        Ok(was_clean)
+    }
+
+    /// Makes what was stored to the mapped pages of these bytes durable.
+    pub(super) fn flush_mapped(&self, ino: u64, bytes: Range<u64>) -> DesignResult<()> {
+        let inode = self.inodes.get(ino)?;
+        let file = inode.reading()?;
+        self.maps.flush(&self.region, (ino, bytes), |page| place(&file, page))
+    }
+
+    /// The same for all files.
+    pub(super) fn flush_all_mapped(&self) -> DesignResult<()> {
+        self.maps.flush_all(|ino| self.flush_mapped(ino, WHOLE_FILE))
+    }
+}
+
+impl MappedFiles for Mounted {
+    fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()> {
+        let inode = self.0.inodes.get(ino.0)?;
+        let file = inode.changing()?;
+        if file.blocks().is_err() {
+            return Err(Errno::ENODEV);
+        }
+        self.0.maps.map(ino.0, pages, writable);
+        Ok(())
+    }
+
+    fn unmap(&self, ino: Ino, pages: &Range<u64>, writable: bool) {
+        let Ok(inode) = self.0.inodes.get(ino.0) else { return };
+        let _state = inode.state.write();
+        self.0.maps.unmap(ino.0, pages, writable);
+    }
+
+    fn load(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let inode = self.0.inodes.get(ino.0)?;
+        let file = inode.reading()?;
+        file.blocks()?;
+        let (bytes, beyond) = buffer.split_at_mut(within_file(file.size, offset, buffer.len())?);
+        match place(&file, offset / PAGE)? {
+            Some(at) => self.0.region.load(at + offset % PAGE, bytes).map_err(Error::from)?,
+            None => bytes.fill(0),
+        }
+        beyond.fill(0);
+        Ok(())
+    }
+
+    fn store(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<bool> {
+        let inode = self.0.inodes.get(ino.0)?;
+        let mut file = inode.changing()?;
+        file.blocks()?;
+        match within_file(file.size, offset, data.len())? {
+            0 => Ok(false),
+            len => Ok(self.0.store_mapped(&mut file, offset, &data[..len])?),
+        }
+    }
+
+    fn sync(&self, ino: Ino, bytes: Range<u64>) -> Result<()> {
+        Ok(self.0.flush_mapped(ino.0, bytes)?)
+    }
+}

@@ -1,0 +1,244 @@
+//! Renaming: one record that removes the old name, and the target's if there is one, and adds the new name.
+//!
+//! The lock order is in `mod.rs`. With a whiteout the record is one of a group: the other one makes the whiteout, under the old name.
+
+use std::sync::Arc;
+
+use vfs::{FileKind, RenameFlags, Renaming, rename};
+
+use super::Volume;
+use super::inode::{Changing, Inode, LINKS_MAX, State, implicit, now};
+use super::log::{Call, Committed};
+use super::namei::{Node, add, removal};
+use super::record::{AddId, Body, Item, Names, group};
+use super::zone::Want;
+use crate::error::{Error, Result};
+use sim::ran;
+
+/// The index of the name that a rename adds: a whiteout's record has the first.
+const ADDED: u8 = 1;
+
+/// A name and what it leads to.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    ino: u64,
+    add: AddId,
+}
+
+/// What a rename is about.
+struct Move<'n, 'a> {
+    /// The two directories; one if both names are in it.
+    dirs: Vec<Changing<'a>>,
+    /// Their places among these.
+    src: usize,
+    dst: usize,
+    old: &'n [u8],
+    new: &'n [u8],
+    source: Known,
+    target: Option<Known>,
+}
+
+fn find(dir: &State, name: &[u8]) -> Result<Option<Known>> {
+    Ok(dir.dir()?.find(name).map(|found| Known { ino: found.ino, add: found.add }))
+}
+
+impl Move<'_, '_> {
+    fn crosses(&self) -> bool {
+        self.src != self.dst
+    }
+
+    /// The time of the change: later than those of all that it is about.
+    fn time(&self, moved: &State, replaced: Option<&State>) -> u64 {
+        let now = now();
+        let dirs = self.dirs.iter().map(|dir| dir.stamp(now)).max().unwrap_or(now);
+        dirs.max(moved.stamp(now)).max(replaced.map_or(0, |replaced| replaced.stamp(now)))
+    }
+}
+
+impl Volume {
+    fn is_below(&self, dir: u64, above: u64) -> Result<bool> {
+        let below = rename::is_below(dir, above, self.inodes.len(), |dir| self.parent_of(dir))?;
+        below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
+    }
+
+    /// Locks one or two directories in order; the places of the two in the result.
+    fn lock_dirs<'a>(&self, from: &'a Inode, to: &'a Inode) -> Result<(Vec<Changing<'a>>, usize, usize)> {
+        let lock = |inode: &'a Inode| {
+            let state = inode.changing()?;
+            state.dir().map(drop)?;
+            Ok::<_, Error>(state)
+        };
+        ran::allocate(1);
+        if from.ino == to.ino {
+            return Ok((vec![lock(from)?], 0, 0));
+        }
+        if !from.is_dir || !to.is_dir {
+            return Err(Error::NotDirectory);
+        }
+        match rename::is_locked_first(from.ino, to.ino, |dir, above| self.is_below(dir, above))? {
+            true => Ok((vec![lock(from)?, lock(to)?], 0, 1)),
+            false => Ok((vec![lock(to)?, lock(from)?], 1, 0)),
+        }
+    }
+
+    /// Renames, and gives the old name to a whiteout if one is wanted.
+    pub(super) fn rename(
+        &self,
+        (from, old): (u64, &[u8]),
+        (to, new): (u64, &[u8]),
+        Renaming { flags, whiteout }: Renaming<'_>,
+    ) -> Result<()> {
+        let _scope = sim::scope(media::charges::METADATA);
+        let _rename = (from != to).then(|| self.renames.lock());
+        let parents = (self.inodes.get(from)?, self.inodes.get(to)?);
+        let (dirs, src, dst) = self.lock_dirs(&parents.0, &parents.1)?;
+        let source = find(&dirs[src], old)?.ok_or(Error::NoEntry)?;
+        let target = find(&dirs[dst], new)?;
+        let numbers = (source.ino, target.map(|target| target.ino));
+        if !rename::check_target(flags, numbers.0, numbers.1)? {
+            return Ok(());
+        }
+        rename::check_subtrees(flags, (from, to), numbers, |dir, above| {
+            // Only who holds the lock of renames may climb.
+            Ok::<_, Error>(from != to && self.is_below(dir, above)?)
+        })?;
+        let inodes = (self.inodes.get(numbers.0)?, numbers.1.map(|ino| self.inodes.get(ino)).transpose()?);
+        let (mut moved, mut replaced) = lock_both(&inodes.0, inodes.1.as_deref())?;
+        let change = Move { dirs, src, dst, old, new, source, target };
+        match (&mut replaced, &inodes.1) {
+            (Some(replaced), Some(other)) if flags.contains(RenameFlags::EXCHANGE) => {
+                self.exchange(change, (&inodes.0, &mut moved), (other, replaced))
+            }
+            (replaced, _) => {
+                check_kinds(&change, &moved, replaced.as_deref())?;
+                let node = whiteout.map(|new| Node { kind: FileKind::CharDevice, rdev: 0, new, target: &[] });
+                self.move_name(change, (&inodes.0, &mut moved), replaced.as_mut(), node)
+            }
+        }
+    }
+
+    /// Makes the records of a rename durable.
+    fn commit_rename(
+        &self,
+        time: u64,
+        items: &[Item],
+        whiteout: Option<(Node<'_>, u64, &[u8])>,
+    ) -> Result<Committed<'_>> {
+        let Some((node, dir, name)) = whiteout else {
+            return self.commit_names(Want::Records, time, items);
+        };
+        if !self.region.grants_space() {
+            return Err(Error::NoSpace);
+        }
+        let call = Call { want: Want::Records, after: 0, makes: true, needs: &[] };
+        self.commit(call, |ticket| {
+            ran::allocate(8);
+            let names = Body::Names(Names { time, items: items.to_vec() });
+            group(ticket.id, vec![node.create(ticket.ino, (dir, name), time), names])
+        })
+    }
+
+    fn move_name(
+        &self,
+        mut change: Move<'_, '_>,
+        (inode, moved): (&Arc<Inode>, &mut Changing<'_>),
+        replaced: Option<&mut Changing<'_>>,
+        whiteout: Option<Node<'_>>,
+    ) -> Result<()> {
+        let (from, to) = (change.dirs[change.src].ino, change.dirs[change.dst].ino);
+        let time = change.time(moved, replaced.as_ref().map(|replaced| &***replaced));
+        let mut items = Vec::with_capacity(3);
+        ran::allocate(1);
+        items.push(removal(from, moved.ino, change.source.add));
+        items.extend(change.target.map(|target| removal(to, target.ino, target.add)));
+        items.push(add(ADDED, to, moved.ino, change.new));
+        let made = whiteout.map(|node| (node, from, change.old));
+        let done = self.commit_rename(time, &items, made)?;
+        let is_dir = u32::from(moved.is_dir());
+        let (src, dst, crosses) = (change.src, change.dst, change.crosses());
+        self.unpublish_name(&mut change.dirs[src], change.old);
+        if change.target.is_some() {
+            self.unpublish_name(&mut change.dirs[dst], change.new);
+        }
+        self.publish_name(&mut change.dirs[dst], change.new, moved.ino, (done.ticket.id, ADDED));
+        if crosses {
+            change.dirs[src].links -= is_dir;
+            change.dirs[dst].links += is_dir;
+            Self::set_parent(inode, to);
+        }
+        if let Some(node) = whiteout {
+            self.publish_inode(node.state(&done.ticket, time), from);
+            let add = (done.ticket.id, 0);
+            self.publish_name(&mut change.dirs[src], change.old, done.ticket.ino, add);
+        }
+        moved.ctime = implicit(time);
+        if let Some(replaced) = replaced {
+            change.dirs[dst].links -= u32::from(replaced.is_dir());
+            self.lose_name(replaced, time, &done);
+        }
+        change.dirs.iter_mut().for_each(|dir| dir.data_changed(time));
+        Ok(())
+    }
+
+    /// Lets two names change places.
+    fn exchange(
+        &self,
+        mut change: Move<'_, '_>,
+        (first_inode, first): (&Arc<Inode>, &mut Changing<'_>),
+        (second_inode, second): (&Arc<Inode>, &mut Changing<'_>),
+    ) -> Result<()> {
+        let Some(target) = change.target else { return Err(Error::NoEntry) };
+        let (from, to) = (change.dirs[change.src].ino, change.dirs[change.dst].ino);
+        let time = change.time(first, Some(second));
+        ran::allocate(1);
+        let items = vec![
+            removal(from, first.ino, change.source.add),
+            removal(to, second.ino, target.add),
+            add(ADDED, to, first.ino, change.new),
+            add(ADDED + 1, from, second.ino, change.old),
+        ];
+        let done = self.commit_rename(time, &items, None)?;
+        let (src, dst) = (change.src, change.dst);
+        self.unpublish_name(&mut change.dirs[src], change.old);
+        self.unpublish_name(&mut change.dirs[dst], change.new);
+        let id = done.ticket.id;
+        self.publish_name(&mut change.dirs[dst], change.new, first.ino, (id, ADDED));
+        self.publish_name(&mut change.dirs[src], change.old, second.ino, (id, ADDED + 1));
+        if change.crosses() {
+            let (goes, comes) = (u32::from(first.is_dir()), u32::from(second.is_dir()));
+            change.dirs[src].links = change.dirs[src].links + comes - goes;
+            change.dirs[dst].links = change.dirs[dst].links + goes - comes;
+            Self::set_parent(first_inode, to);
+            Self::set_parent(second_inode, from);
+        }
+        (first.ctime, second.ctime) = (implicit(time), implicit(time));
+        change.dirs.iter_mut().for_each(|dir| dir.data_changed(time));
+        Ok(())
+    }
+}
+
+/// Locks what the names lead to, in order.
+fn lock_both<'a>(
+    moved: &'a Inode,
+    replaced: Option<&'a Inode>,
+) -> Result<(Changing<'a>, Option<Changing<'a>>)> {
+    let Some(replaced) = replaced else { return Ok((moved.changing()?, None)) };
+    let place = |inode: &Inode| rename::place_of_lock(inode.is_dir, inode.ino);
+    if place(replaced) < place(moved) {
+        let replaced = replaced.changing()?;
+        return Ok((moved.changing()?, Some(replaced)));
+    }
+    Ok((moved.changing()?, Some(replaced.changing()?)))
+}
+
+fn check_kinds(change: &Move<'_, '_>, moved: &State, replaced: Option<&State>) -> Result<()> {
+    let to = &change.dirs[change.dst];
+    match replaced {
+        Some(old) => {
+            rename::check_kinds(RenameFlags::empty(), moved.is_dir(), old.is_dir())?;
+            if old.is_dir() && old.dir()?.len() > 0 { Err(Error::NotEmpty) } else { Ok(()) }
+        }
+        None if moved.is_dir() && change.crosses() && to.links >= LINKS_MAX => Err(Error::TooManyLinks),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,80 @@
+//! Repair of an image by what fsck finds: nothing that can still be read is given up.
+//!
+//! | violation | becomes right by |
+//! |---|---|
+//! | a damaged copy of the superblock or of a word | the other copy |
+//! | a word of which both copies are damaged | a free zone |
+//! | records that are missing in a zone | copies of what is left of it, and a free zone: the loss is accepted |
+//! | a name that leads to no inode, or is in no directory | its removal |
+//!
+//! Not repaired: a superblock of which both copies are damaged, a root that is lost, and what only a bug writes: blocks that two
+//! files have, circles of directories. fsck names them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use design::FsError;
+use media::nvmm::Region;
+
+use super::Volume;
+use super::format::damaged;
+use super::layout::ROOT_INO;
+use super::mutant::Rules;
+use super::namei::removal;
+use super::recovery::{Loaded, build, describe, load, make_equal, zone_of};
+use super::zone::{Use, Want, Word};
+use crate::error::Result;
+
+/// Repairs an image; says what was done.
+pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let mut done = match load(region, Rules::ALL) {
+        Ok(loaded) => make_equal(region, &loaded)?,
+        Err(FsError::Damaged { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let loaded = load(region, Rules::ALL)?;
+    done.extend(free_words(region, &loaded)?);
+    let loaded = load(region, Rules::ALL)?;
+    if loaded.tree.unborn.contains(&ROOT_INO) {
+        return Ok(done);
+    }
+    let volume = build(region, &loaded, Rules::ALL);
+    done.extend(mend(&volume, &loaded).map_err(damaged)?);
+    Ok(done)
+}
+
+/// Makes zones free whose words are lost.
+fn free_words(region: &Region, loaded: &Loaded) -> Result<Vec<String>, FsError> {
+    let mut done = Vec::new();
+    let lost = loaded.words.iter().zip(0..).filter(|(word, _)| word.is_none());
+    for (_, zone) in lost {
+        for at in loaded.geometry.words_at(zone) {
+            region.store_u64(at, Word { usage: Use::Free, shard: 0, opening: 0 }.pack(zone))?;
+            region.flush(at, 8);
+        }
+        region.fence();
+        done.push(format!("zone {zone} is free: what it was used for is lost"));
+    }
+    Ok(done)
+}
+
+fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    let tree = &loaded.tree;
+    for ((dir, name), held) in &tree.names {
+        let ino = held.value.ino;
+        if tree.inodes.contains_key(&ino) && tree.inodes.contains_key(dir) {
+            continue;
+        }
+        let time = super::inode::now();
+        drop(volume.commit_names(Want::Removals, time, &[removal(*dir, ino, held.value.add)])?);
+        done.push(format!("directory {dir}: the name {} is gone", name.escape_ascii()));
+    }
+    let zones: BTreeSet<u32> = loaded.log.damage.iter().map(zone_of).collect();
+    if !zones.is_empty() {
+        volume.evacuate(&zones)?;
+        let accepted = loaded.log.damage.iter().map(|damage| format!("accepted: {}", describe(damage)));
+        done.extend(accepted);
+    }
+    Ok(done)
+}

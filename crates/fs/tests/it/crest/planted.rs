@@ -1,0 +1,259 @@
+//! Damaged images of a mount: each predicate of fsck reports the fault that is planted for it, and repair keeps the rest.
+
+use std::sync::Arc;
+
+use check::{File, Op, Pattern, Runner, observe};
+use design::{Design, FsError};
+use fs::crest::layout::{Geometry, LINE, ROOT_INO, Superblock, item};
+use fs::crest::mutant::Rules;
+use fs::crest::record::{Body, Create, Extent, Id, Item, Names, Record, Seal, Write};
+use fs::crest::zone::{Log, Use, Word};
+use media::Storage;
+use media::nvmm::Region;
+use sim::Bytes;
+
+use crate::shared::harness::{self, virtually};
+
+fn crest() -> &'static dyn Design {
+    fs::by_name("crest").expect("crest is a design")
+}
+
+/// An image with files, directories and links that was unmounted.
+fn image() -> Arc<Region> {
+    let region = harness::region(Bytes::mib(1));
+    let options = harness::options(crest(), &[]);
+    crest().format().mkfs(&Storage::from(&region), &options).expect("mkfs");
+    let mut runner = Runner::new(crest().mount(&Storage::from(&region), &options).expect("mount"));
+    let write = |path: &str, len| Op::Write(File::At(path.into()), Some(0), Pattern { len, tag: 1 });
+    let ops = [
+        Op::Create("file".into()),
+        write("file", 20_000),
+        Op::Mkdir("dir".into()),
+        Op::Create("dir/other".into()),
+        write("dir/other", 5000),
+        Op::Link("file".into(), "dir/link".into()),
+        Op::Symlink("sym".into(), 60),
+    ];
+    for op in ops {
+        runner.run(&op).expect("the image can be filled");
+    }
+    runner.fs.unmount().expect("unmount");
+    region
+}
+
+/// What the format says of an image.
+struct Seen {
+    superblock: Superblock,
+    geometry: Geometry,
+    /// The last log zone, its opening, and the line behind its last record.
+    tail: (u32, u64, u32),
+    log: Log,
+}
+
+fn look(region: &Region) -> Seen {
+    let superblock: Superblock = region.read(0).expect("a load");
+    let geometry = Geometry::new(superblock.size, superblock.made);
+    let mut log = Log::default();
+    for zone in 0..geometry.zones {
+        let word = region.load_u64(geometry.words_at(zone)[0]).expect("a load");
+        let Some(Word { usage: Use::Log, opening, .. }) = Word::unpack(zone, word) else { continue };
+        let mut bytes = vec![0; geometry.zone_bytes as usize];
+        region.peek(geometry.zone_at(zone), &mut bytes).expect("a load");
+        log.read_zone(zone, Seal { secret: superblock.secret[0], opening, rules: Rules::ALL }, &bytes);
+    }
+    let tail = log.ends.iter().copied().max_by_key(|end| end.1).expect("a log zone");
+    Seen { superblock, geometry, tail, log }
+}
+
+/// Adds a record that a bug would have written.
+fn forge(region: &Region, body: Body) {
+    let Seen { superblock, geometry, tail: (zone, opening, line), log } = look(region);
+    let seal = Seal { secret: superblock.secret[0], opening, rules: Rules::ALL };
+    let record = Record::alone(Id::new(log.top.time() + 1, 0), body);
+    let bytes = record.encode(seal, line).expect("a short record");
+    region.store(geometry.zone_at(zone) + u64::from(line) * LINE as u64, &bytes).expect("a store");
+}
+
+/// The first inode with this name, and the first block of its data.
+fn named(region: &Region, name: &[u8]) -> (u64, u64) {
+    let records = look(region).log.records;
+    let ino = records.iter().find_map(|found| match &found.record.body {
+        Body::Create(create) if create.name == name => Some(create.ino),
+        _ => None,
+    });
+    let ino = ino.expect("it was made");
+    let place = records.iter().find_map(|found| match &found.record.body {
+        Body::Write(write) if write.ino == ino => write.extents.first().map(|extent| extent.place),
+        _ => None,
+    });
+    (ino, place.unwrap_or(0))
+}
+
+fn create(dir: u64, name: &[u8], ino: u64) -> Body {
+    Body::Create(Create { ino, dir, name: name.to_vec(), mode: 0o100_644, ..Create::default() })
+}
+
+fn add(dir: u64, name: &[u8], ino: u64) -> Body {
+    let item = Item { what: item::ADD, dir, ino, name: name.to_vec(), ..Item::default() };
+    Body::Names(Names { time: 1, items: vec![item] })
+}
+
+fn extent(region: &Region, place: u64) -> Body {
+    let (ino, _) = named(region, b"file");
+    let extent = Extent { file: 9, place, count: 1, ..Extent::default() };
+    Body::Write(Write { ino, extents: vec![extent], size: None, time: None })
+}
+
+/// A fault: what it is called, how it is planted.
+type Canary = (&'static str, fn(&Region));
+
+const CANARIES: &[Canary] = &[
+    ("superblock_valid", |region| {
+        for at in fs::crest::layout::SUPERBLOCKS {
+            region.store_u64(at + 40, 77).expect("a store");
+        }
+    }),
+    ("words_valid", |region| {
+        let geometry = look(region).geometry;
+        for at in geometry.words_at(geometry.zones / 2) {
+            region.store_u64(at, 0).expect("a store");
+        }
+    }),
+    ("log_sound", |region| {
+        // The last record stays, so that no crash explains the gap.
+        let seen = look(region);
+        let lost = seen.log.records.iter().find(|found| found.zone == seen.tail.0 && found.line > 1);
+        let lost = lost.expect("a record");
+        let at = seen.geometry.zone_at(lost.zone) + u64::from(lost.line) * LINE as u64;
+        region.store(at, &[0; LINE]).expect("a store");
+    }),
+    ("names_lead_to_inodes", |region| forge(region, add(ROOT_INO, b"none", 77))),
+    ("names_sound", |region| forge(region, create(ROOT_INO, b"a/b", 77))),
+    ("root_is_directory", |region| {
+        let geometry = look(region).geometry;
+        region.store(geometry.zone_at(0) + LINE as u64, &[0; LINE]).expect("a store");
+    }),
+    ("tree_sound", |region| {
+        let dir = named(region, b"dir").0;
+        forge(region, add(ROOT_INO, b"again", dir));
+    }),
+    ("numbers_reserved", |region| {
+        let next = look(region).superblock.inodes;
+        forge(region, create(ROOT_INO, b"new", next));
+    }),
+    ("blocks_in_range", |region| {
+        let geometry = look(region).geometry;
+        forge(region, extent(region, geometry.block_at(0, 0)));
+    }),
+    ("block_used_once", |region| {
+        let place = named(region, b"other").1;
+        forge(region, extent(region, place));
+    }),
+    ("size_possible", |region| {
+        let ino = named(region, b"file").0;
+        forge(region, Body::Write(Write { ino, extents: vec![], size: Some((1 << 48) - 1), time: None }));
+    }),
+];
+
+fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
+    let report = crest().format().fsck(&Storage::from(region));
+    let mut found: Vec<_> = report.violations.iter().map(|violation| violation.predicate).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[test]
+fn every_predicate_of_fsck_has_a_fault_that_only_it_reports_and_a_mount_refuses() {
+    virtually(1, || {
+        for (predicate, plant) in CANARIES {
+            let region = image();
+            assert_eq!(predicates(&region), [""; 0], "before {predicate}");
+            plant(&region);
+            let found = predicates(&region);
+            // What is lost with the root is told, too.
+            assert!(
+                found == [*predicate] || *predicate == "root_is_directory" && found.contains(predicate),
+                "{found:?}"
+            );
+            let options = harness::options(crest(), &[]);
+            let refused = crest().mount(&Storage::from(&region), &options).err();
+            let refused = refused.unwrap_or_else(|| panic!("{predicate}: it was mounted"));
+            assert!(matches!(refused, FsError::Damaged { .. }), "{predicate}: {refused}");
+        }
+    });
+}
+
+#[test]
+fn repair_accepts_the_loss_and_keeps_the_rest() {
+    virtually(1, || {
+        let mended = ["words_valid", "log_sound", "names_lead_to_inodes"];
+        for (predicate, plant) in CANARIES.iter().filter(|(predicate, _)| mended.contains(predicate)) {
+            let region = image();
+            plant(&region);
+            let storage = Storage::from(&region);
+            let done = crest().format().repair(&storage).expect("repair");
+            assert!(!done.is_empty(), "{predicate}");
+            assert_eq!(predicates(&region), [""; 0], "after {predicate}: {done:?}");
+            assert_eq!(
+                crest().format().repair(&storage).expect("again"),
+                Vec::<String>::new(),
+                "{predicate}"
+            );
+            let options = harness::options(crest(), &[]);
+            let fs = crest().mount(&storage, &options).expect("mount");
+            let tree = observe(&*fs).expect("a sound tree");
+            assert_eq!(tree["dir/other"].content.len(), 5000, "{predicate}");
+            fs.unmount().expect("unmount");
+        }
+    });
+}
+
+#[test]
+fn images_that_are_not_its_own_or_newer_are_refused_with_what_to_do() {
+    virtually(1, || {
+        let refused = |region: &Arc<Region>| {
+            let options = harness::options(crest(), &[]);
+            crest().mount(&Storage::from(region), &options).err().expect("it is refused")
+        };
+        let foreign = harness::region(Bytes::mib(1));
+        assert!(matches!(refused(&foreign), FsError::WrongFormat { .. }));
+        let change = |change: fn(&mut Superblock)| {
+            let region = image();
+            for at in fs::crest::layout::SUPERBLOCKS {
+                let mut superblock: Superblock = region.read(at).expect("a load");
+                change(&mut superblock);
+                region.write(at, &superblock.next()).expect("a store");
+            }
+            refused(&region)
+        };
+        let newer = change(|superblock| superblock.version = 9);
+        assert!(matches!(newer, FsError::NewerFormat { found: 9, known: 1, .. }), "{newer}");
+        let unknown = change(|superblock| superblock.incompat = 4);
+        assert!(unknown.to_string().contains("features that this weir does not know"), "{unknown}");
+        let longer = change(|superblock| superblock.size += 4096);
+        assert!(longer.to_string().contains("the region has"), "{longer}");
+    });
+}
+
+/// A superblock or a word that a crash has torn in one copy is read from the other, and both are whole after the mount.
+#[test]
+fn one_damaged_copy_is_read_from_the_other() {
+    virtually(1, || {
+        for copy in 0..2 {
+            let region = image();
+            let geometry = look(&region).geometry;
+            let at = fs::crest::layout::SUPERBLOCKS[copy];
+            let whole: Superblock = region.read(at).expect("a load");
+            region.store_u64(at + 72, 1).expect("a store");
+            region.store_u64(geometry.words_at(1)[copy], 0).expect("a store");
+            assert_eq!(predicates(&region), [""; 0], "copy {copy}");
+            let options = harness::options(crest(), &[]);
+            let fs = crest().mount(&Storage::from(&region), &options).expect("mount");
+            fs.unmount().expect("unmount");
+            assert_eq!(region.read::<Superblock>(at).expect("a load"), whole);
+            let words = geometry.words_at(1).map(|at| region.load_u64(at).expect("a load"));
+            assert_eq!(words[0], words[1]);
+        }
+    });
+}
