@@ -76,9 +76,9 @@ mod tests {
     use super::*;
 
     /// Two sockets of two cores with two threads each, numbered as the firmware of many servers does: threads last.
-    fn two_sockets(processor: usize, file: &str) -> Option<u32> {
+    const TWO_SOCKETS: fn(usize, &str) -> Option<u32> = |processor, file| {
         Some(if file == "core_id" { processor as u32 / 2 % 2 } else { processor as u32 % 2 })
-    }
+    };
 
     fn order(allowed: &[usize], told: fn(usize, &str) -> Option<u32>) -> Vec<usize> {
         ordered(allowed, told).into_iter().map(|place| place.processor).collect()
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn cores_of_one_socket_come_first_then_the_other_sockets_and_hardware_threads_last() {
-        assert_eq!(order(&[0, 1, 2, 3, 4, 5, 6, 7], two_sockets), [0, 2, 1, 3, 4, 6, 5, 7]);
-        assert_eq!(order(&[4, 5, 6], two_sockets), [4, 6, 5], "of processors that this process may use");
+        assert_eq!(order(&[0, 1, 2, 3, 4, 5, 6, 7], TWO_SOCKETS), [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!(order(&[4, 5, 6], TWO_SOCKETS), [4, 6, 5], "of processors that this process may use");
     }
 
     #[test]
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn counts_are_small_numbers_whole_sockets_and_all_hardware_threads() {
-        assert_eq!(counts_of(&ordered(&[0, 1, 2, 3, 4, 5, 6, 7], two_sockets)), [1, 2, 4, 8]);
-        assert_eq!(counts_of(&ordered(&[0, 2], two_sockets)), [1, 2]);
-        assert_eq!(counts_of(&ordered(&[3], two_sockets)), [1]);
+        assert_eq!(counts_of(&ordered(&[0, 1, 2, 3, 4, 5, 6, 7], TWO_SOCKETS)), [1, 2, 4, 8]);
+        assert_eq!(counts_of(&ordered(&[0, 2], TWO_SOCKETS)), [1, 2]);
+        assert_eq!(counts_of(&ordered(&[3], TWO_SOCKETS)), [1]);
     }
 }

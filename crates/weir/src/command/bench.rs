@@ -123,7 +123,9 @@ impl Bench {
             Clocks::Both => &[Clock::Virtual, Clock::Real],
         };
         let chosen = self.kernel.choose(&self.medium, &self.threads)?;
-        chosen.iter().for_each(|chosen| chosen.tell(output));
+        if let Some(chosen) = &chosen {
+            chosen.tell(output);
+        }
         let plan = |clock: &Clock| self.plan(*clock, chosen.as_ref());
         let plans = clocks.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let mut results = match self.until {
@@ -133,16 +135,7 @@ impl Bench {
         self.beside.note(&self.how, &mut results, output);
         let kept = self.how.keep(NAME, results, output)?;
         experiment::print(&kept.report, output)?;
-        if !output.is_json() {
-            let causes =
-                kept.report.sections.iter().filter_map(|section| report::kernel::causes(&section.results));
-            let untold =
-                kept.report.sections.iter().filter_map(|section| report::kernel::untold(&section.results));
-            untold.for_each(|why| {
-                output.note(&format!("this host does not tell what tasks wait for in its kernel: {why}"))
-            });
-            causes.for_each(|table| output.data(&format!("\n{}", table.to_text())));
-        }
+        tell_causes(&kept.report, output);
         if self.clock == Clocks::Both && !output.is_json() {
             match self.calibrated()? {
                 Ok(()) => output.data(&clocks::tables(&kept.report)),
@@ -317,6 +310,21 @@ impl Bench {
             }
         }
         Ok((shared, own))
+    }
+}
+
+/// For people: what tasks waited for in the host's kernel, where that was recorded, or why nothing is known of it.
+fn tell_causes(report: &report::Report, output: &Output) {
+    if output.is_json() {
+        return;
+    }
+    for results in report.sections.iter().map(|section| &section.results) {
+        if let Some(why) = ::report::kernel::untold(results) {
+            output.note(&format!("this host does not tell what tasks wait for in its kernel: {why}"));
+        }
+        if let Some(table) = ::report::kernel::causes(results) {
+            output.data(&format!("\n{}", table.to_text()));
+        }
     }
 }
 
