@@ -325,7 +325,9 @@ impl run::Client for Client {
 
     fn finish(&mut self, tally: &mut Tally) {
         // They are told where there were none, too.
-        ["tpcc.new_orders", "tpcc.rolled_back"].iter().for_each(|name| tally.add(name, 0));
+        for name in ["tpcc.new_orders", "tpcc.rolled_back"] {
+            tally.add(name, 0);
+        }
         if let Ok(terminal) = &self.terminal {
             terminal.engine.leave(tally);
         }
