@@ -1,7 +1,7 @@
 //! `make -j1` of a tree of C sources as a kernel's build makes it: generated, no recorded build.
 //!
 //! What a compilation calls within the tree was read from gcc 12 with `-c -I… -MD` and a temporary directory there (strace), and
-//! from the rules of Linux's `scripts/Makefile.build`, which lets `fixdep` turn the list of dependencies into a file of the command.
+//! from the rules of Linux's `scripts/Makefile.build`, which lets `fixdep` turn a list of dependencies into a file of the command.
 //!
 //! | step | calls |
 //! |---|---|

@@ -330,7 +330,7 @@ fn wrong_variables_are_refused_with_what_is_expected() {
         ("mobile", "databases", "0", "expected a whole number from 1"),
         ("tpcc", "warehouses", "0", "expected a whole number from 1"),
         ("tpcc", "layer", "mysql", "expected innodb, postgres"),
-        ("tpcc", "pool", "1MiB", "8 terminals need at least 10MiB"),
+        ("tpcc", "pool", "1MiB", "8 terminals need at least 10 MiB"),
         ("make-like", "misses", "31", "expected a whole number from 0 to 30"),
         ("kernel-make", "clients", "1", "app/kernel-make is not built"),
     ] {

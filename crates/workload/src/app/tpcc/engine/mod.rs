@@ -20,9 +20,9 @@
 //! | `checkpoint` | what writes pages beside the clients: checkpoints, background writer, page cleaner |
 //! | `recovery` | opening what a run or a crash has left |
 //!
-//! Lock order: `app.tpcc.row` (the caller's), `app.tpcc.read`, `app.tpcc.double`, `app.tpcc.log`; `app.tpcc.work` over nothing. The latch
-//! over pages and log in memory is over none of these and over no call: it is held for as long as memory is looked at, costs nothing,
-//! and is no model of a server's latches.
+//! Lock order: `app.tpcc.row` (the caller's), `app.tpcc.read`, `app.tpcc.double`, `app.tpcc.log`; `app.tpcc.work` over nothing. The
+//! latch over pages and log in memory is over none of these and over no call: it is held for as long as memory is looked at, costs
+//! nothing, and is no model of a server's latches.
 
 mod build;
 mod checkpoint;
