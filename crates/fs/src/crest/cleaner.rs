@@ -4,9 +4,12 @@
 //! and no index in DRAM knows where a record lies, so a copy changes nothing there. It reads all records and asks `clean.rs` what
 //! of each must be kept. Each copy has a fence of its own, because a crash that left a later one of two would look like damage.
 //!
+//! A crash may leave the last free zone with some copies of a zone that was being emptied, and nothing is appended to a zone of an
+//! earlier mount. So where no zone is free, one is freed in which each record is a copy of one that another zone has.
+//!
 //! Lock order: `crest.log` of all shards, then `crest.orphans`, `crest.zones`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sim::sync::Ordering::Relaxed;
 use sim::{MutexGuard, Work};
@@ -17,7 +20,7 @@ use super::log::{Call, Tail};
 use super::merge::merge;
 use super::mutant;
 use super::parts;
-use super::record::Record;
+use super::record::{Body, Id, Record};
 use super::zone::{Found, Log, Use, Want, Word};
 use crate::error::Result;
 use crate::persist::checksum::charge_for;
@@ -124,6 +127,11 @@ impl Volume {
             };
             sealed[place].copies.extend(survey.live(index));
         }
+        if self.zones.stock().free == 0
+            && let Some(spare) = spare_copies(&found, &sealed)
+        {
+            sealed[spare].copies.clear();
+        }
         Ok(sealed)
     }
 
@@ -149,4 +157,19 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// The sealed zone that was opened last of those in which each record is a copy of one that another zone has, if none is empty.
+fn spare_copies(found: &[Found], sealed: &[Sealed]) -> Option<usize> {
+    let mut zones: BTreeMap<(Id, u16), BTreeSet<u32>> = BTreeMap::new();
+    let records = || found.iter().filter(|found| !matches!(found.record.body, Body::Open(_)));
+    for Found { zone, record, .. } in records() {
+        zones.entry((record.id, record.part)).or_default().insert(*zone);
+    }
+    let alone: BTreeSet<u32> =
+        zones.values().filter(|zones| zones.len() == 1).flat_map(|zones| zones.iter().copied()).collect();
+    let opening = |zone: u32| found.iter().find(|found| found.zone == zone).map_or(0, |found| found.opening);
+    let spare = (0..sealed.len()).filter(|place| !alone.contains(&sealed[*place].zone));
+    let is_full = sealed.iter().all(|sealed| !sealed.copies.is_empty());
+    spare.max_by_key(|place| opening(sealed[*place].zone)).filter(|_| is_full)
 }

@@ -34,13 +34,13 @@
 //!
 //! `crest.renames` (renames between directories), then `crest.inode`: directories, an ancestor before its descendants and otherwise
 //! by number, then the inodes that names lead to, directories first and otherwise by number; then `crest.data`, or `crest.log` of a
-//! shard (the cleaner: of all, by number); then `crest.superblock`, `crest.orphans`, `crest.zones`, `crest.blocks`, each of the last
-//! four a leaf but that `crest.blocks` is taken under `crest.zones`.
+//! shard (the cleaner: of all, by number); then `crest.superblock`, `crest.orphans`, `crest.zones`, `crest.blocks`, each of the
+//! last four a leaf but that `crest.blocks` is taken under `crest.zones`.
 //!
 //! # What is not here yet
 //!
-//! Locks finer than one for an inode, reads without locks, saved indexes, growth, clones, checksums of data, and moving blocks out of
-//! data zones of which most is free.
+//! Locks finer than one for an inode, reads without locks, saved indexes, growth, clones, checksums of data, and moving blocks out
+//! of data zones of which most is free.
 
 mod alloc;
 pub mod clean;

@@ -3,8 +3,8 @@
 //! A mount writes no record. It makes the copies of the superblock equal, and those of the words of the table, before it answers
 //! the first call: what was seen must not change with a later loss of one copy.
 //!
-//! It does not mark its reads as those of a recovery, of which a lint wants that the crash has guaranteed them (L8): records, words and
-//! superblocks have checks of their own, which tell what is whole.
+//! It does not mark its reads as those of a recovery, of which a lint wants that the crash has guaranteed them (L8): records, words
+//! and superblocks have checks of their own, which tell what is whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

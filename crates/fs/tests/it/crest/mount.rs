@@ -191,8 +191,8 @@ fn the_cleaner_keeps_what_counts_and_a_mount_finds_it() {
 /// Fills the free blocks, as a recorded program does first, so that the log is as long as there.
 fn litter(fs: &dyn FileSystem) {
     let garbage = fs.create(fs.root(), b"garbage", &NEW).expect("an empty pool").ino;
-    let mut at = 0;
-    while let Ok(written) = fs.write(garbage, at, &[0xEE; 16 * 4096], IoFlags::SYNC) {
+    let (mut at, piece) = (0, vec![0xEE; 16 * 4096]);
+    while let Ok(written) = fs.write(garbage, at, &piece, IoFlags::SYNC) {
         at += written.bytes as u64;
     }
     fs.unlink(fs.root(), b"garbage").expect("it is there");
