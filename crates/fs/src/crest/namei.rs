@@ -117,9 +117,9 @@ impl Volume {
     pub(super) fn commit_names(&self, want: Want, time: u64, items: &[Item]) -> Result<Committed<'_>> {
         let call = Call { want, after: 0, makes: false, needs: &[] };
         self.commit(call, |ticket| {
-            ran::allocate(
-                2 * items.len() as u64 + items.iter().filter(|item| !item.name.is_empty()).count() as u64,
-            );
+            // The list and its names, and the bytes of each item but the first, which are put together twice.
+            let named = items.iter().filter(|item| !item.name.is_empty()).count();
+            ran::allocate((4 * items.len() + named) as u64 - 2);
             let names = Names { time, items: items.to_vec() };
             vec![Record::alone(ticket.id, record::Body::Names(names))]
         })
