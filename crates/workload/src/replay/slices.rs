@@ -54,7 +54,9 @@ impl Slices {
         self.exponent += 1;
         let sum = |pair: &[[u64; COUNT]]| {
             let mut sum = [0; COUNT];
-            pair.iter().for_each(|part| sum.iter_mut().zip(part).for_each(|(sum, ns)| *sum += ns));
+            for part in pair {
+                sum.iter_mut().zip(part).for_each(|(sum, ns)| *sum += ns);
+            }
             sum
         };
         self.parts = self.parts.chunks(2).map(sum).collect();
