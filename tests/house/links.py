@@ -20,8 +20,9 @@ SKIPPED = {"target", ".git", "node_modules"}
 
 
 def pages(root):
-    """Every Markdown file of the tree."""
-    return [path for path in sorted(root.rglob("*.md")) if not SKIPPED & set(path.relative_to(root).parts)]
+    """Every Markdown file of the tree, each once: links of the file system lead to pages that are found anyway."""
+    every = (path for path in sorted(root.rglob("*.md")) if not path.is_symlink())
+    return [path for path in every if not SKIPPED & set(path.relative_to(root).parts)]
 
 
 def blank(match):

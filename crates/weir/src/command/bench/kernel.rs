@@ -10,12 +10,15 @@ use crate::output::Output;
 /// What is measured of the host's kernel.
 #[derive(Args, Debug)]
 pub(super) struct Kernel {
-    /// File systems of this host's kernel, in memory, each made anew for every cell: tmpfs, ext4, ext4nj, xfs, btrfs, f2fs; as
-    /// root, with --clock real; --medium is then loop, brd or zram [default: brd or zram, where the kernel has it]
+    /// File systems of this host's kernel instead, made anew for every cell: tmpfs, ext4, xfs
+    ///
+    /// tmpfs, ext4, ext4nj (without a journal), xfs, btrfs, f2fs; in memory, as root, with --clock real. --medium is then loop, brd
+    /// or zram [default: brd or zram, where the kernel has it].
     #[arg(long, value_delimiter = ',', value_name = "A,B", conflicts_with_all = ["fs", "free", "machine"])]
     pub(super) kernel_fs: Vec<System>,
-    /// Record what tasks wait for in the kernel, on host:DIR and --kernel-fs: the locks by name, with their part of the time;
-    /// as root
+    /// Record which locks of the kernel tasks wait for, as root
+    ///
+    /// On host:DIR and --kernel-fs: the locks by name, each with its part of the time.
     #[arg(long, visible_alias = "causes")]
     pub(super) kernel_locks: bool,
 }
