@@ -76,7 +76,9 @@ pub(crate) struct Bench {
     /// Size of the region [default: from the files and their growth]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
-    /// Runs of each cell, each with a seed of its own [default: 1; 3 with --kernel-fs]
+    /// Runs of each cell, each with a seed of its own [default: 1]
+    ///
+    /// With --kernel-fs the default is 3.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     repeats: Option<u32>,
     #[command(flatten)]

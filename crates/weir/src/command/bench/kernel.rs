@@ -14,12 +14,12 @@ pub(super) struct Kernel {
     ///
     /// tmpfs, ext4, ext4nj (without a journal), xfs, btrfs, f2fs; in memory, as root, with --clock real. --medium is then loop, brd
     /// or zram [default: brd or zram, where the kernel has it].
-    #[arg(long, value_delimiter = ',', value_name = "A,B", conflicts_with_all = ["fs", "free", "machine"])]
+    #[arg(long, value_delimiter = ',', value_name = "A,B", hide_short_help = true, conflicts_with_all = ["fs", "free", "machine"])]
     pub(super) kernel_fs: Vec<System>,
     /// Record which locks of the kernel tasks wait for, as root
     ///
     /// On host:DIR and --kernel-fs: the locks by name, each with its part of the time.
-    #[arg(long, visible_alias = "causes")]
+    #[arg(long, visible_alias = "causes", hide_short_help = true)]
     pub(super) kernel_locks: bool,
 }
 
