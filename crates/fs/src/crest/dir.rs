@@ -2,12 +2,11 @@
 //!
 //! Names stand in slots, in which a listing goes by; a table finds the slot of a name.
 
-use std::hash::Hasher;
-
 use hashbrown::HashTable;
 use sim::{Work, ran};
 
 use super::record::AddId;
+use crate::persist::hash_of;
 
 /// A name that is there.
 #[derive(Clone, Debug)]
@@ -25,15 +24,6 @@ pub(super) struct Dir {
     table: HashTable<u32>,
     slots: Vec<Option<Name>>,
     free: Vec<u32>,
-}
-
-fn hash_of(name: &[u8]) -> u64 {
-    ran::did(Work::HASH, name.len().div_ceil(16) as u64);
-    ran::hash(name.len() as u64);
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(name);
-    // The table wants its upper bits varied, too.
-    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn visit() {

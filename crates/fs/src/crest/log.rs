@@ -21,7 +21,7 @@ use super::inode::NEIGHBOURS;
 use super::layout::{LINE, RESERVED, Superblock};
 use super::mutant;
 use super::parts;
-use super::record::{Body, Id, Open, Previous, Record, Seal};
+use super::record::{Body, Draft, Id, Open, Previous, Record, Seal};
 use super::superblock;
 use super::zone::{Use, Want, Word};
 use crate::error::{Error, Result};
@@ -182,7 +182,9 @@ impl Volume {
         records: &[Record],
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::JOURNAL);
-        let lines = records.iter().map(|record| record.lines() as u32).sum::<u32>();
+        ran::allocate(1);
+        let drafts: Vec<Draft> = records.iter().map(Record::draft).collect();
+        let lines = drafts.iter().map(|draft| draft.lines() as u32).sum::<u32>();
         let zone_lines = self.geometry.zone_lines();
         if lines >= zone_lines {
             return Err(Error::NoSpace);
@@ -191,7 +193,7 @@ impl Volume {
             Some(at) => at,
             None => self.open_zone(tail, shard, call.want)?,
         };
-        let bytes = self.encode(at, records)?;
+        let bytes = self.encode(at, drafts)?;
         let _part = sim::part(&parts::RECORD);
         let offset = self.geometry.zone_at(at.zone) + u64::from(at.line) * LINE as u64;
         self.region.mark(Mark::CommitBlock { at: offset, needs: call.needs });
@@ -205,12 +207,12 @@ impl Volume {
     }
 
     /// The bytes of records at a place of the log.
-    fn encode(&self, mut at: At, records: &[Record]) -> Result<Vec<u8>> {
+    fn encode(&self, mut at: At, drafts: Vec<Draft>) -> Result<Vec<u8>> {
         let _part = sim::part(&parts::SEAL);
         let mut all = Vec::new();
-        for record in records {
+        for draft in drafts {
             ran::allocate(4);
-            let bytes = record.encode(self.seal(at.opening), at.line);
+            let bytes = draft.seal(self.seal(at.opening), at.line);
             let bytes = bytes.ok_or(Error::Invalid("a record of too many lines"))?;
             charge_for(bytes.len());
             ran::bytes(bytes.len() as u64);
@@ -248,7 +250,7 @@ impl Volume {
         Self::leave_zone(tail);
         let open = Open { shard: shard as u16, epoch: 0, previous: tail.previous };
         let at = At { zone, opening, line: 0 };
-        let bytes = self.encode(at, &[Record::alone(Id::default(), Body::Open(open))])?;
+        let bytes = self.encode(at, vec![Record::alone(Id::default(), Body::Open(open)).draft()])?;
         let offset = self.geometry.zone_at(zone);
         self.region.store_cached(offset, &bytes)?;
         self.region.flush(offset, bytes.len() as u64);

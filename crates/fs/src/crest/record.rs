@@ -294,10 +294,32 @@ impl Seal {
     }
 }
 
-/// The first line and what follows it, while a record is encoded.
-struct Draft {
+/// A record before it has a place: its first line, without the seal, and what follows.
+pub(super) struct Draft {
     head: Head,
     tail: Vec<u8>,
+}
+
+impl Draft {
+    /// Lines that the record takes.
+    pub(super) fn lines(&self) -> usize {
+        1 + self.tail.len().div_ceil(LINE)
+    }
+
+    /// The bytes of the record at a line of a zone; none of one with more than [`RECORD_LINES_MAX`] lines.
+    pub(super) fn seal(mut self, seal: Seal, line: u32) -> Option<Vec<u8>> {
+        let lines = self.lines();
+        if lines > RECORD_LINES_MAX {
+            return None;
+        }
+        self.head.lines = lines as u8;
+        let mut bytes = self.head.as_bytes().to_vec();
+        bytes.extend_from_slice(&self.tail);
+        bytes.resize(lines * LINE, 0);
+        let sum = seal.of(line, &bytes);
+        bytes.get_mut(..size_of::<u64>())?.copy_from_slice(&sum.to_le_bytes());
+        Some(bytes)
+    }
 }
 
 impl Record {
@@ -308,25 +330,14 @@ impl Record {
 
     /// Lines that the record takes.
     pub fn lines(&self) -> usize {
-        1 + self.draft().tail.len().div_ceil(LINE)
+        self.draft().lines()
     }
 
     /// The bytes of the record at a line of a zone: whole lines.
     ///
     /// A record of more than [`RECORD_LINES_MAX`] lines has none: [`Write::split`] it into a group.
     pub fn encode(&self, seal: Seal, line: u32) -> Option<Vec<u8>> {
-        let Draft { mut head, tail } = self.draft();
-        let lines = 1 + tail.len().div_ceil(LINE);
-        if lines > RECORD_LINES_MAX {
-            return None;
-        }
-        head.lines = lines as u8;
-        let mut bytes = head.as_bytes().to_vec();
-        bytes.extend_from_slice(&tail);
-        bytes.resize(lines * LINE, 0);
-        let sum = seal.of(line, &bytes);
-        bytes.get_mut(..size_of::<u64>())?.copy_from_slice(&sum.to_le_bytes());
-        Some(bytes)
+        self.draft().seal(seal, line)
     }
 
     /// Reads the record that begins at a line, of which `bytes` is the zone from there on; with the number of its lines.
@@ -345,7 +356,7 @@ impl Record {
         Ok((Self { id: Id(head.id), part: head.part, group: head.group, body }, lines))
     }
 
-    fn draft(&self) -> Draft {
+    pub(super) fn draft(&self) -> Draft {
         let (kind, sets, items, body, tail) = match &self.body {
             Body::Open(open) => (kind::OPEN, 0, 0, open.raw(), Vec::new()),
             Body::Create(create) => create.raw(),

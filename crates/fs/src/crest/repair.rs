@@ -1,4 +1,5 @@
-//! Repair of an image by what fsck finds: nothing that can still be read is given up.
+//! Repair of an image by what fsck finds. What can still be read is kept, but for the records of a zone whose word is lost: whether
+//! they still count, or were left there when the zone was freed, cannot be told.
 //!
 //! | violation | becomes right by |
 //! |---|---|

@@ -3,7 +3,6 @@
 //! Names themselves stay on the medium. A name keeps its slot as long as it is there, and the slot is what a reader of the
 //! directory continues from: whatever else comes and goes, it meets each name that stays exactly once.
 
-use std::hash::Hasher;
 use std::ops::{Deref, DerefMut};
 
 use hashbrown::HashTable;
@@ -12,6 +11,7 @@ use sim::{Work, ran};
 
 use super::layout::{NAME_HEADER, NameEntry};
 use crate::error::Result;
+use crate::persist::hash_of;
 
 /// A name that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,6 @@ pub(crate) struct NameTable {
     pub(crate) parent: u64,
     /// Where the entry of `..` lies.
     pub(crate) parent_at: u64,
-}
-
-fn hash_of(name: &[u8]) -> u64 {
-    ran::did(Work::HASH, name.len().div_ceil(16) as u64);
-    ran::hash(name.len() as u64);
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(name);
-    // The table wants its upper bits varied, too.
-    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 static EMPTY: NameTable =

@@ -1,10 +1,24 @@
 //! Parts that persistent designs share.
 
+use std::hash::Hasher as _;
+
+use sim::{Work, ran};
+
 pub(crate) mod attributes;
 pub(crate) mod backed;
 pub(crate) mod checksum;
 pub(crate) mod free_map;
 pub(crate) mod slot_table;
+
+/// The hash by which tables in DRAM find a name; charges for it.
+pub(crate) fn hash_of(name: &[u8]) -> u64 {
+    ran::did(Work::HASH, name.len().div_ceil(16) as u64);
+    ran::hash(name.len() as u64);
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    // The table wants its upper bits varied, too.
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
 
 /// How many nodes lead to `blocks` blocks of a file: one for each `fanout` of them, one for each `fanout` of these, for `levels`
 /// levels.
