@@ -20,6 +20,30 @@ impl CallFailed {
     }
 }
 
+/// The longest piece of [`write_text`].
+const TEXT: usize = 64 << 10;
+
+/// Makes a file of `size` bytes of text, written in pieces of `piece` bytes, 64 KiB at most.
+pub(crate) fn write_text(
+    calls: &dyn Syscalls,
+    path: &str,
+    size: u64,
+    piece: usize,
+) -> Result<(), CallFailed> {
+    static BYTES: [u8; TEXT] = [b'x'; TEXT];
+    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
+    let fd = calls.open(path.as_bytes(), flags, 0o644).map_err(CallFailed::of("open", path))?;
+    let mut left = size as usize;
+    while left > 0 {
+        let wrote = calls.write(fd, &BYTES[..left.min(piece)]).map_err(CallFailed::of("write", path))?;
+        if wrote == 0 {
+            return Err(CallFailed::of("write", path)(Errno::EIO));
+        }
+        left -= wrote.min(left);
+    }
+    calls.close(fd).map_err(CallFailed::of("close", path))
+}
+
 /// Removes a directory and everything below it.
 pub(crate) fn remove(calls: &dyn Syscalls, root: &str) -> Result<(), CallFailed> {
     let mut pending = vec![(root.to_owned(), false)];

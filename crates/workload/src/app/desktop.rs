@@ -26,7 +26,7 @@ use super::control::{Control, Does, Failure, Kind, Tally};
 use super::run::{self, Place, Plan, Run};
 use super::variables::{MAX_CLIENTS, Reader, Values};
 use crate::charges::GENERATOR;
-use crate::suite::{Growth, How, Job, JobError, LoadError, Processes, Settings, Workload};
+use crate::suite::{How, Job, JobError, LoadError, Processes, Settings, Workload};
 use crate::tree::CallFailed;
 
 pub(super) const DETAIL: &str = "\
@@ -128,10 +128,6 @@ impl Workload for Desktop {
         self.clients * (self.sources + OBJECTS + DOCUMENTS + 2 * self.databases + 200)
     }
 
-    fn growth(&self) -> Growth {
-        Growth::None
-    }
-
     fn tasks(&self) -> u64 {
         self.clients
     }
@@ -160,14 +156,6 @@ impl Plan for Desktop {
 
     fn clients(&self) -> u64 {
         self.clients
-    }
-
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
     }
 
     fn buffer(&self) -> Bytes {

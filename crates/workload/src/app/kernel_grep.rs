@@ -22,7 +22,7 @@ use super::run::{self, Place, Plan, Run};
 use super::variables::{MAX_CLIENTS, Reader, Values};
 use crate::charges::GENERATOR;
 use crate::suite::{How, Job, JobError, LoadError, Processes, Settings, Workload};
-use crate::tree::CallFailed;
+use crate::tree::{CallFailed, write_text};
 
 pub(super) const DETAIL: &str = "\
 Each client reads a generated tree from end to end as grep -rn does; all read the same one. Nothing is written.
@@ -169,21 +169,6 @@ impl Workload for Grep {
     }
 }
 
-fn write_file(calls: &dyn Syscalls, path: &str, size: u64) -> Result<(), CallFailed> {
-    static TEXT: [u8; PIECE] = [b'x'; PIECE];
-    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
-    let fd = calls.open(path.as_bytes(), flags, 0o644).map_err(CallFailed::of("open", path))?;
-    let mut left = size as usize;
-    while left > 0 {
-        let wrote = calls.write(fd, &TEXT[..left.min(PIECE)]).map_err(CallFailed::of("write", path))?;
-        if wrote == 0 {
-            return Err(CallFailed::of("write", path)(Errno::EIO));
-        }
-        left -= wrote.min(left);
-    }
-    calls.close(fd).map_err(CallFailed::of("close", path))
-}
-
 impl Plan for Grep {
     fn name(&self) -> &'static str {
         "kernel-grep"
@@ -197,14 +182,6 @@ impl Plan for Grep {
         self.clients
     }
 
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
-    }
-
     fn buffer(&self) -> Bytes {
         Bytes(READ as u64)
     }
@@ -215,7 +192,8 @@ impl Plan for Grep {
             calls.mkdir(path.as_bytes(), 0o755).map_err(CallFailed::of("mkdir", path))?;
         }
         for (number, (directory, size)) in tree.files.iter().enumerate() {
-            write_file(calls, &format!("{}/f{number}.c", tree.directories[*directory]), *size)?;
+            let path = format!("{}/f{number}.c", tree.directories[*directory]);
+            write_text(calls, &path, *size, PIECE)?;
         }
         calls.sync().map_err(CallFailed::of("sync", "/"))?;
         match calls.drop_caches() {

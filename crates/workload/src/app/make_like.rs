@@ -26,8 +26,8 @@ use super::control::{Control, Does, Failure, Kind, Tally};
 use super::run::{self, Place, Plan, Run};
 use super::variables::{MAX_CLIENTS, Reader, Values};
 use crate::charges::GENERATOR;
-use crate::suite::{Growth, How, Job, JobError, LoadError, Processes, Settings, Workload};
-use crate::tree::CallFailed;
+use crate::suite::{How, Job, JobError, LoadError, Processes, Settings, Workload};
+use crate::tree::{CallFailed, write_text};
 
 pub(super) const DETAIL: &str = "\
 Each client compiles the sources of a tree of its own, one after the other, as make -j1 does in a kernel's tree: generated calls, no
@@ -114,10 +114,6 @@ impl Workload for Make {
         self.clients * (3 * self.objects + self.headers + self.objects / OF_DIRECTORY + 16)
     }
 
-    fn growth(&self) -> Growth {
-        Growth::None
-    }
-
     fn tasks(&self) -> u64 {
         self.clients
     }
@@ -143,22 +139,6 @@ fn source_stem(client: u64, object: u64) -> String {
     format!("c{client}/d{}/s{object}", object / OF_DIRECTORY)
 }
 
-/// Writes a file in pieces, as stdio does.
-fn write_file(calls: &dyn Syscalls, path: &str, size: u64) -> Result<(), CallFailed> {
-    const TEXT: [u8; PIECE] = [b'x'; PIECE];
-    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
-    let fd = calls.open(path.as_bytes(), flags, 0o644).map_err(CallFailed::of("open", path))?;
-    let mut left = size as usize;
-    while left > 0 {
-        let wrote = calls.write(fd, &TEXT[..left.min(PIECE)]).map_err(CallFailed::of("write", path))?;
-        if wrote == 0 {
-            return Err(CallFailed::of("write", path)(Errno::EIO));
-        }
-        left -= wrote.min(left);
-    }
-    calls.close(fd).map_err(CallFailed::of("close", path))
-}
-
 impl Plan for Make {
     fn name(&self) -> &'static str {
         "make-like"
@@ -170,14 +150,6 @@ impl Plan for Make {
 
     fn clients(&self) -> u64 {
         self.clients
-    }
-
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
     }
 
     fn buffer(&self) -> Bytes {
@@ -192,14 +164,14 @@ impl Plan for Make {
             (0..DIRECTORIES).try_for_each(|number| mkdir(&format!("c{client}/include/i{number}")))?;
             for header in 0..self.headers {
                 let path = header_path(client, header % DIRECTORIES, header);
-                write_file(calls, &path, rng.random_range(HEADER))?;
+                write_text(calls, &path, rng.random_range(HEADER), PIECE)?;
             }
             for object in 0..self.objects {
                 if object % OF_DIRECTORY == 0 {
                     mkdir(&format!("c{client}/d{}", object / OF_DIRECTORY))?;
                 }
                 let path = format!("{}.c", source_stem(client, object));
-                write_file(calls, &path, rng.random_range(SOURCE))?;
+                write_text(calls, &path, rng.random_range(SOURCE), PIECE)?;
             }
         }
         Ok(())
@@ -291,13 +263,13 @@ impl Client {
         self.read(&source, READ)?;
         (0..self.plan.includes).try_for_each(|step| self.include((first + step) % self.plan.headers))?;
         sim::compute_for(self.plan.compile);
-        write_file(&*calls, &assembly, assembly_bytes)?;
-        write_file(&*calls, &list, listed)?;
+        write_text(&*calls, &assembly, assembly_bytes, PIECE)?;
+        write_text(&*calls, &list, listed, PIECE)?;
         self.read(&assembly, ASSEMBLER_READ)?;
-        write_file(&*calls, &target, object_bytes)?;
+        write_text(&*calls, &target, object_bytes, PIECE)?;
         calls.unlink(assembly.as_bytes()).map_err(CallFailed::of("unlink", &assembly))?;
         self.read(&list, READ)?;
-        write_file(&*calls, &draft, listed)?;
+        write_text(&*calls, &draft, listed, PIECE)?;
         let renamed = calls.rename(draft.as_bytes(), command.as_bytes(), RenameFlags::empty());
         renamed.map_err(CallFailed::of("rename", &draft))?;
         calls.unlink(list.as_bytes()).map_err(CallFailed::of("unlink", &list))?;

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use sim::{LockClass, Nanos};
 
-pub use program::{VARIABLE as PROGRAM, ends_by_itself};
+pub use program::{VARIABLE as PROGRAM, ends_by_itself, found, is_program};
 
 use crate::suite::{Entry, LoadError, Settings, Suite, Switch, Workload};
 

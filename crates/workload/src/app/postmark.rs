@@ -170,14 +170,6 @@ impl Plan for Postmark {
         self.clients
     }
 
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
-    }
-
     fn buffer(&self) -> Bytes {
         Bytes(PIECE as u64)
     }

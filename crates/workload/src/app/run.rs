@@ -22,9 +22,13 @@ pub(super) trait Plan: Send + Sync {
     /// How many clients it has.
     fn clients(&self) -> u64;
     /// On how many of the machine's cores they are.
-    fn cores(&self) -> u64;
+    fn cores(&self) -> u64 {
+        u64::MAX
+    }
     /// Whether each client stays on its core.
-    fn is_bound(&self) -> bool;
+    fn is_bound(&self) -> bool {
+        false
+    }
     /// The longest read or write of a client.
     fn buffer(&self) -> Bytes;
     /// Makes directories and files.

@@ -134,14 +134,6 @@ impl Plan for Dbench {
         self.clients
     }
 
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
-    }
-
     fn buffer(&self) -> Bytes {
         Bytes(self.load.longest as u64)
     }

@@ -50,9 +50,9 @@ impl Started for Dbench {
         Ok(Counted {
             elapsed: Some(Nanos::from_secs(seconds)),
             ops: operations.iter().map(|operation| operation.count).sum(),
-            // The program counts bytes read and written together.
             read_bytes: (rate * 1e6 * seconds as f64) as u64,
             operations,
+            unsaid: Some("dbench counts bytes read and written together: all of them stand as read"),
             ..Counted::default()
         })
     }

@@ -15,13 +15,17 @@ mod postmark;
 mod rocksdb;
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use results::OperationRecord;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process_group};
 use sim::Nanos;
 
 use super::variables::{Reader, Values};
@@ -71,6 +75,8 @@ struct Counted {
     read_bytes: u64,
     written_bytes: u64,
     operations: Vec<OperationRecord>,
+    /// What its counts do not tell apart, or leave out.
+    unsaid: Option<&'static str>,
 }
 
 /// The program of the application `name`.
@@ -100,10 +106,15 @@ pub fn ends_by_itself(workload: &str) -> bool {
     PROGRAMS.iter().any(|real| real.name == name && !real.is_timed)
 }
 
-/// Where a program is, by the folders of `PATH`.
-fn found(binary: &str) -> Option<PathBuf> {
+/// Where a program is, by the folders of `PATH`: the first file of its name there that can be executed.
+pub fn found(binary: impl AsRef<Path>) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(binary)).find(|path| path.is_file())
+    std::env::split_paths(&folders).map(|folder| folder.join(&binary)).find(|path| is_program(path))
+}
+
+/// Whether a file can be executed.
+pub fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }
 
 struct Loaded {
@@ -133,10 +144,6 @@ impl Workload for Program {
 
     fn data_bytes(&self) -> u64 {
         0
-    }
-
-    fn growth(&self) -> crate::suite::Growth {
-        crate::suite::Growth::None
     }
 
     fn tasks(&self) -> u64 {
@@ -172,7 +179,8 @@ impl Run {
         JobError::Failed(format!("app/{}: {}: {told}", self.loaded.real.name, self.loaded.path.display()))
     }
 
-    /// What it prints goes to a file beside the directory under test, so that it is never blocked by its reader.
+    /// What it prints goes to a file in memory, so that it is never blocked by its reader and leaves nothing behind. It is in a
+    /// process group of its own, with all that it starts.
     fn start(&self, output: &File, seconds: u64) -> std::io::Result<Child> {
         let mut child = Command::new(&self.loaded.path)
             .args(self.loaded.started.arguments(seconds))
@@ -180,6 +188,7 @@ impl Run {
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
+            .process_group(0)
             .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // A program that reads nothing may have closed it.
@@ -188,14 +197,15 @@ impl Run {
         Ok(child)
     }
 
-    /// Waits for its end; an interrupt ends it. Returns whether it has ended by itself, and well.
-    fn wait(&self, child: &mut Child) -> std::io::Result<Option<std::process::ExitStatus>> {
+    /// Waits for its end; an interrupt ends it, with the processes that it has started. Returns how it has ended by itself.
+    fn wait(&self, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));
             }
             if self.how.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed)) {
-                child.kill()?;
+                let group = Pid::from_child(child);
+                kill_process_group(group, Signal::KILL)?;
                 child.wait()?;
                 return Ok(None);
             }
@@ -222,21 +232,19 @@ impl Job for Run {
         if real.is_timed && seconds(self.how.stop) == 0 {
             return Err(self.failed("it runs for a time: --runtime 10s"));
         }
-        let file = output(&self.directory);
         let told = |error: std::io::Error| self.failed(error);
-        let output = File::create(&file).map_err(told)?;
+        let output = memfd_create("weir-program", MemfdFlags::CLOEXEC).map_err(|error| told(error.into()))?;
+        let mut output = File::from(output);
         watch(Phase::Begins);
         let begin = sim::now();
         let mut child = self.start(&output, seconds(self.how.stop)).map_err(told)?;
         let status = self.wait(&mut child).map_err(told);
         let life = sim::now().since(begin);
         watch(Phase::Ends);
-        let printed = std::fs::read(&file).map(|bytes| String::from_utf8_lossy(&bytes).replace('\r', "\n"));
-        let _ = std::fs::remove_file(&file);
-        let (status, printed) = (status?, printed.map_err(told)?);
-        let Some(status) = status else {
+        let Some(status) = status? else {
             return Ok(Measured { cut_short: true, ..Measured::default() });
         };
+        let printed = all_of(&mut output).map_err(told)?;
         if !status.success() {
             return Err(self.failed(format!("{status}: {}", last_lines(&printed))));
         }
@@ -251,7 +259,10 @@ impl Job for Run {
             read_bytes: counted.read_bytes,
             written_bytes: counted.written_bytes,
             operations: counted.operations,
-            notes: vec![format!("measured by the program {}: {clock}", self.loaded.path.display())],
+            notes: [format!("measured by the program {}: {clock}", self.loaded.path.display())]
+                .into_iter()
+                .chain(counted.unsaid.map(str::to_owned))
+                .collect(),
             ..Measured::default()
         })
     }
@@ -261,10 +272,12 @@ impl Job for Run {
     }
 }
 
-/// A file for what a program prints, beside its directory.
-fn output(directory: &Path) -> PathBuf {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    std::env::temp_dir().join(format!("{name}.{}.out", std::process::id()))
+/// What a program has printed; a line that it has written over is a line, too.
+fn all_of(output: &mut File) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).replace('\r', "\n"))
 }
 
 /// The end of what a program has printed, in a line.

@@ -201,14 +201,6 @@ impl Plan for RocksDb {
         self.settled.clients
     }
 
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
-    }
-
     fn buffer(&self) -> Bytes {
         Bytes(format::batch(1, self.settled.value))
     }

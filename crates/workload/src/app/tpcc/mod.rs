@@ -221,14 +221,6 @@ impl Plan for TpcC {
         self.server.clients
     }
 
-    fn cores(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn is_bound(&self) -> bool {
-        false
-    }
-
     fn buffer(&self) -> Bytes {
         Bytes(self.server.layer.page() as u64)
     }
