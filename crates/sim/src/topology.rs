@@ -5,6 +5,7 @@
 //! socket.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// A processor, sorted by the order in which tasks take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,20 +33,25 @@ fn allowed() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect()
 }
 
-/// What the kernel tells of a processor.
-fn told(processor: usize, file: &str) -> Option<u32> {
-    let path = format!("/sys/devices/system/cpu/cpu{processor}/topology/{file}");
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// The socket and the core of a processor, as the kernel tells; asked for once, since every task that is started wants to know.
+fn told(processor: usize) -> Option<(u32, u32)> {
+    static ALL: OnceLock<Vec<Option<(u32, u32)>>> = OnceLock::new();
+    let all = ALL.get_or_init(|| (0..rustix::thread::CpuSet::MAX_CPU).map(read).collect());
+    all.get(processor).copied().flatten()
 }
 
-fn ordered(processors: &[usize], told: impl Fn(usize, &str) -> Option<u32>) -> Vec<Place> {
+fn read(processor: usize) -> Option<(u32, u32)> {
+    let number = |file: &str| {
+        let path = format!("/sys/devices/system/cpu/cpu{processor}/topology/{file}");
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    Some((number("physical_package_id")?, number("core_id")?))
+}
+
+fn ordered(processors: &[usize], told: impl Fn(usize) -> Option<(u32, u32)>) -> Vec<Place> {
     let mut threads: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     let place = |processor: &usize| {
-        let told = |file| told(*processor, file);
-        let (socket, core) = match (told("physical_package_id"), told("core_id")) {
-            (Some(socket), Some(core)) => (socket, core),
-            _ => (0, *processor as u32),
-        };
+        let (socket, core) = told(*processor).unwrap_or((0, *processor as u32));
         let thread = threads.entry((socket, core)).or_default();
         *thread += 1;
         Place { thread: *thread - 1, socket, core, processor: *processor }
@@ -76,11 +82,10 @@ mod tests {
     use super::*;
 
     /// Two sockets of two cores with two threads each, numbered as the firmware of many servers does: threads last.
-    const TWO_SOCKETS: fn(usize, &str) -> Option<u32> = |processor, file| {
-        Some(if file == "core_id" { processor as u32 / 2 % 2 } else { processor as u32 % 2 })
-    };
+    const TWO_SOCKETS: fn(usize) -> Option<(u32, u32)> =
+        |processor| Some((processor as u32 % 2, processor as u32 / 2 % 2));
 
-    fn order(allowed: &[usize], told: fn(usize, &str) -> Option<u32>) -> Vec<usize> {
+    fn order(allowed: &[usize], told: fn(usize) -> Option<(u32, u32)>) -> Vec<usize> {
         ordered(allowed, told).into_iter().map(|place| place.processor).collect()
     }
 
@@ -92,8 +97,8 @@ mod tests {
 
     #[test]
     fn processors_of_which_nothing_is_told_keep_their_order_and_are_cores() {
-        assert_eq!(order(&[0, 1, 5], |_, _| None), [0, 1, 5]);
-        assert!(ordered(&[0, 1, 5], |_, _| None).iter().all(|place| place.thread == 0));
+        assert_eq!(order(&[0, 1, 5], |_| None), [0, 1, 5]);
+        assert!(ordered(&[0, 1, 5], |_| None).iter().all(|place| place.thread == 0));
     }
 
     #[test]
