@@ -57,7 +57,10 @@ pub(super) fn zram(size: Bytes, top: &Path) -> Result<(PathBuf, Guard), Refused>
         .map_err(|error| told("add a zram", &error))?;
     let number = number.trim();
     let remove = format!("echo {number} >/sys/class/zram-control/hot_remove");
-    let guard = Guard::start(&remove, top)?;
+    let guard = Guard::start(&remove, top).inspect_err(|_| {
+        // Nothing else removes it.
+        let _ = std::fs::write("/sys/class/zram-control/hot_remove", number);
+    })?;
     let sized = std::fs::write(format!("/sys/block/zram{number}/disksize"), size.0.to_string());
     match sized {
         Ok(()) => Ok((PathBuf::from(format!("/dev/zram{number}")), guard)),
@@ -70,13 +73,17 @@ pub(super) fn zram(size: Bytes, top: &Path) -> Result<(PathBuf, Guard), Refused>
 
 /// The RAM disk of a module that is loaded for it (Documentation/admin-guide/blockdev/ramdisk.rst).
 pub(super) fn brd(size: Bytes, top: &Path) -> Result<(PathBuf, Guard), Refused> {
-    let guard = Guard::start("rmmod brd", top)?;
     let kib = format!("rd_size={}", size.0 / 1024);
     let program = found("modprobe").unwrap_or_else(|| "modprobe".into());
-    let loaded =
-        Command::new(program).args(["brd", "rd_nr=1", "max_part=0", &kib]).stdin(Stdio::null()).output();
+    let loaded = Command::new(program)
+        .args(["--first-time", "brd", "rd_nr=1", "max_part=0", &kib])
+        .stdin(Stdio::null())
+        .output();
     match loaded {
-        Ok(output) if output.status.success() => Ok((PathBuf::from("/dev/ram0"), guard)),
+        // Only a module that was loaded here is removed: the RAM disk of another may hold data.
+        Ok(output) if output.status.success() => {
+            Ok((PathBuf::from("/dev/ram0"), Guard::start("rmmod brd", top)?))
+        }
         Ok(output) => Err(format!("modprobe brd: {}", String::from_utf8_lossy(&output.stderr).trim())),
         Err(error) => Err(told("load the module brd", &error)),
     }

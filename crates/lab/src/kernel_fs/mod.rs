@@ -364,7 +364,7 @@ impl Drop for Mounted {
 }
 
 /// Leaves the mounts of the process for a copy that only this thread has, and those that it starts from now on.
-fn enter() -> Result<(), Refused> {
+pub(crate) fn enter() -> Result<(), Refused> {
     let refused = |error: &dyn fmt::Display| {
         format!("this process may not have mounts of its own (CAP_SYS_ADMIN, unshare(2)): {error}")
     };
@@ -391,9 +391,8 @@ fn is_known(kind: &str) -> bool {
 
 /// Where a program is: in `PATH`, or where Debian has those of root.
 fn found(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+    let of_root = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(program));
+    workload::app::found(program).or_else(|| of_root.into_iter().find(|file| workload::app::is_program(file)))
 }
 
 fn succeeds(program: &str, arguments: &[&str]) -> bool {

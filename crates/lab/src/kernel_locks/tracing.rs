@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nix::sched::{CloneFlags, unshare};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, mount};
+
+use crate::kernel_fs;
 
 /// Where tracefs is mounted (Documentation/trace/ftrace.rst).
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -41,9 +42,7 @@ fn mount_tracefs(root: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| {
         format!("tracefs is not mounted on {}, and cannot be: {error}", root.display())
     };
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|error| told(&error))?;
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(|error| told(&error))?;
+    kernel_fs::enter().map_err(|why| told(&why))?;
     mount("none", root, "tracefs", MountFlags::empty(), None).map_err(|error| told(&error))
 }
 
