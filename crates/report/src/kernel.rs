@@ -14,7 +14,7 @@ const MOST: usize = 6;
 /// What waited less than this part of the time is not.
 const LEAST: f64 = 0.001;
 
-/// The locks of the first repeat of a cell, and what could not tell of them; empty where nobody looked.
+/// The locks of the first repeat of a cell, and which sources could not tell of them; empty where none were recorded.
 pub(crate) fn waits(cell: &Cell<'_>) -> String {
     let Some(known) = cell.measured().find_map(|sample| sample.kernel_locks.as_ref()) else {
         return String::new();
@@ -77,7 +77,7 @@ pub fn causes(results: &ResultFile) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Why nothing is known of a result's waits, where somebody looked and no source told.
+/// Why a result that was to record waits has none: the reasons of all sources.
 pub fn untold(results: &ResultFile) -> Option<String> {
     let known = results.samples.iter().find_map(|sample| sample.kernel_locks.as_ref())?;
     known.sources.is_empty().then(|| known.skipped.join("; "))

@@ -7,6 +7,7 @@
 //! | 2 | usage: no such result, no such axis, results of two clocks without `--by clock` |
 //! | 4 | the comparison could not be written |
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ::report::compare::ComparedResult;
@@ -149,7 +150,7 @@ impl Compare {
         let new = self.new.as_ref().map_or(Ok(Vec::new()), |name| self.read(name))?;
         let mut sides = [Clock::Virtual, Clock::Real].map(|clock| (clock, Vec::new()));
         for mut result in baseline.into_iter().chain(new) {
-            result.samples.iter_mut().for_each(without_medium);
+            without_medium(&mut result);
             if let Some(len) = result.name.strip_suffix(&format!("-{}", result.clock)).map(str::len) {
                 result.name.truncate(len);
             }
@@ -166,11 +167,16 @@ impl Compare {
     }
 }
 
-/// Leaves the medium out of a cell of a model of the kernel's file systems: the real one, which has the same name, has none of
-/// Weir's media.
-fn without_medium(sample: &mut results::Sample) {
-    if sample.axis("fs").is_some_and(|fs| fs.starts_with("linux/")) {
-        sample.axes.remove("medium");
+/// Leaves the medium out of cells of models of the kernel's file systems: the real ones, which have the same names, have none of
+/// Weir's media. Cells of several media stay apart.
+fn without_medium(result: &mut results::ResultFile) {
+    let is_model = |sample: &results::Sample| sample.axis("fs").is_some_and(|fs| fs.starts_with("linux/"));
+    let models = || result.samples.iter().filter(|sample| is_model(sample));
+    let media: BTreeSet<_> = models().map(|sample| sample.axis("medium")).collect();
+    if media.len() == 1 {
+        for sample in result.samples.iter_mut().filter(|sample| is_model(sample)) {
+            sample.axes.remove("medium");
+        }
     }
 }
 

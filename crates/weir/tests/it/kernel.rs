@@ -36,6 +36,7 @@ fn what_is_said_wrong_of_the_hosts_kernel_is_refused_with_a_remedy() {
 #[test]
 fn without_root_nothing_is_mounted_and_the_host_is_said_to_be_unable() {
     if is_root() {
+        eprintln!("skipped: what a user who is not root is told, since root runs this test");
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -83,6 +84,7 @@ fn is_consistent(sample: &Sample, known: &KernelLocks) {
 #[test]
 fn a_file_system_of_the_kernel_is_made_measured_and_gone() {
     if !is_root() {
+        eprintln!("skipped: only root can mount a file system of the kernel");
         return;
     }
     let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();

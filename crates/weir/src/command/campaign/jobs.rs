@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::Command;
 
 use lab::campaign::Campaign;
@@ -48,8 +47,7 @@ pub(super) fn asked(program: &str, arguments: &[&str]) -> Option<String> {
 
 /// Whether a program is there.
 pub(super) fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file())
+    workload::app::found(program).is_some()
 }
 
 /// The shards that wait or run in Slurm's queue.

@@ -25,6 +25,7 @@ use trace::import::{Emitter, Sums};
 use trace::record::Head;
 use trace::scope::Scope;
 use trace::snapshot::Snapshot;
+use workload::app::{found, is_program};
 
 use super::trace::notes_of_counts;
 use crate::failure::{Exit, Failure};
@@ -264,8 +265,6 @@ fn leave_signals_to(child: &Arc<AtomicU32>) -> Arc<AtomicBool> {
 
 /// The program's file, as a shell finds it.
 fn find(program: &OsStr) -> Result<PathBuf, Failure> {
-    let is_program =
-        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0);
     let path = Path::new(program);
     let shown = path.display();
     if program.as_bytes().contains(&b'/') {
@@ -275,10 +274,7 @@ fn find(program: &OsStr) -> Result<PathBuf, Failure> {
             Ok(_) => Err(Failure::usage(format!("cannot run {shown}: it is not a program (chmod +x?)"))),
         };
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| is_program(path));
-    found.ok_or_else(|| Failure::usage(format!("cannot run {shown}: no folder of PATH has it")))
+    found(program).ok_or_else(|| Failure::usage(format!("cannot run {shown}: no folder of PATH has it")))
 }
 
 fn pid_of(child: &Child) -> Option<Pid> {
