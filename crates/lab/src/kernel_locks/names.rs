@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 /// The table's text.
-const TEXT: &str = include_str!("../../../../presets/kernels/locks.toml");
+const TEXT: &str = include_str!("../../shipped/kernels/locks.toml");
 
 /// What stands before the function where no lock of the table is meant.
 const UNNAMED: &str = "kernel:";

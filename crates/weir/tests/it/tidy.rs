@@ -87,6 +87,28 @@ fn assert_none(rule: &str, offences: &[String]) {
     assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
 }
 
+/// Whether a path, read from the folder of a file of a crate (`crates/NAME/…`), leads out of the crate.
+fn leaves_its_crate(file: &str, path: &str) -> bool {
+    let depth = file.split('/').count() as i64 - 3;
+    let ups = path.split('/').take_while(|part| *part == "..").count() as i64;
+    ups > depth
+}
+
+#[test]
+fn what_code_includes_is_in_its_crate() {
+    assert!(leaves_its_crate("crates/lab/src/machine/a.rs", "../../../x.toml"), "the canary");
+    assert!(!leaves_its_crate("crates/lab/src/machine/a.rs", "../../shipped/x.toml"));
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        for call in ["include_str!(", "include_bytes!("] {
+            let of = text.split(call).skip(1).filter_map(|rest| rest.split('"').nth(1));
+            let out = of.filter(|path| leaves_its_crate(&file, path));
+            wrong.extend(out.map(|path| format!("{file}: {path}: link it in the crate's shipped/")));
+        }
+    }
+    assert_none("a package lacks what its code includes", &wrong);
+}
+
 // ---- layers ----
 
 /// The workspace's crates that a manifest depends on, tests aside.
