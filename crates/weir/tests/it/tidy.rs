@@ -89,9 +89,8 @@ fn assert_none(rule: &str, offences: &[String]) {
 
 /// Whether a path, read from the folder of a file of a crate (`crates/NAME/…`), leads out of the crate.
 fn leaves_its_crate(file: &str, path: &str) -> bool {
-    let depth = file.split('/').count() as i64 - 3;
-    let ups = path.split('/').take_while(|part| *part == "..").count() as i64;
-    ups > depth
+    let ups = path.split('/').take_while(|part| *part == "..").count();
+    ups + 3 > file.split('/').count()
 }
 
 #[test]
