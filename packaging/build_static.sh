@@ -26,8 +26,10 @@ names="--remap-path-prefix=$here=/weir --remap-path-prefix=$home=/cargo --remap-
 # The compiler of C writes names of sources where it asserts; zstd and SQLite do.
 c_names="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$folder=/target -g0"
 cd "$here"
+# Of this target alone: the library that `weir record --how preload` carries is for programs of the host's C library.
+export "CC_$(echo "$target" | tr - _)=musl-gcc"
 RUSTFLAGS="$names --remap-path-prefix=$folder=/target -Ctarget-feature=+crt-static" \
-CFLAGS="$c_names" CC=musl-gcc SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0} CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$folder \
+CFLAGS="$c_names" SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0} CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$folder \
     cargo build --quiet --release --locked -p weir --features "$features" --target "$target"
 mkdir -p "$(dirname "$out")"
 cp "$folder/$target/release/weir" "$out"
