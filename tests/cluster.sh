@@ -255,7 +255,8 @@ part_done() { [ "$(count "$part" done)" -ge 1 ]; }
 wait_for 60 "a shard before the cancelling" part_done
 "$weir" campaign cancel "$part" --quiet
 is_empty() { [ -z "$(squeue -h)" ]; }
-wait_for 30 "an empty queue" is_empty
+is_empty_or_told() { is_empty || { squeue -h -o "%i %T %r %N" >"$work/queue"; false; }; }
+wait_for 30 "an empty queue: see $work/queue" is_empty_or_told
 "$weir" campaign merge "$part" -o "$work/part.json" --partial --quiet >/dev/null
 grep -q '^  "partial": true' "$work/part.json" || die "a partial merge is not marked"
 "$weir" campaign run "$part" --missing --quiet
