@@ -14,7 +14,7 @@
 //! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
 //!
 //! Up to 4.6 `kernel.directory` is exclusive for lookups and listings too; from 4.7 on these share it
-//! ([`Linux::shares_directories`]). A lookup that may make the name takes it alone in both.
+//! ([`Linux::shares_directories`]), unless a model below says what its kernel does. A lookup that may make the name takes it alone in both.
 //!
 //! A call that removes a name pins the inode first, removes the name under the mutex, and releases the inode after it, which frees
 //! its blocks: as `do_unlinkat` does with `ihold` and `iput`, and `vfs_rename` with the dentry that it replaces.
@@ -83,6 +83,8 @@ pub struct KernelWays {
     pub inode_hash: u64,
     /// Lines that move with `rename_lock`, where lookups see renames.
     pub rename: u64,
+    /// Whether lookups and listings of one directory share its lock; as the mount's version of Linux has it where no model says.
+    pub shares_directories: Option<bool>,
 }
 
 impl FromStr for Linux {
@@ -140,7 +142,7 @@ enum RenameLock {
 
 /// The locks of one mount.
 pub(crate) struct KernelLocks {
-    pub(crate) version: Linux,
+    version: Linux,
     pub(crate) ways: KernelWays,
     inodes: Mutex<()>,
     hash: Mutex<()>,
@@ -162,6 +164,11 @@ impl KernelLocks {
             },
             rename_dirs: Mutex::sleeping(&RENAME_DIRS, ()),
         }
+    }
+
+    /// Whether lookups and listings of one directory share its lock.
+    pub(crate) fn shares_directories(&self) -> bool {
+        self.ways.shares_directories.unwrap_or_else(|| self.version.shares_directories())
     }
 
     /// An inode comes into memory, or leaves it: it is linked into the list of its file system and into the hash, or out of them.

@@ -234,7 +234,7 @@ impl Mount {
     /// The same of a directory that is read: other readers may share it.
     #[inline]
     pub(crate) fn share_directory<'a>(&self, dir: &'a Vnode) -> Option<DirectoryGuard<'a>> {
-        self.kernel.as_ref().map(|kernel| dir.directory.lock(kernel.version.shares_directories()))
+        self.kernel.as_ref().map(|kernel| dir.directory.lock(kernel.shares_directories()))
     }
 
     /// The same for a listing.

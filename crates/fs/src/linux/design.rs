@@ -1,5 +1,6 @@
 //! The models in the table of designs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::vfs::{FileSystem, Promises};
@@ -123,7 +124,9 @@ impl Design for LinuxDesign {
     fn classes(&self) -> Vec<&'static LockClass> {
         let presets = KERNELS.iter().filter_map(|kernel| Preset::of(kernel).ok());
         let objects = presets.flat_map(|preset| preset.objects.iter().map(|object| object.class));
-        objects.chain(component::CLASSES).collect()
+        // Presets share the class of an object that both have.
+        let by_name: BTreeMap<_, _> = objects.map(|class| (class.name(), class)).collect();
+        by_name.into_values().chain(component::CLASSES).collect()
     }
 
     /// It survives no crash, so what is said here is never asked for.

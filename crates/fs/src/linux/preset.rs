@@ -1,10 +1,10 @@
 //! Presets of kernels: what file systems share between cores, with a source for each object and each operation.
 //!
 //! The format is described in docs/designs/linux.md. What is wrong is told with file, line and column, all of it at once as far as
-//! it does not follow from something else that is wrong.
+//! it does not follow from something else that is wrong. A preset with a `base` has the rows that differ from that other preset's.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use document::{Item, Problem, Problems, Table};
 use sim::{LockClass, Nanos};
@@ -13,11 +13,13 @@ use vfs::KernelWays;
 use super::steps::{Names, Reading, Step, unknown};
 
 /// Presets that come with Weir: the value of the option `kernel`, the file, its text.
-static PRESETS: &[(&str, &str, &str)] =
-    &[("4.2", "presets/kernels/linux-4.2.toml", include_str!("../../shipped/kernels/linux-4.2.toml"))];
+static PRESETS: &[(&str, &str, &str)] = &[
+    ("4.2", "presets/kernels/linux-4.2.toml", include_str!("../../shipped/kernels/linux-4.2.toml")),
+    ("6.12", "presets/kernels/linux-6.12.toml", include_str!("../../shipped/kernels/linux-6.12.toml")),
+];
 
 /// The values of the option `kernel`.
-pub(super) const KERNELS: &[&str] = &["4.2"];
+pub(super) const KERNELS: &[&str] = &["4.2", "6.12"];
 
 /// A kernel.
 #[derive(Debug)]
@@ -157,29 +159,135 @@ impl Preset {
     /// Reads a preset.
     pub(super) fn parse(origin: &str, text: &str) -> Result<Self, Problem> {
         document::read(origin, text, |root| {
-            let mut all = Problems::default();
-            all.take(head(root));
-            let ways = all.take(root.need("above", "what vfs charges").and_then(|item| item.read(above)));
-            let tick = all.take(root.need("timer", "its tick").and_then(|item| item.read(timer)));
-            let objects = all.take(root.need("object", "what is shared").and_then(|item| objects(&item)));
-            let (Some(ways), Some(tick), Some(objects)) = (ways, tick, objects) else {
-                root.get("routine");
-                root.get("fs");
-                all.take(root.finish());
-                return Err(all.finish().expect_err("one of them is wrong"));
-            };
-            let routines = all.take(routines(root)).unwrap_or_default();
-            let systems = root.need("fs", "the file systems, with a table for each operation")?;
-            let names = Names { objects: &objects, routines: &routines };
-            let mut reading = Reading { used: vec![false; objects.len()], ..Reading::default() };
-            let systems = all.take(read_systems(&systems, ways, &names, &mut reading));
-            if let Some(systems) = systems {
-                all.take(all_used(root, &names, &reading));
-                all.finish()?;
-                return Ok(Self { systems, tick, counters: reading.counters, objects });
-            }
-            Err(all.finish().expect_err("no system was read"))
+            let Some(base) = root.get("base") else { return Self::build(Layers { own: root, base: None }) };
+            let name = base.text()?;
+            let names = || PRESETS.iter().map(|(name, ..)| *name);
+            let (_, origin, text) = PRESETS
+                .iter()
+                .find(|(known, ..)| *known == name)
+                .ok_or_else(|| unknown(&base, "preset of a kernel", names()))?;
+            document::read(origin, text, |below| {
+                if let Some(further) = below.get("base") {
+                    return Err(further.problem("a preset that others are built on has no base itself"));
+                }
+                let built = Self::build(Layers { own: root, base: Some(below) });
+                below.take_rest();
+                built
+            })
         })
+    }
+
+    fn build(root: Layers<'_, '_>) -> Result<Self, Problem> {
+        let mut all = Problems::default();
+        all.take(head(root.own));
+        let ways = all.take(above(root));
+        let tick = all.take(root.need("timer", "its tick").and_then(|item| item.read(timer)));
+        let rows = all.take(root.rows("object", "what is shared"));
+        let objects = rows.as_deref().and_then(|rows| all.take(objects(rows)));
+        let (Some(ways), Some(tick), Some(rows), Some(objects)) = (ways, tick, rows, objects) else {
+            root.own.get("routine");
+            root.own.get("fs");
+            all.take(root.own.finish());
+            return Err(all.finish().expect_err("one of them is wrong"));
+        };
+        let routines = all.take(root.rows("routine", "what several operations do")).unwrap_or_default();
+        let steps = all.take(routine_steps(&routines)).unwrap_or_default();
+        let systems = root.systems()?;
+        let names = Names { objects: &objects, routines: &steps };
+        let mut reading = Reading { used: vec![false; objects.len()], ..Reading::default() };
+        let systems = all.take(read_systems(&systems, ways, &names, &mut reading));
+        if let Some(systems) = systems {
+            all.take(all_used(&rows, &routines, &names, &reading));
+            all.finish()?;
+            return Ok(Self { systems, tick, counters: reading.counters, objects });
+        }
+        Err(all.finish().expect_err("no system was read"))
+    }
+}
+
+/// A preset's file and, below it, the one that it is built on.
+#[derive(Clone, Copy)]
+struct Layers<'a, 'd> {
+    own: &'a Table<'d>,
+    base: Option<&'a Table<'d>>,
+}
+
+/// A row of a preset.
+struct Row<'d> {
+    name: String,
+    item: Item<'d>,
+    /// Whether it stands in the preset's own file.
+    own: bool,
+}
+
+/// The rows of a file system: its own before those of the preset below.
+struct SystemRows<'d> {
+    name: String,
+    item: Item<'d>,
+    hashed: Option<Item<'d>>,
+    like: Option<Item<'d>>,
+    without: Option<Item<'d>>,
+    calls: BTreeMap<String, Item<'d>>,
+}
+
+impl<'d> Layers<'_, 'd> {
+    /// The value of a key, of the uppermost file that has it.
+    fn get(self, key: &'static str) -> Option<Item<'d>> {
+        self.own.get(key).or_else(|| self.base.and_then(|base| base.get(key)))
+    }
+
+    fn need(self, key: &'static str, why: &str) -> Result<Item<'d>, Problem> {
+        match self.get(key) {
+            Some(item) => Ok(item),
+            None => self.own.need(key, why),
+        }
+    }
+
+    /// The rows of a table of both files: those of the base first, each with what the own file says of it.
+    fn rows(self, key: &'static str, why: &str) -> Result<Vec<Row<'d>>, Problem> {
+        self.need(key, why)?;
+        let mut rows: Vec<Row<'d>> = Vec::new();
+        for (table, own) in [(self.base, false), (Some(self.own), true)] {
+            let Some(item) = table.and_then(|table| table.get(key)) else { continue };
+            for (name, item) in item.table()?.take_rest() {
+                match rows.iter_mut().find(|row| row.name == name) {
+                    Some(row) => *row = Row { name, item, own },
+                    None => rows.push(Row { name, item, own }),
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn systems(self) -> Result<Vec<SystemRows<'d>>, Problem> {
+        let why = "the file systems, with a table for each operation";
+        self.need("fs", why)?;
+        let mut systems: Vec<SystemRows<'d>> = Vec::new();
+        let mut all = Problems::default();
+        for table in self.base.into_iter().chain([self.own]) {
+            let Some(item) = table.get("fs") else { continue };
+            for (name, item) in item.table()?.take_rest() {
+                let Some(table) = all.take(item.table()) else { continue };
+                let (hashed, like) = (table.get("hashed"), table.get("like"));
+                let (without, calls) = (table.get("without"), table.take_rest().into_iter().collect());
+                let row = SystemRows { name, item, hashed, like, without, calls };
+                match systems.iter_mut().find(|system| system.name == row.name) {
+                    Some(system) => system.overlay(row),
+                    None => systems.push(row),
+                }
+            }
+        }
+        all.finish().map(|()| systems)
+    }
+}
+
+impl<'d> SystemRows<'d> {
+    fn overlay(&mut self, own: SystemRows<'d>) {
+        self.item = own.item;
+        self.hashed = own.hashed.or(self.hashed.take());
+        self.like = own.like.or(self.like.take());
+        self.without = own.without.or(self.without.take());
+        self.calls.extend(own.calls);
     }
 }
 
@@ -220,7 +328,12 @@ fn lines(table: &Table<'_>) -> Result<u64, Problem> {
     table.need("lines", "how many lines move with the lock")?.number()
 }
 
-fn above(table: &Table<'_>) -> Result<KernelWays, Problem> {
+fn above(root: Layers<'_, '_>) -> Result<KernelWays, Problem> {
+    root.need("above", "what vfs charges")?;
+    let own = root.own.get("above").map(|item| item.table()).transpose()?;
+    let base = root.base.and_then(|base| base.get("above")).map(|item| item.table()).transpose()?;
+    let (Some(own), base) = (own.as_ref().or(base.as_ref()), base.as_ref()) else { unreachable!("it is there") };
+    let table = Layers { own, base };
     let mut all = Problems::default();
     let mut of = |key: &'static str, why: &str| {
         all.take(table.need(key, why).and_then(|item| item.read(lines))).unwrap_or(0)
@@ -239,12 +352,17 @@ fn above(table: &Table<'_>) -> Result<KernelWays, Problem> {
             source(table)?;
             table.need("as", why)?.one_of(words)
         };
-        all.take(table.need(key, why).and_then(|item| item.read(read))).unwrap_or(false)
+        all.take(table.need(key, why).and_then(|item| item.read(read)))
     };
     ways.exchanges_references =
-        word("dentry", "how the count of a dentry is updated", &[("exchange", true), ("add", false)]);
+        word("dentry", "how the count of a dentry is updated", &[("exchange", true), ("add", false)])
+            .unwrap_or(false);
     ways.lookups_see_renames =
-        word("lookup", "whether a lookup looks at rename_lock", &[("sequence", true), ("nothing", false)]);
+        word("lookup", "whether a lookup looks at rename_lock", &[("sequence", true), ("nothing", false)])
+            .unwrap_or(false);
+    let readers = [("shared", true), ("alone", false)];
+    ways.shares_directories = word("directory_read", "how a lookup or listing holds a directory", &readers);
+    all.take(own.finish());
     all.finish().map(|()| ways)
 }
 
@@ -259,8 +377,8 @@ fn timer(table: &Table<'_>) -> Result<Nanos, Problem> {
     })
 }
 
-fn objects(item: &Item<'_>) -> Result<Vec<Object>, Problem> {
-    let read = |(name, item): (String, Item<'_>)| {
+fn objects(rows: &[Row<'_>]) -> Result<Vec<Object>, Problem> {
+    let read = |Row { name, item, .. }: &Row<'_>| {
         item.read(|table| {
             let mut all = Problems::default();
             let kind = all.take(table.need("kind", "what it is").and_then(|item| item.one_of(&KINDS)));
@@ -270,97 +388,88 @@ fn objects(item: &Item<'_>) -> Result<Vec<Object>, Problem> {
             all.take(source(table));
             all.finish()?;
             let (Some(kind), Some(of), Some(what)) = (kind, of, what) else { unreachable!("all are there") };
-            let class = class_of(&name, kind, what);
-            Ok(Object { name, class, kind, of })
+            Ok(Object { name: name.clone(), class: class_of(name, kind, what), kind, of })
         })
     };
-    Problems::each(item.table()?.take_rest().into_iter().map(read))
+    Problems::each(rows.iter().map(read))
 }
 
-/// The class of an object in the ledger: made once for each preset, and kept for the life of the process.
+/// The class of an object in the ledger: one for all presets that have it, kept for the life of the process.
 fn class_of(name: &str, kind: Kind, what: String) -> &'static LockClass {
-    let name: &'static str = Box::leak(format!("linux.{name}").into_boxed_str());
-    Box::leak(Box::new(match kind {
-        Kind::Line => LockClass::of_lines(name, Box::leak(what.into_boxed_str())),
-        _ => LockClass::new(name),
-    }))
+    static MADE: Mutex<BTreeMap<(String, bool), &'static LockClass>> = Mutex::new(BTreeMap::new());
+    let line = kind == Kind::Line;
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    made.entry((name.to_owned(), line)).or_insert_with(|| {
+        let name: &'static str = Box::leak(format!("linux.{name}").into_boxed_str());
+        let class = if line {
+            LockClass::of_lines(name, Box::leak(what.into_boxed_str()))
+        } else {
+            LockClass::new(name)
+        };
+        Box::leak(Box::new(class))
+    })
 }
 
 /// The steps of each routine, as they stand in the file.
-fn routines<'d>(root: &Table<'d>) -> Result<BTreeMap<String, Item<'d>>, Problem> {
-    let Some(item) = root.get("routine") else { return Ok(BTreeMap::new()) };
-    let read = |(name, item): (String, Item<'d>)| {
+fn routine_steps<'d>(rows: &[Row<'d>]) -> Result<BTreeMap<String, Item<'d>>, Problem> {
+    let read = |Row { name, item, .. }: &Row<'d>| {
         let steps = item.read(|table| {
             source(table)?;
             table.need("steps", "what it does")
         })?;
-        Ok((name, steps))
+        Ok((name.clone(), steps))
     };
-    Problems::each(item.table()?.take_rest().into_iter().map(read)).map(|all| all.into_iter().collect())
+    Problems::each(rows.iter().map(read)).map(|all| all.into_iter().collect())
 }
 
-/// What a file system's table has, read in the order of the file: one may be `like` another above or below it.
+/// What the file systems' tables have: one may be `like` another above or below it.
 fn read_systems(
-    item: &Item<'_>,
+    rows: &[SystemRows<'_>],
     ways: KernelWays,
     names: &Names<'_, '_>,
     reading: &mut Reading,
 ) -> Result<Vec<System>, Problem> {
-    let tables = item.table()?.take_rest();
-    let mut rows: BTreeMap<String, BTreeMap<String, Item<'_>>> = BTreeMap::new();
     let mut all = Problems::default();
-    for (name, item) in &tables {
-        let calls = all.take(item.table()).map(|table| {
-            for key in ["hashed", "like", "without"] {
-                table.get(key);
-            }
-            table.take_rest()
-        });
-        rows.insert(name.clone(), calls.unwrap_or_default().into_iter().collect());
-    }
     let mut systems = Vec::new();
-    for (name, item) in &tables {
-        systems.extend(all.take(system(name, item, &rows, (ways, names), reading)));
+    for row in rows {
+        systems.extend(all.take(system(row, rows, (ways, names), reading)));
     }
     all.finish().map(|()| systems)
 }
 
 fn system(
-    name: &str,
-    item: &Item<'_>,
-    rows: &BTreeMap<String, BTreeMap<String, Item<'_>>>,
+    of: &SystemRows<'_>,
+    rows: &[SystemRows<'_>],
     (ways, names): (KernelWays, &Names<'_, '_>),
     reading: &mut Reading,
 ) -> Result<System, Problem> {
-    let table = item.table()?;
-    let hashed = table.need("hashed", "whether its inodes are in the hash of inodes")?.read(|table| {
+    let SystemRows { name, item, .. } = of;
+    let why = "whether its inodes are in the hash of inodes";
+    let hashed =
+        of.hashed.as_ref().ok_or_else(|| item.problem(format!("{name} needs \"hashed\": {why}")))?;
+    let hashed = hashed.read(|table| {
         source(table)?;
         table.need("is", "true or false")?.typed::<bool>()
     })?;
-    let like = table.get("like");
-    let base = match &like {
+    let base = match &of.like {
         Some(like) => {
             let text = like.text()?;
-            let known = || rows.keys().map(String::as_str).filter(|other| *other != name);
-            Some(
-                rows.get(&text)
-                    .filter(|_| text != name)
-                    .ok_or_else(|| unknown(like, "file system", known()))?,
-            )
+            let known = || rows.iter().map(|row| row.name.as_str()).filter(|other| other != name);
+            let found = rows.iter().find(|row| row.name == text && text != *name);
+            Some(found.ok_or_else(|| unknown(like, "file system", known()))?)
         }
         None => None,
     };
     let mut without = Vec::new();
-    for item in table.get("without").map(|item| item.items()).transpose()?.unwrap_or_default() {
+    for item in of.without.as_ref().map(Item::items).transpose()?.unwrap_or_default() {
         let text = item.text()?;
         if !names.routines.contains_key(&text) {
             return Err(unknown(&item, "routine", names.routines.keys().map(String::as_str)));
         }
         without.push(text);
     }
-    let own = &rows[name];
     let mut all = Problems::default();
-    for (call, item) in own {
+    for (call, item) in &of.calls {
         if !CALLS.contains(&call.as_str()) {
             let advice = document::nearest(call, CALLS);
             all.take::<()>(Err(item.problem(format!("no operation is called \"{call}\"; {advice}"))));
@@ -368,7 +477,7 @@ fn system(
     }
     let mut calls = Vec::new();
     for call in CALLS {
-        let row = own.get(call).or_else(|| base.and_then(|base| base.get(call)));
+        let row = of.calls.get(call).or_else(|| base.and_then(|base| base.calls.get(call)));
         let read = row.ok_or_else(|| item.problem(format!("{name} needs a table for \"{call}\"")));
         calls.extend(all.take(read.and_then(|row| {
             row.read(|table| {
@@ -379,20 +488,24 @@ fn system(
         })));
     }
     all.finish()?;
-    Ok(System { name: name.to_owned(), ways: KernelWays { unhashed: !hashed, ..ways }, calls })
+    Ok(System { name: name.clone(), ways: KernelWays { unhashed: !hashed, ..ways }, calls })
 }
 
-/// Every object and routine is for something.
-fn all_used(root: &Table<'_>, names: &Names<'_, '_>, reading: &Reading) -> Result<(), Problem> {
+/// Every object and routine is for something. A preset may leave what it is built on unused.
+fn all_used(
+    objects: &[Row<'_>],
+    routines: &[Row<'_>],
+    names: &Names<'_, '_>,
+    reading: &Reading,
+) -> Result<(), Problem> {
     let mut all = Problems::default();
-    let table = root.need("object", "what is shared")?.table()?;
-    for (name, item) in table.take_rest() {
-        let place = names.objects.iter().position(|object| object.name == name);
+    for Row { name, item, .. } in objects.iter().filter(|row| row.own) {
+        let place = names.objects.iter().position(|object| object.name == *name);
         if place.is_some_and(|place| !reading.used[place]) {
             all.take::<()>(Err(item.problem(format!("object \"{name}\" is used by no step"))));
         }
     }
-    for (name, item) in names.routines {
+    for Row { name, item, .. } in routines.iter().filter(|row| row.own) {
         if !reading.called.contains(name) {
             all.take::<()>(Err(item.problem(format!("routine \"{name}\" is called by no step"))));
         }
@@ -475,6 +588,32 @@ mod tests {
         let object =
             "[object.idle]\nkind = \"line\"\nof = \"mount\"\nwhat = \"w\"\nsource = \"s\"\n\n[object.page]";
         assert!(edited("[object.page]", object).contains("object \"idle\" is used by no step"));
+    }
+
+    #[test]
+    fn a_preset_that_is_built_on_another_has_its_rows_and_tells_what_is_wrong_in_its_own() {
+        let on = |more: &str| Preset::parse("k.toml", &format!("{HEAD}base = \"4.2\"\n{more}"));
+        let same = on("").unwrap();
+        assert_eq!(same.objects.len(), Preset::of("4.2").unwrap().objects.len());
+        let inode = "[object.inode]\nkind = \"rwsem\"\nof = \"inode\"\nwhat = \"w\"\nsource = \"s\"\n";
+        let other = on(inode).unwrap();
+        let kind = |preset: &Preset| preset.objects.iter().find(|one| one.name == "inode").unwrap().kind;
+        assert_eq!((kind(&same), kind(&other)), (Kind::Mutex, Kind::Rwsem));
+        let fsync = |preset: &Preset| preset.system("xfs").unwrap().steps(Call::Fsync).len();
+        let changed = on("[fs.xfs.fsync]\nsource = \"s\"\nsteps = []\n").unwrap();
+        assert_eq!((fsync(&changed), fsync(&same) > 0), (0, true));
+        let told = on(&inode.replace("inode]", "idle]")).unwrap_err().to_string();
+        assert!(told.starts_with("k.toml:") && told.contains("\"idle\" is used by no step"), "{told}");
+        let told = on("[above]\nnew_inod = { lines = 1 }\n").unwrap_err().to_string();
+        assert!(told.contains("unknown key \"new_inod\""), "{told}");
+        let told = Preset::parse("k.toml", &format!("{HEAD}base = \"4.1\"\n")).unwrap_err().to_string();
+        assert!(told.contains("no preset of a kernel is called \"4.1\""), "{told}");
+    }
+
+    #[test]
+    fn readers_of_a_directory_share_it_in_the_newer_kernel_alone() {
+        let shared = |kernel| Preset::of(kernel).unwrap().system("ext4").unwrap().ways.shares_directories;
+        assert_eq!((shared("4.2"), shared("6.12")), (Some(false), Some(true)));
     }
 
     #[test]

@@ -305,6 +305,7 @@ fn without_a_kernel_its_ways_change_nothing() {
         inode_hash: 1,
         rename: 8,
         unhashed: true,
+        shares_directories: Some(false),
     };
     for call in [make_one as fn(&Process, u16), remove_one, rename_one, list_one, stat_one] {
         assert_eq!(second(ways, None, call), second(KernelWays::default(), None, call));
