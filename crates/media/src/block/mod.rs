@@ -39,6 +39,7 @@
 //!
 //! Lock order: a device's own locks are leaves; none is held over a call that may switch tasks, or into a tap.
 
+mod disk;
 mod loopback;
 mod memory;
 mod model;
@@ -56,6 +57,7 @@ use crate::cost::Turn;
 use crate::event::Tap;
 use crate::fault::Fault;
 use crate::{MediaError, Region};
+pub use disk::DiskDevice;
 pub use loopback::LoopDevice;
 pub use memory::MemoryDevice;
 pub use model::{BlockModel, Built};
@@ -194,11 +196,13 @@ pub struct Ticket {
     turn: Turn,
     /// Its completion is told to taps: all but reads.
     told: bool,
+    /// The number by which a device knows it that decides later when it is served.
+    queued: Option<u64>,
     result: Result<(), MediaError>,
 }
 
 impl Ticket {
-    /// When the device will be done with it, in the time of the run.
+    /// When the device will be done with it, in the time of the run; of a disk, if no other request comes before it.
     pub fn done_at(&self) -> Nanos {
         self.turn.end
     }

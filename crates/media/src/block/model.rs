@@ -1,4 +1,4 @@
-//! Block devices by name: an SSD of `flash::model`, or a RAM disk behind a loop device.
+//! Block devices by name: an SSD of `flash::model`, a hard disk, or a RAM disk behind a loop device.
 //!
 //! | written | means |
 //! |---|---|
@@ -7,12 +7,13 @@
 //! | `fast24,nr_requests=1` | a driver that hands the device one request at a time |
 //! | `fast24,phase=3` | three pages of 4 KiB lie in the open flash page when the workload begins; by default none |
 //! | `loop,nr_requests=128,size=2GiB` | a file in memory behind a loop device |
+//! | `hdd,nr_requests=32,size=32GiB` | a hard disk, as wide as a whole one |
 
 use std::sync::Arc;
 
 use sim::Bytes;
 
-use super::{BlockDevice, LoopDevice, SsdDevice, WriteFlags};
+use super::{BlockDevice, DiskDevice, LoopDevice, SsdDevice, WriteFlags, disk};
 use crate::MediaError;
 use crate::flash::model::{KINDS, PRESETS};
 use crate::flash::{self, Data, PAGE, SECTOR, SsdModel};
@@ -20,6 +21,8 @@ use crate::medium::MediumError;
 
 /// The name of the RAM disk.
 const LOOP: &str = "loop";
+/// The name of the hard disk.
+const DISK: &str = "hdd";
 /// Most requests of a loop device (`BLKDEV_MAX_RQ`).
 const LOOP_REQUESTS: u32 = 128;
 /// Most requests of an NVMe queue of the driver: one less than entries.
@@ -38,6 +41,7 @@ pub struct BlockModel {
 enum Kind {
     Ssd(Box<SsdModel>),
     Loop(Bytes),
+    Disk(Bytes),
 }
 
 /// A device that was built, and what it is besides.
@@ -53,7 +57,7 @@ pub struct Built {
 impl BlockModel {
     /// The names of all devices that a build has.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        PRESETS.iter().map(|(preset, _)| *preset).chain([LOOP]).filter(|name| Self::parse(name).is_ok())
+        PRESETS.iter().map(|(preset, _)| *preset).chain([LOOP, DISK]).filter(|name| Self::parse(name).is_ok())
     }
 
     /// One line.
@@ -63,6 +67,9 @@ impl BlockModel {
             Kind::Loop(_) => {
                 "a RAM disk behind a loop device, one worker and no dies: nr_requests=128, size=2GiB"
             }
+            Kind::Disk(_) => {
+                "a hard disk of 7,200 turns a minute with a write cache: nr_requests=32, size=32GiB"
+            }
         }
     }
 
@@ -70,6 +77,7 @@ impl BlockModel {
     pub fn promises(&self) -> String {
         let when = match &self.kind {
             Kind::Ssd(model) if model.config().is_ok_and(|config| !config.capacitor) => "after a flush",
+            Kind::Disk(_) => "after a flush",
             _ => "on completion",
         };
         format!("a block of {SECTOR} bytes is atomic, durable {when}")
@@ -78,7 +86,7 @@ impl BlockModel {
     /// Whether a name is one of these devices.
     pub fn knows(text: &str) -> bool {
         let name = text.split(',').next().unwrap_or_default().trim();
-        name == LOOP
+        [LOOP, DISK].contains(&name)
             || PRESETS.iter().any(|(preset, _)| *preset == name)
             || KINDS.iter().any(|(kind, _)| *kind == name)
             || SsdModel::is_file(name)
@@ -92,7 +100,7 @@ impl BlockModel {
             value: value.to_owned(),
             expected: expected.to_owned(),
         };
-        let (mut rest, mut requests, mut phase, mut size) = (Vec::new(), None, 0, Bytes::gib(2));
+        let (mut rest, mut requests, mut phase, mut size) = (Vec::new(), None, 0, None);
         for part in text.split(',').map(str::trim) {
             match part.split_once('=') {
                 Some(("nr_requests", value)) => {
@@ -103,15 +111,19 @@ impl BlockModel {
                     let parsed = value.parse().ok().filter(|number| *number < 8);
                     phase = parsed.ok_or_else(|| bad("phase", value, "a number of pages, 0 to 7"))?;
                 }
-                Some(("size", value)) if rest == [LOOP] => {
-                    size = value.parse().map_err(|_| bad("size", value, "a size such as 2GiB"))?;
+                Some(("size", value)) if rest == [LOOP] || rest == [DISK] => {
+                    let parsed = value.parse().ok().filter(|size: &Bytes| size.0 >= 1 << 20);
+                    size = Some(parsed.ok_or_else(|| bad("size", value, "a size such as 2GiB"))?);
                 }
                 _ => rest.push(part),
             }
         }
         let kind = match rest.as_slice() {
-            [LOOP] => Kind::Loop(size),
-            [LOOP, other, ..] => return Err(bad(other, "", "a parameter of loop: nr_requests, size")),
+            [LOOP] => Kind::Loop(size.unwrap_or(Bytes::gib(2))),
+            [DISK] => Kind::Disk(size.unwrap_or(Bytes::gib(32))),
+            [name @ (LOOP | DISK), other, ..] => {
+                return Err(bad(other, "", &format!("a parameter of {name}: nr_requests, size")));
+            }
             _ => Kind::Ssd(Box::new(SsdModel::parse(&rest.join(","))?)),
         };
         if let Kind::Ssd(model) = &kind
@@ -128,7 +140,7 @@ impl BlockModel {
     pub fn ssd(&self) -> Option<(&SsdModel, u64)> {
         match &self.kind {
             Kind::Ssd(model) => Some((model, self.phase)),
-            Kind::Loop(_) => None,
+            Kind::Loop(_) | Kind::Disk(_) => None,
         }
     }
 
@@ -146,7 +158,7 @@ impl BlockModel {
     pub fn fitted_on(&self) -> &[String] {
         match &self.kind {
             Kind::Ssd(model) => model.fitted_on(),
-            Kind::Loop(_) => &[],
+            Kind::Loop(_) | Kind::Disk(_) => &[],
         }
     }
 
@@ -155,6 +167,10 @@ impl BlockModel {
         match &self.kind {
             Kind::Loop(size) => {
                 let device = LoopDevice::new(*size, self.requests.unwrap_or(LOOP_REQUESTS))?;
+                Ok(Built { device, ssd: None, phase: 0 })
+            }
+            Kind::Disk(size) => {
+                let device = DiskDevice::new(*size, self.requests.unwrap_or(disk::QUEUE))?;
                 Ok(Built { device, ssd: None, phase: 0 })
             }
             Kind::Ssd(model) => {

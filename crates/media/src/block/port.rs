@@ -62,7 +62,7 @@ impl Port {
             Ok((turn, result)) => (turn, result),
             Err(error) => (now(), Err(error)),
         };
-        Ticket { id, turn, told, result }
+        Ticket { id, turn, told, queued: None, result }
     }
 
     /// The outer error is of a request that was not begun; the inner one of one that was cut short.

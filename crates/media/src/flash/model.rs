@@ -32,6 +32,7 @@ pub static PRESETS: &[(&str, &str)] = presets![
     "nvmevirt.units",
     "nvme-a",
     "nvme-b",
+    "sata-2015",
 ];
 
 /// Every kind of device, by the word in presets.

@@ -3,6 +3,7 @@
 mod block;
 mod block_crashes;
 mod cost;
+mod disk;
 mod flash;
 mod flash_invariants;
 mod lints;
