@@ -16,6 +16,8 @@ pub enum Needs {
     Block,
     /// Both: data in memory, metadata or a journal on a block device, or the other way round.
     Both,
+    /// Memory, and a block device where there is one.
+    Either,
 }
 
 impl Needs {
@@ -24,7 +26,7 @@ impl Needs {
     pub fn fit(self, has_block: bool) -> bool {
         match self {
             Self::Memory => !has_block,
-            Self::Block => true,
+            Self::Block | Self::Either => true,
             Self::Both => has_block,
         }
     }
@@ -32,7 +34,7 @@ impl Needs {
     /// The region from which [`Needs::on`] makes storage whose parts have this size at least.
     pub fn least(self, each: Bytes) -> Bytes {
         match self {
-            Self::Memory | Self::Block => each,
+            Self::Memory | Self::Block | Self::Either => each,
             Self::Both => Bytes(each.0.next_multiple_of(PAGE_BYTES as u64) * 2),
         }
     }
@@ -41,7 +43,7 @@ impl Needs {
     /// design on. Where both are needed, the first half of the region is the block device, the second one the memory.
     pub fn on(self, region: &Arc<Region>) -> Storage {
         match self {
-            Self::Memory => Storage::from(region),
+            Self::Memory | Self::Either => Storage::from(region),
             Self::Block => Storage::of_block(MemoryDevice::exposed(Arc::clone(region))),
             Self::Both => {
                 let half = region.len() / 2 / PAGE_BYTES as u64 * PAGE_BYTES as u64;
@@ -62,6 +64,7 @@ impl fmt::Display for Needs {
             Self::Memory => "memory",
             Self::Block => "a block device",
             Self::Both => "memory and a block device",
+            Self::Either => "memory, with or without a block device",
         })
     }
 }

@@ -10,7 +10,7 @@ use sim::{Bytes, Clock, LockClass};
 
 use super::component;
 use super::format::{NoFormat, REFUSAL};
-use super::objects::Touches;
+use super::objects::{Objects, Touches};
 use super::preset::{KERNELS, Preset};
 use super::vfs::{Model, pages};
 
@@ -113,7 +113,8 @@ impl Design for LinuxDesign {
             what: format!("{}: the preset of this kernel has no such file system", self.name),
         })?;
         let touches = Touches::of(options.choice("touches"));
-        Ok(Arc::new(Model::new(preset, system, touches, pages(storage.memory()?.len()))))
+        let objects = Objects::new(preset, touches, storage.block().ok().map(Arc::clone));
+        Ok(Arc::new(Model::new(system, objects, pages(storage.memory()?.len()))))
     }
 
     /// Contents are in memory in the place of the storage, which nothing is written to.

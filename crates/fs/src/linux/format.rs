@@ -25,7 +25,7 @@ impl NoFormat {
 
 impl Format for NoFormat {
     fn needs(&self, _: &Options) -> Needs {
-        Needs::Memory
+        Needs::Either
     }
 
     fn min_size(&self, _: &Options) -> Bytes {

@@ -12,6 +12,7 @@
 //! | `transactions.rs` `jbd2.rs` `xlog.rs` `btrans.rs` `f2cp.rs` | transactions, logs and checkpoints |
 //! | `pagealloc.rs` | the lists of free pages of cores |
 //! | `places.rs` | where new inodes lie |
+//! | `device.rs` | requests to a block device, where the medium is one |
 //! | `state.rs` `dir.rs` `file.rs` | inodes, names, contents in memory |
 //! | `parts.rs` | named parts of the originals, which a machine prices |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the interfaces |
@@ -24,6 +25,7 @@
 mod btrans;
 mod component;
 pub(crate) mod design;
+mod device;
 mod dir;
 mod f2cp;
 mod file;

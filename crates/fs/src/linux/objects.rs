@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use media::block::BlockDevice;
 use media::charges::BLOCK_REQUEST;
 use parking_lot::Mutex as Guarded;
 use rustc_hash::FxHashMap;
 use sim::{Line, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, RwLock, RwLockWriteGuard, Work};
 
 use super::component::{History, Memory};
+use super::device::Disk;
 use super::places::Place;
 use super::preset::{Kind, Object, Preset, Scope};
 use super::steps::{Act, Step, Which};
@@ -105,11 +107,18 @@ pub(super) struct Objects {
     passes: Box<[AtomicU32]>,
     /// Requests that the device has served.
     pub(super) served: AtomicU64,
+    device: Option<Disk>,
 }
 
 impl Objects {
-    pub(super) fn new(preset: &'static Preset, touches: Touches) -> Self {
+    /// `device`: the block device in whose place memory stands otherwise.
+    pub(super) fn new(
+        preset: &'static Preset,
+        touches: Touches,
+        device: Option<Arc<dyn BlockDevice>>,
+    ) -> Self {
         Self {
+            device: device.map(Disk::new),
             preset,
             touches,
             history: History::new(preset.tick),
@@ -269,17 +278,24 @@ impl Objects {
         }
     }
 
-    /// A request to the thread of this name.
+    /// A request of the log to the thread of this name.
     pub(super) fn serve_named(&self, name: &str, data: bool) {
+        if let (Some(device), true) = (&self.device, data) {
+            self.served.fetch_add(1, Relaxed);
+            return device.write(&device.log);
+        }
         if let Some(object) = self.named(name) {
             self.serve(object, data);
         }
     }
 
     /// A request to a thread, with a page of data or without: the caller wakes the thread, which serves one at a time: it takes the
-    /// request, copies the page, and wakes the caller.
+    /// request, copies the page, and wakes the caller. A block device has no such thread: a page is written to it, or it is flushed.
     fn serve(&self, object: usize, data: bool) {
         self.served.fetch_add(1, Relaxed);
+        if let Some(device) = &self.device {
+            return if data { device.write(&device.data) } else { device.flush() };
+        }
         sim::work(Work::WAKEUP, 1);
         let copied = if data { sim::copy_cost(PAGE_BYTES as u64) } else { Nanos::ZERO };
         self.locked(object, 0, 0, || {

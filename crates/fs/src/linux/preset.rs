@@ -332,7 +332,9 @@ fn above(root: Layers<'_, '_>) -> Result<KernelWays, Problem> {
     root.need("above", "what vfs charges")?;
     let own = root.own.get("above").map(|item| item.table()).transpose()?;
     let base = root.base.and_then(|base| base.get("above")).map(|item| item.table()).transpose()?;
-    let (Some(own), base) = (own.as_ref().or(base.as_ref()), base.as_ref()) else { unreachable!("it is there") };
+    let (Some(own), base) = (own.as_ref().or(base.as_ref()), base.as_ref()) else {
+        unreachable!("it is there")
+    };
     let table = Layers { own, base };
     let mut all = Problems::default();
     let mut of = |key: &'static str, why: &str| {
@@ -445,8 +447,7 @@ fn system(
 ) -> Result<System, Problem> {
     let SystemRows { name, item, .. } = of;
     let why = "whether its inodes are in the hash of inodes";
-    let hashed =
-        of.hashed.as_ref().ok_or_else(|| item.problem(format!("{name} needs \"hashed\": {why}")))?;
+    let hashed = of.hashed.as_ref().ok_or_else(|| item.problem(format!("{name} needs \"hashed\": {why}")))?;
     let hashed = hashed.read(|table| {
         source(table)?;
         table.need("is", "true or false")?.typed::<bool>()

@@ -8,8 +8,8 @@ use parking_lot::{Mutex, MutexGuard};
 use sim::PAGE_BYTES;
 
 use super::file::{FILE_MAX, PAGE};
-use super::objects::{At, Objects, Touches};
-use super::preset::{Call, Preset, System};
+use super::objects::{At, Objects};
+use super::preset::{Call, System};
 use super::state::{Body, Gone, ROOT, State};
 
 /// Entries that a listing takes out at once.
@@ -26,13 +26,8 @@ pub(super) struct Model {
 
 impl Model {
     /// An empty file system of `pages` pages.
-    pub(super) fn new(
-        preset: &'static Preset,
-        system: &'static System,
-        touches: Touches,
-        pages: u64,
-    ) -> Self {
-        Self { system, objects: Objects::new(preset, touches), state: Mutex::new(State::new(pages)) }
+    pub(super) fn new(system: &'static System, objects: Objects, pages: u64) -> Self {
+        Self { system, objects, state: Mutex::new(State::new(pages)) }
     }
 
     /// The state, in the order of virtual time.
