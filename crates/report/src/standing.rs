@@ -126,7 +126,10 @@ impl<'c> InClass<'c> {
 
     /// The counts by what varies but the workload, and their sum.
     fn table(&self, varying: &[&'c str]) -> Table {
-        let title = format!("{} among designs that promise the same ({}): cells by medium and tasks", self.of, self.class);
+        let title = format!(
+            "{} among designs that promise the same ({}): cells by medium and tasks",
+            self.of, self.class
+        );
         let mut table = Table::new(title);
         table.words("class");
         varying.iter().for_each(|name| table.words(axis::title(name)));
@@ -139,7 +142,10 @@ impl<'c> InClass<'c> {
         };
         let mut groups = self.groups(varying);
         let order = |names: &[&str]| {
-            names.iter().map(|name| (name.parse().unwrap_or(0.0), (*name).to_owned())).collect::<Vec<(f64, String)>>()
+            names
+                .iter()
+                .map(|name| (name.parse().unwrap_or(0.0), (*name).to_owned()))
+                .collect::<Vec<(f64, String)>>()
         };
         groups.sort_by(|a, b| order(&a.0).partial_cmp(&order(&b.0)).unwrap_or(std::cmp::Ordering::Equal));
         if groups.len() > 1 {
@@ -225,9 +231,10 @@ mod tests {
     use results::{Clock, Sample};
 
     fn result(rates: &[(&str, &str, f64)]) -> ResultFile {
-        let mut result = ResultFile::new("t", 1, Clock::Virtual);
-        result.plan = serde_json::json!({ "standing": {
-            "of": "mine", "classes": { "mine": "whole", "other": "whole", "third": "whole", "torn": "words" } } });
+        let classes =
+            serde_json::json!({ "mine": "whole", "other": "whole", "third": "whole", "torn": "words" });
+        let plan = serde_json::json!({ "standing": { "of": "mine", "classes": classes } });
+        let mut result = ResultFile::new("t", plan, 1, Clock::Virtual);
         result.samples = rates
             .iter()
             .map(|(fs, threads, rate)| Sample {
@@ -257,7 +264,10 @@ mod tests {
             ("torn", "8", 2.0),
         ]);
         let said = sentence(&result);
-        assert!(said.contains("(whole: other, third), mine is best in 1 of 3 cells, level within 2.0 % in 1"), "{said}");
+        assert!(
+            said.contains("(whole: other, third), mine is best in 1 of 3 cells, level within 2.0 % in 1"),
+            "{said}"
+        );
         assert!(said.contains("behind in 1;"), "{said}");
         let tables = tables(&result);
         let totals = tables[0].rows.last().unwrap().join(" ");

@@ -21,7 +21,8 @@ const LINES_AT: usize = KIND_AT + 1;
 pub(super) fn certify(image: &[u8], edited: &mut [u8]) {
     let read = |at: u64| image.get(at as usize..).and_then(|rest| Superblock::read_from_prefix(rest).ok());
     let copies = SUPERBLOCKS.map(read).map(|copy| copy.map(|(copy, _)| copy));
-    let Some(superblock) = copies.into_iter().flatten().filter(Superblock::is_sound).max_by_key(|it| it.generation)
+    let Some(superblock) =
+        copies.into_iter().flatten().filter(Superblock::is_sound).max_by_key(|it| it.generation)
     else {
         return;
     };
@@ -72,11 +73,8 @@ fn check_word(image: &[u8], edited: &mut [u8], (zone, at): (u32, usize)) {
 fn seal_records(old: &[u8], new: &mut [u8], (zone, seal): (u32, Seal)) {
     let mut log = Log::default();
     log.read_zone(zone, seal, old);
-    let mut known: Vec<Range<usize>> = log
-        .records
-        .iter()
-        .map(|found| found.line as usize..(found.line + found.lines) as usize)
-        .collect();
+    let mut known: Vec<Range<usize>> =
+        log.records.iter().map(|found| found.line as usize..(found.line + found.lines) as usize).collect();
     let end = known.last().map_or(0, |last| last.end);
     known.extend((end..old.len() / LINE).map(|line| line..line + 1));
     for lines in known {

@@ -199,7 +199,8 @@ impl Volume {
             ran::allocate(1);
             vec![Record::alone(ticket.id, node.create(ticket.ino, (0, b""), time))]
         })?;
-        let state = State { links: 0, opens: AtomicU32::new(1), nameless: true, ..node.state(&done.ticket, time) };
+        let state =
+            State { links: 0, opens: AtomicU32::new(1), nameless: true, ..node.state(&done.ticket, time) };
         let attr = state.attr();
         self.orphans.lock().insert(done.ticket.ino);
         self.publish_inode(state, layout::ROOT_INO);

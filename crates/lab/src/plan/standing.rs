@@ -68,7 +68,8 @@ mod tests {
     fn the_class_of_a_design_is_that_of_its_options() {
         let standing =
             plan(", sync = true", "[standing]\nof = \"nova\"\n").unwrap().standing.expect("it was given");
-        let classes: Vec<_> = standing.classes.iter().map(|(of, class)| (of.as_str(), class.as_str())).collect();
+        let classes: Vec<_> =
+            standing.classes.iter().map(|(of, class)| (of.as_str(), class.as_str())).collect();
         assert_eq!(classes, [("hinfs", "fsync"), ("nova", "whole"), ("pmfs", "words"), ("synced", "words")]);
         let all = plan("", "[fs]\nsync = true\n[standing]\nof = \"hinfs\"\n").unwrap().standing.unwrap();
         assert_eq!(all.classes["hinfs"], "words", "an option of all designs counts");

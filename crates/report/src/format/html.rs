@@ -11,7 +11,9 @@ use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
-use crate::{Report, Section, answer, dies, jobs, readings, replay, robust, scaling, standing, summary, trust};
+use crate::{
+    Report, Section, answer, dies, jobs, readings, replay, robust, scaling, standing, summary, trust,
+};
 use askama::Template;
 use results::{Clock, ResultFile};
 use std::collections::BTreeMap;
