@@ -1,10 +1,10 @@
-//! The place of one design among those that promise the same: in how many cells it is best, level and behind, and what holds it back
-//! where it is behind.
+//! The place of one design among those that promise the same: in how many cells it is best, level and behind, and what holds it
+//! back where it is behind.
 //!
 //! A plan that has a table `[standing]` names the design and has the class of promise of each of its designs
 //! (`lab::plan::Standing`). In each cell the design is set against the best of the others of its class, by the medians of their
-//! throughput. Within [`THRESHOLD`] it is level. Under the virtual clock a cell's number has no noise, and of one run each no winner
-//! is named (`answer`): this counts, and does not test.
+//! throughput. Within [`THRESHOLD`] it is level. Under the virtual clock a cell's number has no noise, and of one run each no
+//! winner is named (`answer`): this counts, and does not test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,8 +103,8 @@ impl<'c> InClass<'c> {
             _ => format!(" ({})", by_threads.join(", ")),
         };
         format!(
-            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells, level within {} in {level} and \
-             behind in {behind}; the geometric mean of its throughput is {mean} the best of the others{by_threads}.",
+            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells, level within {} in \
+             {level} and behind in {behind}; the geometric mean of its throughput is {mean} the best of the others{by_threads}.",
             self.class,
             self.others.join(", "),
             percent(THRESHOLD),

@@ -96,8 +96,8 @@ impl Promises {
         names_may_tear: false,
     };
 
-    /// The class of the promise, by which designs are compared: `fsync` where a call is durable after a sync only, else what a crash
-    /// inside a write leaves: `whole`, `blocks`, `words`.
+    /// The class of the promise, by which designs are compared: `fsync` where a call is durable after a sync only, else what a
+    /// crash inside a write leaves: `whole`, `blocks`, `words`.
     pub fn class(&self) -> &'static str {
         match (self.metadata, self.data, self.write) {
             (Durability::OnReturn, Durability::OnReturn, Atomicity::Whole) => "whole",

@@ -7,8 +7,8 @@
 //! | a line or block zeroed, copied over another, two exchanged, one taken from another image | the same |
 //! | the region cut short | the image |
 //!
-//! Half of the mutants then get the checksums that their bytes should have, where the format can tell (`Format::certify`): otherwise
-//! a format that guards each record by a seal would refuse nearly all of them before it has read what the record says.
+//! Half of the mutants then get the checksums that their bytes should have, where the format can tell (`Format::certify`):
+//! otherwise a format that guards each record by a seal would refuse nearly all of them before it has read what the record says.
 //!
 //! Taps report which lines a mount reads, so mutations hit structures without knowledge of the format.
 

@@ -1,7 +1,7 @@
 //! Edited images whose checksums are right: a fuzzer tries what lies behind the seals, too.
 //!
-//! A seal is seeded with a secret of the pool, so that nothing but a mount can make one, and an edit within a record makes bytes of it
-//! that are no record. Here the edited bytes get the seal that a mount would have given them.
+//! A seal is seeded with a secret of the pool, so that nothing but a mount can make one, and an edit within a record makes bytes of
+//! it that are no record. Here the edited bytes get the seal that a mount would have given them.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! The names of one directory, in DRAM.
 //!
-//! Names stand in slots of a cache line each, in which a listing goes by; a table finds the slot of a name. A name of up to 30 bytes
-//! lies in its slot, a longer one apart.
+//! Names stand in slots of a cache line each, in which a listing goes by; a table finds the slot of a name. A name of up to 30
+//! bytes lies in its slot, a longer one apart.
 
 use hashbrown::HashTable;
 use sim::{Work, ran};

@@ -6,9 +6,9 @@
 //! | in place | the block was reserved only (*unwritten*): no call reads it until the record says that it is written |
 //! | to a new block, with the rest of the old one | else |
 //!
-//! A write of whole blocks stores its data before it locks the file: the blocks are new, and what it stores there does not depend on
-//! what the file holds. So writers of one file wait for each other's records only. Not if blocks of the file were ever reserved, which
-//! such a write has to use, nor to append, as the place is not known before.
+//! A write of whole blocks stores its data before it locks the file: the blocks are new, and what it stores there does not depend
+//! on what the file holds. So writers of one file wait for each other's records only. Not if blocks of the file were ever reserved,
+//! which such a write has to use, nor to append, as the place is not known before.
 //!
 //! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed in place, and
 //! fenced before the record that makes it grow (R9).

@@ -1,7 +1,7 @@
 //! Inodes in DRAM: what the records about them lead to, a lock for each, and the table that finds them by number.
 //!
-//! The lock spreads its readers over lines of their own cores while an inode is read and not changed (`sim::SpreadRwLock`). A `stat`
-//! takes no lock if one before has left what it saw:
+//! The lock spreads its readers over lines of their own cores while an inode is read and not changed (`sim::SpreadRwLock`). A
+//! `stat` takes no lock if one before has left what it saw:
 //!
 //! | `seen` | becomes | when |
 //! |---|---|---|

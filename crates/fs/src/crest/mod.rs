@@ -32,15 +32,16 @@
 //!
 //! # Lock order
 //!
-//! `crest.renames` (shared by renames of other files between directories, exclusive for those of directories), then `crest.inode`: directories, an ancestor before its descendants and otherwise
-//! by number, then the inodes that names lead to, directories first and otherwise by number; then `crest.data`, or `crest.log` of a
-//! shard (the cleaner: of all, by number); then `crest.superblock`, `crest.orphans`, `crest.zones`, `crest.blocks`, each of the
-//! last four a leaf but that `crest.blocks` is taken under `crest.zones`.
+//! `crest.renames` (shared by renames of other files between directories, exclusive for those of directories), then `crest.inode`:
+//! directories, an ancestor before its descendants and otherwise by number, then the inodes that names lead to, directories first
+//! and otherwise by number; then `crest.data`, or `crest.log` of a shard (the cleaner: of all, by number); then `crest.superblock`,
+//! `crest.orphans`, `crest.zones`, `crest.blocks`, each of the last four a leaf but that `crest.blocks` is taken under
+//! `crest.zones`.
 //!
 //! # What is not here yet
 //!
-//! Locks finer than one for an inode, reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving blocks out
-//! of data zones of which most is free.
+//! Locks finer than one for an inode, reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving
+//! blocks out of data zones of which most is free.
 
 mod alloc;
 mod certify;

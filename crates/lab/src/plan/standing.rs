@@ -12,8 +12,8 @@ use super::{AxisValue, Plan, Target};
 pub struct Standing {
     /// The label of the design.
     pub of: String,
-    /// The class of promise (`vfs::Promises::class`) of each design by its label, under the options of the plan. A directory or file
-    /// system of the host has none.
+    /// The class of promise (`vfs::Promises::class`) of each design by its label, under the options of the plan. A directory or
+    /// file system of the host has none.
     pub classes: BTreeMap<String, String>,
 }
 

@@ -8,16 +8,16 @@
 //! | state | `spread` | a reader takes | a writer takes |
 //! |---|---|---|---|
 //! | together | false | the main lock, shared | the main lock |
-//! | spread | true | the lock of its core, shared, and looks again at `spread`; if that is false by now: lets go, and as above | the main lock, stores false, then waits for the lock of each core once |
+//! | spread | true | its core's lock, shared; goes on as above if false by then | the main lock, stores false, each core's lock once |
 //!
 //! | from | to | who | when |
 //! |---|---|---|---|
-//! | together | spread | a reader that has the main lock | since the last writer [`READS_FOR_A_SLOT`] reads for each core came from another core than the read before |
+//! | together | spread | a reader with the main lock | nine reads for each core since a writer came from another core than the last |
 //! | spread | together | a writer that has the main lock | always, before it changes the value |
 //!
-//! No reader is in with a writer: one that came by its core's lock before the writer took that lock is waited for, and one that comes
-//! after it sees the writer's store, because it takes the same lock. So a reader is in only while the word is true or the main lock
-//! is its own.
+//! No reader is in with a writer: one that came by its core's lock before the writer took that lock is waited for, and one that
+//! comes after it sees the writer's store, because it takes the same lock. So a reader is in only while the word is true or the
+//! main lock is its own.
 //!
 //! Lock order: the main lock, then those of cores by number; a reader holds one of all of them.
 
@@ -32,8 +32,8 @@ use super::virtual_task;
 use crate::ledger::LockClass;
 use crate::{ran, task};
 
-/// Reads from other cores that one lock of a core must be worth: a writer then takes a tenth of the readers' time at most (the factor
-/// N = 9 of BRAVO, section 3).
+/// Reads from other cores that one lock of a core must be worth: a writer then takes a tenth of the readers' time at most (the
+/// factor N = 9 of BRAVO, section 3).
 const READS_FOR_A_SLOT: u32 = 9;
 /// Cores beyond so many share locks.
 const SLOTS_MAX: usize = 256;
@@ -155,8 +155,8 @@ pub struct SpreadWriteGuard<'a, T> {
 }
 
 impl<T> SpreadReadGuard<'_, T> {
-    /// The task updates an atomic of the value that lies on the line of the lock: a reader that came by its core's own line gets that
-    /// line first.
+    /// The task updates an atomic of the value that lies on the line of the lock: a reader that came by its core's own line gets
+    /// that line first.
     pub fn touch(guard: &Self) {
         if guard.spread {
             guard.lock.main.touch();
