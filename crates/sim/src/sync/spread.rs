@@ -8,11 +8,11 @@
 //! | state | `spread` | a reader takes | a writer takes |
 //! |---|---|---|---|
 //! | together | false | the main lock, shared | the main lock |
-//! | spread | true | its core's lock, shared; goes on as above if false by then | the main lock, stores false, each core's lock once |
+//! | spread | true | its core's lock, shared; as above if false by then | the main lock, stores false, each core's lock once |
 //!
 //! | from | to | who | when |
 //! |---|---|---|---|
-//! | together | spread | a reader with the main lock | nine reads for each core since a writer came from another core than the last |
+//! | together | spread | a reader with the main lock | nine reads a core since a writer came from another core than the last |
 //! | spread | together | a writer that has the main lock | always, before it changes the value |
 //!
 //! No reader is in with a writer: one that came by its core's lock before the writer took that lock is waited for, and one that
