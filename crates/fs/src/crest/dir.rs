@@ -51,7 +51,7 @@ impl Bytes {
 #[derive(Debug)]
 pub(super) struct Name {
     hash: u64,
-    pub(super) name: Bytes,
+    pub(super) text: Bytes,
     pub(super) ino: u64,
     /// The add: what a removal names.
     pub(super) add: AddId,
@@ -80,7 +80,7 @@ impl Dir {
         visit();
         let is_it = |slot: &u32| {
             let known = self.slots.get(*slot as usize).and_then(Option::as_ref);
-            known.is_some_and(|known| known.hash == hash && known.name.bytes() == name)
+            known.is_some_and(|known| known.hash == hash && known.text.bytes() == name)
         };
         self.table.find(hash, is_it).copied()
     }
@@ -95,7 +95,7 @@ impl Dir {
     /// Adds a name that is not there.
     pub(super) fn insert(&mut self, name: &[u8], ino: u64, add: AddId) {
         let hash = hash_of(name);
-        let known = Name { hash, name: Bytes::new(name), ino, add };
+        let known = Name { hash, text: Bytes::new(name), ino, add };
         let slot = self.free.pop().unwrap_or_else(|| {
             ran::push(&mut self.slots, None);
             self.slots.len() as u32 - 1

@@ -61,9 +61,9 @@ impl Volume {
         let (mut slot, mut steps) = (cursor - FIRST_NAME, 0);
         while let Some((found, known)) = dir.next_from(slot) {
             // The slots up to this one, and its name where that lies apart.
-            steps += found - slot + 1 + u64::from(known.name.is_apart());
+            steps += found - slot + 1 + u64::from(known.text.is_apart());
             slot = found + 1;
-            if !give(known.name.bytes(), known.ino, slot + FIRST_NAME) {
+            if !give(known.text.bytes(), known.ino, slot + FIRST_NAME) {
                 break;
             }
         }

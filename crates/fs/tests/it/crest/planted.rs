@@ -128,6 +128,11 @@ const CANARIES: &[Canary] = &[
         region.store(at, &[0; LINE]).expect("a store");
     }),
     ("names_lead_to_inodes", |region| forge(region, add(ROOT_INO, b"none", 77))),
+    ("born_once", |region| {
+        let ino = named(region, b"file").0;
+        let mode = 0o040_755;
+        forge(region, Body::Create(Create { ino, mode, ..Create::default() }));
+    }),
     ("names_sound", |region| forge(region, create(ROOT_INO, b"a/b", 77))),
     ("root_is_directory", |region| {
         let geometry = look(region).geometry;
