@@ -132,7 +132,9 @@ impl<'c> InClass<'c> {
         );
         let mut table = Table::new(title);
         table.words("class");
-        varying.iter().for_each(|name| table.words(axis::title(name)));
+        for name in varying {
+            table.words(axis::title(name));
+        }
         for name in ["cells", "best", "level", "behind", "geometric mean"] {
             table.numbers(name);
         }
@@ -163,7 +165,9 @@ impl<'c> InClass<'c> {
         behind.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
         let mut table = Table::new(format!("Cells in which {} is behind, and what limits it there", self.of));
         table.words("workload");
-        varying.iter().for_each(|name| table.words(axis::title(name)));
+        for name in varying {
+            table.words(axis::title(name));
+        }
         table.numbers(self.of);
         table.words("best other");
         table.numbers("its throughput");
