@@ -75,6 +75,11 @@ pub trait Format: Sync {
     /// [`FsError::NoJournal`] where no such bytes can be told apart.
     fn journal(&self, storage: &Storage) -> Result<Vec<Range<u64>>, FsError>;
 
+    /// Makes the checksums of an edited image right, so that a check tries what they guard. `image` is the image before the edits,
+    /// and the edited one may be shorter. A format without checksums has nothing to do, and neither has one whose checksums an edit
+    /// rarely hits.
+    fn certify(&self, _image: &[u8], _edited: &mut [u8]) {}
+
     /// Describes a part of the image for people: `superblock`, `journal`, `inode N`, `dir N`; see [`Format::dump_parts`].
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError>;
 

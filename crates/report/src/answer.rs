@@ -17,6 +17,7 @@ use crate::claims;
 use crate::readings;
 use crate::replay;
 use crate::robust;
+use crate::standing;
 use crate::units::{Unit, number, ratio};
 use crate::why::Why;
 use results::ResultFile;
@@ -45,6 +46,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
         let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
         sentences.push(alone(&cells, cells[0].axis(design).unwrap_or_default()));
     }
+    sentences.insert(0, standing::sentence(results));
     sentences.push(robust::sentence(results));
     sentences.push(claims::tally(&results.claims));
     sentences.retain(|sentence| !sentence.is_empty());
@@ -56,6 +58,7 @@ pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
     let mut sentences = contest_of(&cells);
+    sentences.insert(0, standing::sentence(results));
     sentences.push(robust::sentence(results));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences

@@ -7,6 +7,7 @@
 //! | `chart` | figures as SVG: bars, lines, breakdowns, heat maps |
 //! | [`cell`] | repeats of one cell aggregated |
 //! | [`robust`] | whether the winner is one in the settings beside those of the run, too |
+//! | [`standing`] | the place of one design among those that promise the same |
 //! | [`why`] | why the winner is faster than the runner-up |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
@@ -54,6 +55,7 @@ mod replay;
 pub mod robust;
 mod scaling;
 mod spread;
+pub mod standing;
 pub mod summary;
 pub mod table;
 pub mod trust;

@@ -78,7 +78,7 @@ pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{
     Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Sequence,
-    SequenceGuard, Server, takes_no_time,
+    SequenceGuard, Server, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, takes_no_time,
 };
 pub use task::{
     Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, socket, spawn,

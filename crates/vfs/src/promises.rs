@@ -96,6 +96,17 @@ impl Promises {
         names_may_tear: false,
     };
 
+    /// The class of the promise, by which designs are compared: `fsync` where a call is durable after a sync only, else what a
+    /// crash inside a write leaves: `whole`, `blocks`, `words`.
+    pub fn class(&self) -> &'static str {
+        match (self.metadata, self.data, self.write) {
+            (Durability::OnReturn, Durability::OnReturn, Atomicity::Whole) => "whole",
+            (Durability::OnReturn, Durability::OnReturn, Atomicity::Blocks(_)) => "blocks",
+            (Durability::OnReturn, Durability::OnReturn, Atomicity::Words) => "words",
+            _ => "fsync",
+        }
+    }
+
     /// Whether written data may be lost until it is synced.
     pub fn buffers_data(&self) -> bool {
         self.data == Durability::OnSync

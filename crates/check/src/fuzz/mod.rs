@@ -206,6 +206,9 @@ impl Fuzzer {
         let uncut = Mutant { len: None, ..mutant.clone() };
         let other = &self.images[rng.random_range(0..self.images.len())];
         Mutator { bytes: uncut.apply(image), rng: &mut rng, other, lines: &entry.lines }.mutate(&mut mutant);
+        if Seed(effort.seed).derive("fuzz.certified", number).rng().random_range(0..2) == 0 {
+            mutant.certify(image, self.design.design().format());
+        }
         let memory = peak_memory();
         let examined = examine(&self.design, mutant.apply(image), &entry.inos);
         let grown = Bytes(peak_memory().0.saturating_sub(memory.0));

@@ -7,11 +7,15 @@
 //! | a line or block zeroed, copied over another, two exchanged, one taken from another image | the same |
 //! | the region cut short | the image |
 //!
+//! Half of the mutants then get the checksums that their bytes should have, where the format can tell (`Format::certify`):
+//! otherwise a format that guards each record by a seal would refuse nearly all of them before it has read what the record says.
+//!
 //! Taps report which lines a mount reads, so mutations hit structures without knowledge of the format.
 
 use std::fmt;
 use std::str::FromStr;
 
+use design::Format;
 use rand::RngExt;
 use sim::{LINE_BYTES, PAGE_BYTES, Rng};
 
@@ -56,6 +60,16 @@ impl Mutant {
         let edits = words.filter(|((new, old), _)| new != old);
         let edits = edits.map(|((new, _), offset)| Edit { offset, bytes: new.to_vec() });
         Self { edits: edits.collect(), ..self.clone() }
+    }
+
+    /// Adds edits that make the checksums of what is edited right.
+    pub(super) fn certify(&mut self, image: &[u8], format: &dyn Format) {
+        let edited = Self { len: None, ..self.clone() }.apply(image);
+        let mut certified = edited.clone();
+        format.certify(image, &mut certified);
+        let words = certified.chunks(WORD).zip(edited.chunks(WORD)).zip((0..).step_by(WORD));
+        let edits = words.filter(|((new, old), _)| new != old);
+        self.edits.extend(edits.map(|((new, _), offset)| Edit { offset, bytes: new.to_vec() }));
     }
 
     /// The bytes that this makes of its image.

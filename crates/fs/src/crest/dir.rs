@@ -1,6 +1,7 @@
 //! The names of one directory, in DRAM.
 //!
-//! Names stand in slots, in which a listing goes by; a table finds the slot of a name.
+//! Names stand in slots of a cache line each, in which a listing goes by; a table finds the slot of a name. A name of up to 30
+//! bytes lies in its slot, a longer one apart.
 
 use hashbrown::HashTable;
 use sim::{Work, ran};
@@ -8,11 +9,49 @@ use sim::{Work, ran};
 use super::record::AddId;
 use crate::persist::hash_of;
 
+/// Bytes of a name that lie in its slot, at most.
+const INLINE: usize = 30;
+
+/// The bytes of a name.
+#[derive(Debug)]
+pub(super) enum Bytes {
+    Here { len: u8, bytes: [u8; INLINE] },
+    Apart(Box<[u8]>),
+}
+
+const _: () = assert!(size_of::<Option<Name>>() == sim::LINE_BYTES, "a slot is a line");
+
+impl Bytes {
+    fn new(name: &[u8]) -> Self {
+        let mut bytes = [0; INLINE];
+        match bytes.get_mut(..name.len()) {
+            Some(here) => {
+                ran::bytes(name.len() as u64);
+                here.copy_from_slice(name);
+                Self::Here { len: name.len() as u8, bytes }
+            }
+            None => Self::Apart(ran::copied(name).into()),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Here { len, bytes } => &bytes[..usize::from(*len)],
+            Self::Apart(bytes) => bytes,
+        }
+    }
+
+    /// Whether a task that has the slot has to fetch another line for them.
+    pub(super) fn is_apart(&self) -> bool {
+        matches!(self, Self::Apart(_))
+    }
+}
+
 /// A name that is there.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Name {
     hash: u64,
-    pub(super) bytes: Box<[u8]>,
+    pub(super) text: Bytes,
     pub(super) ino: u64,
     /// The add: what a removal names.
     pub(super) add: AddId,
@@ -41,7 +80,7 @@ impl Dir {
         visit();
         let is_it = |slot: &u32| {
             let known = self.slots.get(*slot as usize).and_then(Option::as_ref);
-            known.is_some_and(|known| known.hash == hash && *known.bytes == *name)
+            known.is_some_and(|known| known.hash == hash && known.text.bytes() == name)
         };
         self.table.find(hash, is_it).copied()
     }
@@ -56,7 +95,7 @@ impl Dir {
     /// Adds a name that is not there.
     pub(super) fn insert(&mut self, name: &[u8], ino: u64, add: AddId) {
         let hash = hash_of(name);
-        let known = Name { hash, bytes: ran::copied(name).into(), ino, add };
+        let known = Name { hash, text: Bytes::new(name), ino, add };
         let slot = self.free.pop().unwrap_or_else(|| {
             ran::push(&mut self.slots, None);
             self.slots.len() as u32 - 1

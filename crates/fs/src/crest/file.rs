@@ -6,17 +6,21 @@
 //! | in place | the block was reserved only (*unwritten*): no call reads it until the record says that it is written |
 //! | to a new block, with the rest of the old one | else |
 //!
+//! A write of whole blocks stores its data before it locks the file: the blocks are new, and what it stores there does not depend
+//! on what the file holds. So writers of one file wait for each other's records only. Not if blocks of the file were ever reserved,
+//! which such a write has to use, nor to append, as the place is not known before.
+//!
 //! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed in place, and
 //! fenced before the record that makes it grow (R9).
 
 use std::ops::Range;
 
 use sim::ran;
-use vfs::{FallocateMode, SeekTo, SetAttr};
+use vfs::{FallocateMode, SeekTo, SetAttr, Written};
 
 use super::Volume;
 use super::alloc::{Blocks, Taken};
-use super::inode::{Changing, State, now, set_time};
+use super::inode::{Changing, Inode, State, now, set_time};
 use super::layout::{BLOCK, EXTENT_BLOCKS_MAX, RECORD_LINES_MAX, times};
 use super::log::{Call, Ticket};
 use super::map::{Place, Run};
@@ -47,9 +51,11 @@ impl Freed {
 struct Draft<'v> {
     taken: Taken<'v>,
     extents: Vec<Extent>,
-    /// Data that was stored and is not fenced: offset and length on the medium.
+    /// Data that was stored: offset and length on the medium.
     stored: Vec<(u64, u64)>,
-    /// Size of the file at the end.
+    /// Whether all that was stored is fenced.
+    fenced: bool,
+    /// Size of the file at the end; of data that was stored ahead, where that ends.
     size: u64,
     time: u64,
 }
@@ -99,6 +105,7 @@ impl Volume {
             taken: Taken::new(&self.zones),
             extents: Vec::new(),
             stored: Vec::new(),
+            fenced: true,
             size: file.size,
             time: file.stamp(now()),
         }
@@ -129,8 +136,18 @@ impl Volume {
         if !data.is_empty() {
             self.region.nt_store(at, data)?;
             ran::push(&mut draft.stored, (at, data.len() as u64));
+            draft.fenced = false;
         }
         Ok(())
+    }
+
+    /// Fences what a draft has stored (R3).
+    fn fence_data(&self, draft: &mut Draft<'_>) {
+        if !draft.fenced && !self.rules.lacks(mutant::DATA_UNFENCED) {
+            let _part = sim::part(&parts::DATA);
+            self.region.fence();
+        }
+        draft.fenced = true;
     }
 
     /// Zeroes what lies behind the end of a file in its last block, up to `until`, before the file grows over it.
@@ -149,8 +166,50 @@ impl Volume {
         }
     }
 
-    /// Writes into a file; returns how many bytes, fewer when space runs out.
-    pub(super) fn write_file(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> Result<usize> {
+    /// Writes into a file, at its end where `offset` is none; where, and how many bytes: fewer when space runs out.
+    pub(super) fn write(&self, inode: &Inode, offset: Option<u64>, data: &[u8]) -> Result<Written> {
+        let whole = |offset: &u64| offset.is_multiple_of(BLOCK) && (data.len() as u64).is_multiple_of(BLOCK);
+        if let Some(offset) = offset.filter(whole)
+            && !data.is_empty()
+            && inode.takes_data_ahead()
+        {
+            let mut draft = self.store_ahead(offset, data)?;
+            let mut file = inode.changing()?;
+            let end = draft.size;
+            (draft.size, draft.time) = (file.size.max(end), file.stamp(now()));
+            self.zero_tail(&file, &mut draft, offset)?;
+            self.commit_draft(&mut file, draft, Want::Records, &[])?;
+            return Ok(Written { offset, bytes: (end - offset) as usize });
+        }
+        let mut file = inode.changing()?;
+        let offset = offset.unwrap_or(file.size);
+        let bytes = self.write_file(&mut file, offset, data)?;
+        Ok(Written { offset, bytes })
+    }
+
+    /// Stores whole blocks of data to new blocks and fences them, before the file is locked.
+    fn store_ahead(&self, offset: u64, data: &[u8]) -> Result<Draft<'_>> {
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_MAX);
+        let end = end.ok_or(Error::TooLarge)?;
+        let (taken, extents, stored) = (Taken::new(&self.zones), Vec::new(), Vec::new());
+        let mut draft = Draft { taken, extents, stored, fenced: true, size: offset, time: 0 };
+        while draft.size < end {
+            let rest = &data[(draft.size - offset) as usize..];
+            let blocks = match self.take(&mut draft, rest.len() as u64 / BLOCK) {
+                Err(Error::NoSpace) if draft.size > offset => break,
+                blocks => blocks?,
+            };
+            let bytes = blocks.count * BLOCK;
+            self.store(&mut draft, blocks.first * BLOCK, &rest[..bytes as usize])?;
+            draft.map(draft.size / BLOCK, blocks.first, blocks.count, false);
+            draft.size += bytes;
+        }
+        self.fence_data(&mut draft);
+        Ok(draft)
+    }
+
+    /// Writes into a locked file; returns how many bytes, fewer when space runs out.
+    fn write_file(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> Result<usize> {
         file.blocks()?;
         if data.is_empty() {
             return Ok(0);
@@ -262,15 +321,12 @@ impl Volume {
     fn commit_draft(
         &self,
         file: &mut Changing<'_>,
-        draft: Draft<'_>,
+        mut draft: Draft<'_>,
         want: Want,
         more: &[Body],
     ) -> Result<()> {
-        let Draft { taken, extents, stored, size, time } = draft;
-        if !stored.is_empty() && !self.rules.lacks(mutant::DATA_UNFENCED) {
-            let _part = sim::part(&parts::DATA);
-            self.region.fence();
-        }
+        self.fence_data(&mut draft);
+        let Draft { taken, extents, stored, size, time, .. } = draft;
         let cuts = size < file.size;
         let write =
             Write { ino: file.ino, extents, size: (size > file.size).then_some(size), time: Some(time) };

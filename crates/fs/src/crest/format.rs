@@ -7,6 +7,7 @@ use design::{Format, FsError, FsckReport, Needs, OptionError, Options};
 use media::Storage;
 use sim::Bytes;
 
+use super::certify::certify;
 use super::design::NAME;
 use super::dump::{PARTS, dump};
 use super::layout::{BITS_40, BLOCK, Geometry};
@@ -82,6 +83,10 @@ impl Format for CrestFormat {
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let region = storage.memory()?;
         recovery::make_equal(region, &recovery::load(region, Rules::ALL)?)
+    }
+
+    fn certify(&self, image: &[u8], edited: &mut [u8]) {
+        certify(image, edited);
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {

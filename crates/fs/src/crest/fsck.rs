@@ -6,6 +6,7 @@
 //! | `words_valid` | the word of each zone has a right check in one copy of the table, and an opening that was reserved |
 //! | `log_sound` | no record is missing that a crash does not explain, and each is of a known kind with fields in range |
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
+//! | `born_once` | all records of an inode's birth, of which copies may be several, say the same |
 //! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
 //! | `root_is_directory` | the root is a directory |
 //! | `tree_sound` | each directory has one name and lies below the root |
@@ -16,7 +17,7 @@
 //!
 //! Copies of the superblock or of a word that differ are no violation: a crash leaves them so, and the next mount makes them equal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::vfs::FileKind;
 use design::{FsError, FsckReport, Violation};
@@ -61,6 +62,7 @@ pub(super) fn check(region: &Region) -> FsckReport {
 pub(super) fn violations(loaded: &Loaded) -> Vec<Violation> {
     let mut all = FsckReport::default();
     check_zones(loaded, &mut all);
+    check_births(loaded, &mut all);
     check_names(loaded, &mut all);
     check_tree(loaded, &mut all);
     check_blocks(loaded, &mut all);
@@ -87,6 +89,18 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
     }
     for damage in &loaded.log.damage {
         report.violate("log_sound", describe(damage));
+    }
+}
+
+/// Which of two different births counts would depend on which of them the cleaner has dropped.
+fn check_births(loaded: &Loaded, report: &mut FsckReport) {
+    let mut births = BTreeMap::new();
+    for found in &loaded.log.records {
+        let Body::Create(create) = &found.record.body else { continue };
+        let birth = (create.mode, create.rdev, create.time, &create.target);
+        if *births.entry(create.ino).or_insert(birth) != birth {
+            report.violate("born_once", format!("records of the birth of inode {} differ", create.ino));
+        }
     }
 }
 

@@ -1,13 +1,24 @@
 //! Inodes in DRAM: what the records about them lead to, a lock for each, and the table that finds them by number.
 //!
+//! The lock spreads its readers over lines of their own cores while an inode is read and not changed (`sim::SpreadRwLock`). A
+//! `stat` takes no lock if one before has left what it saw:
+//!
+//! | `seen` | becomes | when |
+//! |---|---|---|
+//! | nothing | the attributes | a `stat` has read them, while it has the lock for reading |
+//! | the attributes | nothing | a task has the lock for writing, before it changes anything |
+//!
+//! So what is seen is what a reader would find that comes before the next writer. Under the lock for reading only `opens` changes,
+//! which no `stat` shows.
+//!
 //! Numbers are never used again, so the table is a map; it is behind locks of the host, each held for one look.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use sim::map::TreeMap;
-use sim::sync::{AtomicU64, Ordering::Relaxed};
-use sim::{LockClass, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work, ran};
+use sim::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use sim::{LockClass, Recency, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, Work, ran};
 use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
 
 use super::dir::Dir;
@@ -77,8 +88,8 @@ pub(super) struct State {
     pub(super) accessed: bool,
     /// Logical time of the last record about it.
     pub(super) last: u64,
-    /// How often it is open.
-    pub(super) opens: u32,
+    /// How often it is open: changes under the lock for reading, too.
+    pub(super) opens: AtomicU32,
     /// It was made without a name and may get one.
     pub(super) nameless: bool,
     pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
@@ -89,16 +100,21 @@ pub(super) struct State {
 pub(super) struct Inode {
     pub(super) ino: u64,
     pub(super) is_dir: bool,
-    pub(super) state: RwLock<State>,
+    is_file: bool,
+    /// Whether blocks of it may have been reserved: a write uses these.
+    pub(super) reserves: AtomicBool,
+    state: SpreadRwLock<State>,
+    /// What a `stat` saw since the last change.
+    seen: parking_lot::Mutex<Option<Box<Attr>>>,
     /// Of a directory: the one above it, for those who walk up without locking.
     pub(super) parent: AtomicU64,
     recency: Recency,
 }
 
 /// The right to change an inode.
-pub(super) type Changing<'a> = RwLockWriteGuard<'a, State>;
+pub(super) type Changing<'a> = SpreadWriteGuard<'a, State>;
 /// The right to read an inode.
-pub(super) type Reading<'a> = RwLockReadGuard<'a, State>;
+pub(super) type Reading<'a> = SpreadReadGuard<'a, State>;
 
 /// A new value for a time.
 pub(super) fn set_time(time: SetTime, now: u64) -> u64 {
@@ -124,7 +140,7 @@ impl State {
 
     /// Whether it has neither a name nor a user.
     pub(super) fn is_gone(&self) -> bool {
-        self.links == 0 && self.opens == 0
+        self.links == 0 && self.opens.load(Relaxed) == 0
     }
 
     /// The names of a directory that has a name.
@@ -203,7 +219,10 @@ impl Inode {
         Self {
             ino: state.ino,
             is_dir: state.is_dir(),
-            state: RwLock::new(&INODE, state),
+            is_file: matches!(state.body, Body::File(_)),
+            reserves: AtomicBool::new(matches!(&state.body, Body::File(blocks) if blocks.has_reserved())),
+            state: SpreadRwLock::new(&INODE, state),
+            seen: parking_lot::Mutex::new(None),
             parent: AtomicU64::new(parent),
             recency: Recency::now(),
         }
@@ -215,10 +234,54 @@ impl Inode {
         if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
     }
 
+    /// Locks it to change it, whether it is in use or not.
+    pub(super) fn write(&self) -> Changing<'_> {
+        let state = self.state.write();
+        *self.seen.lock() = None;
+        state
+    }
+
     /// Locks it to change it, if it is in use.
     pub(super) fn changing(&self) -> Result<Changing<'_>> {
-        let state = self.state.write();
+        let state = self.write();
         if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
+    }
+
+    /// What `stat` shows. Takes the lock only where nothing was seen since the last change.
+    pub(super) fn attr(&self) -> Result<Attr> {
+        sim::interact();
+        if let Some(attr) = self.seen.lock().as_deref() {
+            return Ok(*attr);
+        }
+        let state = self.reading()?;
+        let attr = state.attr();
+        if state.links > 0 {
+            // Locked until it is noted: a writer that comes now forgets it.
+            let seen = ran::boxed(attr);
+            *self.seen.lock() = Some(seen);
+        }
+        Ok(attr)
+    }
+
+    /// Whether a write of whole blocks may store its data before it locks it.
+    pub(super) fn takes_data_ahead(&self) -> bool {
+        self.is_file && !self.reserves.load(Relaxed)
+    }
+
+    /// Opens it once more.
+    pub(super) fn open(&self) -> Result<()> {
+        let state = self.reading()?;
+        Reading::touch(&state);
+        state.opens.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Closes it once; whether it has neither a name nor a user now.
+    pub(super) fn close(&self) -> bool {
+        let state = self.state.read();
+        Reading::touch(&state);
+        let closed = state.opens.fetch_update(Relaxed, Relaxed, |opens| opens.checked_sub(1));
+        closed == Ok(1) && state.links == 0
     }
 
     /// The directory above it.

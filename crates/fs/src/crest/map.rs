@@ -53,6 +53,11 @@ impl BlockMap {
         self.mapped
     }
 
+    /// Whether a block of it is reserved only.
+    pub(super) fn has_reserved(&self) -> bool {
+        self.mapped > 0 && self.leaves.range(0..).any(|(_, leaf)| leaf.iter().any(|word| word & 1 != 0))
+    }
+
     pub(super) fn get(&self, file: u64) -> Option<Place> {
         let leaf = self.leaves.get(&(file / SLOTS))?;
         Place::of(leaf[(file % SLOTS) as usize])

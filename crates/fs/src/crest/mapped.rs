@@ -65,7 +65,7 @@ impl MappedFiles for Mounted {
 
     fn unmap(&self, ino: Ino, pages: &Range<u64>, writable: bool) {
         let Ok(inode) = self.0.inodes.get(ino.0) else { return };
-        let _state = inode.state.write();
+        let _state = inode.write();
         self.0.maps.unmap(ino.0, pages, writable);
     }
 

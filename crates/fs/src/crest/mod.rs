@@ -26,23 +26,25 @@
 //! | `namei.rs` `rename.rs` | what changes names |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
-//! | `mutant.rs` | rules that can be left out |
+//! | `mutant.rs` `certify.rs` | rules that can be left out; edited images that pass the seals |
 //! | `parts.rs` | named parts of calls |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
 //!
 //! # Lock order
 //!
-//! `crest.renames` (renames between directories), then `crest.inode`: directories, an ancestor before its descendants and otherwise
-//! by number, then the inodes that names lead to, directories first and otherwise by number; then `crest.data`, or `crest.log` of a
-//! shard (the cleaner: of all, by number); then `crest.superblock`, `crest.orphans`, `crest.zones`, `crest.blocks`, each of the
-//! last four a leaf but that `crest.blocks` is taken under `crest.zones`.
+//! `crest.renames` (shared by renames of other files between directories, exclusive for those of directories), then `crest.inode`:
+//! directories, an ancestor before its descendants and otherwise by number, then the inodes that names lead to, directories first
+//! and otherwise by number; then `crest.data`, or `crest.log` of a shard (the cleaner: of all, by number); then `crest.superblock`,
+//! `crest.orphans`, `crest.zones`, `crest.blocks`, each of the last four a leaf but that `crest.blocks` is taken under
+//! `crest.zones`.
 //!
 //! # What is not here yet
 //!
-//! Locks finer than one for an inode, reads without locks, saved indexes, growth, clones, checksums of data, and moving blocks out
-//! of data zones of which most is free.
+//! Locks finer than one for an inode, reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving
+//! blocks out of data zones of which most is free.
 
 mod alloc;
+mod certify;
 pub mod clean;
 mod cleaner;
 pub(crate) mod design;
@@ -75,7 +77,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::{LockClass, Mutex};
+use sim::{LockClass, Mutex, SpreadRwLock};
 
 use alloc::Zones;
 use inode::Inodes;
@@ -111,8 +113,8 @@ struct Volume {
     inodes: Inodes,
     zones: Zones,
     logs: Logs,
-    /// Held by renames between directories.
-    renames: Mutex<()>,
+    /// Held by renames between directories: shared by those that move no directory, so that the tree stays as it is.
+    renames: SpreadRwLock<()>,
     /// Inodes without a name that are open: their records are kept.
     orphans: Mutex<BTreeSet<u64>>,
     /// Files that are mapped.

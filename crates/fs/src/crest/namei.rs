@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sim::map::TreeMap;
 use sim::ran;
-use sim::sync::Ordering::Relaxed;
+use sim::sync::{AtomicU32, Ordering::Relaxed};
 use vfs::{Attr, FileKind, NewInode};
 
 use super::dir::Dir;
@@ -104,7 +104,7 @@ impl Node<'_> {
             ctime,
             accessed: false,
             last: ticket.id.time(),
-            opens: 0,
+            opens: AtomicU32::new(0),
             nameless: false,
             xattrs: TreeMap::new(),
             body,
@@ -199,7 +199,8 @@ impl Volume {
             ran::allocate(1);
             vec![Record::alone(ticket.id, node.create(ticket.ino, (0, b""), time))]
         })?;
-        let state = State { links: 0, opens: 1, nameless: true, ..node.state(&done.ticket, time) };
+        let state =
+            State { links: 0, opens: AtomicU32::new(1), nameless: true, ..node.state(&done.ticket, time) };
         let attr = state.attr();
         self.orphans.lock().insert(done.ticket.ino);
         self.publish_inode(state, layout::ROOT_INO);
@@ -312,10 +313,9 @@ impl Volume {
     /// An inode is open once less.
     pub(super) fn release(&self, number: u64) {
         let Ok(inode) = self.inodes.get(number) else { return };
-        let mut state = inode.state.write();
-        let was_open = state.opens > 0;
-        state.opens = state.opens.saturating_sub(1);
-        if was_open && state.is_gone() {
+        if inode.close() {
+            // No other task can find it in use again, or was the last to close it.
+            let mut state = inode.write();
             self.orphans.lock().remove(&number);
             self.free_inode(&mut state);
         }

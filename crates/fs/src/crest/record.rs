@@ -285,7 +285,8 @@ pub enum Refused {
 }
 
 impl Seal {
-    fn of(&self, line: u32, bytes: &[u8]) -> u64 {
+    /// The seal of a record at a line, of which `bytes` are all lines; what stands in the place of the seal does not matter.
+    pub(super) fn of(&self, line: u32, bytes: &[u8]) -> u64 {
         let opening = if self.rules.lacks(mutant::SEAL_WITHOUT_OPENING) { 0 } else { self.opening };
         let seed = self.secret ^ (opening << 16 | u64::from(line));
         let end =

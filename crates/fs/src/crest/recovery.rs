@@ -12,7 +12,8 @@ use std::sync::Arc;
 use ::vfs::FileKind;
 use design::FsError;
 use media::nvmm::Region;
-use sim::{Mutex, ran};
+use sim::sync::AtomicU32;
+use sim::{Mutex, SpreadRwLock, ran};
 
 use super::alloc::Zones;
 use super::clean::Present;
@@ -181,7 +182,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
         inodes,
         zones,
         logs: Logs::new(*superblock, clock, loaded.ends()),
-        renames: Mutex::new(&RENAMES, ()),
+        renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
     }
@@ -238,7 +239,7 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
         ctime: inode.ctime.value,
         accessed: false,
         last: 0,
-        opens: 0,
+        opens: AtomicU32::new(0),
         nameless: false,
         xattrs: xattrs.collect(),
         body,

@@ -19,6 +19,17 @@ use sim::ran;
 /// The index of the name that a rename adds: a whiteout's record has the first.
 const ADDED: u8 = 1;
 
+/// How the lock of renames is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tree {
+    /// Not at all: both names are in one directory.
+    Any,
+    /// Shared: no directory may move.
+    Shared,
+    /// Exclusively.
+    Alone,
+}
+
 /// A name and what it leads to.
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -90,23 +101,48 @@ impl Volume {
         Renaming { flags, whiteout }: Renaming<'_>,
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
-        let _rename = (from != to).then(|| self.renames.lock());
+        // The tree must not change while directories are locked in its order. Whether a directory moves is known when the names
+        // are.
+        let shared = (from != to).then(|| self.renames.read());
+        let how = Renaming { flags, whiteout };
+        if shared.is_none() {
+            return self.rename_under((from, old), (to, new), how, Tree::Any).map(drop);
+        }
+        if self.rename_under((from, old), (to, new), how, Tree::Shared)? {
+            return Ok(());
+        }
+        drop(shared);
+        let _alone = self.renames.write();
+        self.rename_under((from, old), (to, new), how, Tree::Alone).map(drop)
+    }
+
+    /// Renames under the lock of renames as `tree` says; false if a directory moves, for which the lock must be exclusive.
+    fn rename_under(
+        &self,
+        (from, old): (u64, &[u8]),
+        (to, new): (u64, &[u8]),
+        Renaming { flags, whiteout }: Renaming<'_>,
+        tree: Tree,
+    ) -> Result<bool> {
         let parents = (self.inodes.get(from)?, self.inodes.get(to)?);
         let (dirs, src, dst) = self.lock_dirs(&parents.0, &parents.1)?;
         let source = find(&dirs[src], old)?.ok_or(Error::NoEntry)?;
         let target = find(&dirs[dst], new)?;
         let numbers = (source.ino, target.map(|target| target.ino));
         if !rename::check_target(flags, numbers.0, numbers.1)? {
-            return Ok(());
+            return Ok(true);
+        }
+        let inodes = (self.inodes.get(numbers.0)?, numbers.1.map(|ino| self.inodes.get(ino)).transpose()?);
+        if tree == Tree::Shared && (inodes.0.is_dir || inodes.1.as_ref().is_some_and(|other| other.is_dir)) {
+            return Ok(false);
         }
         rename::check_subtrees(flags, (from, to), numbers, |dir, above| {
             // Only who holds the lock of renames may climb.
             Ok::<_, Error>(from != to && self.is_below(dir, above)?)
         })?;
-        let inodes = (self.inodes.get(numbers.0)?, numbers.1.map(|ino| self.inodes.get(ino)).transpose()?);
         let (mut moved, mut replaced) = lock_both(&inodes.0, inodes.1.as_deref())?;
         let change = Move { dirs, src, dst, old, new, source, target };
-        match (&mut replaced, &inodes.1) {
+        let done = match (&mut replaced, &inodes.1) {
             (Some(replaced), Some(other)) if flags.contains(RenameFlags::EXCHANGE) => {
                 self.exchange(change, (&inodes.0, &mut moved), (other, replaced))
             }
@@ -115,7 +151,8 @@ impl Volume {
                 let node = whiteout.map(|new| Node { kind: FileKind::CharDevice, rdev: 0, new, target: &[] });
                 self.move_name(change, (&inodes.0, &mut moved), replaced.as_mut(), node)
             }
-        }
+        };
+        done.map(|()| true)
     }
 
     /// Makes the records of a rename durable.

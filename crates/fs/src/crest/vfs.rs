@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sim::sync::Ordering::Relaxed;
 use sim::{Work, ran};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
@@ -59,10 +60,10 @@ impl Volume {
         }
         let (mut slot, mut steps) = (cursor - FIRST_NAME, 0);
         while let Some((found, known)) = dir.next_from(slot) {
-            // The slots up to this one, and its name.
-            steps += found - slot + 2;
+            // The slots up to this one, and its name where that lies apart.
+            steps += found - slot + 1 + u64::from(known.text.is_apart());
             slot = found + 1;
-            if !give(&known.bytes, known.ino, slot + FIRST_NAME) {
+            if !give(known.text.bytes(), known.ino, slot + FIRST_NAME) {
                 break;
             }
         }
@@ -75,7 +76,7 @@ impl Volume {
         let mut bodies = Vec::new();
         for ino in self.inodes.numbers() {
             let Ok(inode) = self.inodes.get(ino) else { continue };
-            let mut state = inode.state.write();
+            let mut state = inode.write();
             if state.accessed && state.links > 0 {
                 let Stamped { stamp, value, .. } = state.atime;
                 let times = Times { ino, mask: layout::times::ATIME, stamp, atime: value, mtime: 0 };
@@ -187,7 +188,7 @@ impl FileSystem for Mounted {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        Ok(self.0.inodes.get(ino.0)?.reading()?.attr())
+        Ok(self.0.inodes.get(ino.0)?.attr()?)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
@@ -217,8 +218,7 @@ impl FileSystem for Mounted {
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
-        self.0.inodes.get(ino.0)?.changing()?.opens += 1;
-        Ok(())
+        Ok(self.0.inodes.get(ino.0)?.open()?)
     }
 
     fn release(&self, ino: Ino) {
@@ -237,15 +237,14 @@ impl FileSystem for Mounted {
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         let inode = self.0.inodes.get(ino.0)?;
-        let mut file = inode.changing()?;
-        let offset = if flags.contains(IoFlags::APPEND) { file.size } else { offset };
-        let bytes = self.0.write_file(&mut file, offset, data)?;
-        Ok(Written { offset, bytes })
+        let offset = (!flags.contains(IoFlags::APPEND)).then_some(offset);
+        Ok(self.0.write(&inode, offset, data)?)
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
         let inode = self.0.inodes.get(ino.0)?;
+        inode.reserves.store(true, Relaxed);
         let mut file = inode.changing()?;
         file.blocks()?;
         Ok(self.0.fallocate(&mut file, mode, (offset, len))?)

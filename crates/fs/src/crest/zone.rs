@@ -51,6 +51,12 @@ impl Word {
         low | check(zone, low) << 56
     }
 
+    /// A stored word with the check that its other bits should have.
+    pub(super) fn checked(zone: u32, word: u64) -> u64 {
+        let low = word & (1 << 56) - 1;
+        low | check(zone, low) << 56
+    }
+
     /// The word that is stored; none if its check is wrong.
     pub fn unpack(zone: u32, word: u64) -> Option<Self> {
         let low = word & (1 << 56) - 1;

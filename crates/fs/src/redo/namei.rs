@@ -19,7 +19,7 @@ pub(super) fn rename_change(
     flags: RenameFlags,
 ) -> Result<Option<Change>> {
     let (state, (from_dir, to_dir)) = (&volume.state, (from.0.0, to.0.0));
-    let replaced = state.dir(to_dir)?.names.get(to.1).map(|(ino, _)| *ino);
+    let replaced = state.find(to_dir, to.1)?;
     let moved = state.child(from_dir, from.1)?;
     let differs = rename::check_target(flags, moved, replaced)?;
     rename::check_subtrees(flags, (from_dir, to_dir), (moved, replaced), |dir, above| {

@@ -6,7 +6,7 @@
 use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
 use sim::map::TreeMap;
-use sim::ran;
+use sim::{Work, ran};
 
 use super::dir::Dir;
 use super::inode::{Body, Inode};
@@ -153,9 +153,16 @@ impl State {
         }
     }
 
+    /// The inode of a name, if a directory has it; one line of the index has to come from memory, as in every other design.
+    pub(super) fn find(&self, parent: u64, name: &[u8]) -> Result<Option<u64>> {
+        let dir = self.dir(parent)?;
+        sim::work(Work::MISS, 1);
+        Ok(dir.names.get(name).map(|(ino, _)| *ino))
+    }
+
     /// The inode of a name.
     pub(super) fn child(&self, parent: u64, name: &[u8]) -> Result<u64> {
-        self.dir(parent)?.names.get(name).map(|(ino, _)| *ino).ok_or(Error::NoEntry)
+        self.find(parent, name)?.ok_or(Error::NoEntry)
     }
 
     /// Whether `above` is directory `dir`, or above it.

@@ -39,7 +39,7 @@ impl Redo {
 
     fn make(&self, parent: Ino, name: &[u8], node: (u32, u64, &[u8]), owner: Owner) -> Result<Attr> {
         let mut volume = self.write();
-        if volume.state.dir(parent.0)?.names.contains_key(name) {
+        if volume.state.find(parent.0, name)?.is_some() {
             return Err(Errno::EEXIST);
         }
         let (mode, rdev, target) = node;
@@ -164,7 +164,7 @@ impl FileSystem for Redo {
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         let mut volume = self.write();
-        if volume.state.dir(parent.0)?.names.contains_key(name) {
+        if volume.state.find(parent.0, name)?.is_some() {
             return Err(Errno::EEXIST);
         }
         let inode = volume.state.inode(ino.0)?;

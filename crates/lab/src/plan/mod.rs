@@ -15,6 +15,8 @@
 //! switches = { }             # where the suite's original is repeated, and where it is mended
 //! [fs]                       # options for every design that has them
 //! [processor]                # keys of the simulated processor, where an axis is "scheme" or "mutant"
+//! [standing]                 # whose place among the designs of its class of promise is counted
+//! of = "hinfs"
 //! [quick]                    # what `--quick` changes
 //! [[figure]]                 # drawn by the report
 //! [expect]                   # hypotheses, judged with their intervals
@@ -25,6 +27,7 @@
 //! | `read` | from TOML |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
 //! | `identity` | what determines a cell's sample |
+//! | [`standing`] | whose place among the designs is counted, and their classes of promise |
 //! | `simulated` | the cells of simulators |
 //! | [`free`] | the locks and cache lines that cells make free |
 //! | [`expect`] | hypotheses |
@@ -37,6 +40,7 @@ pub mod matrix;
 pub(crate) mod read;
 pub mod scale;
 mod simulated;
+pub mod standing;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,6 +58,7 @@ use document::{nearest, nearest_or_toml};
 pub use expect::Hypothesis;
 pub use matrix::CellSpec;
 pub use scale::Scale;
+pub use standing::Standing;
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +103,9 @@ pub struct Plan {
     pub figure: Vec<FigureText>,
     /// What the author expects.
     pub expect: Vec<Hypothesis>,
+    /// Whose place among the designs is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
 }
 
 /// How long a cell runs before it is measured. What a run does at its start, with empty buffers and caches, is no part of what it
@@ -346,6 +354,7 @@ impl Plan {
             processor: BTreeMap::new(),
             figure: Vec::new(),
             expect: Vec::new(),
+            standing: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sim::Clock;
 
-use super::{Axis, AxisValue, FigureText, Hypothesis, Order, Place, Plan, Target, Workload};
+use super::{Axis, AxisValue, FigureText, Hypothesis, Order, Place, Plan, Standing, Target, Workload};
 use crate::error::Error;
 use document::{Item, Problem, Problems, Table};
 
@@ -34,6 +34,9 @@ pub(super) fn partly(origin: &str, text: &str, quick: bool) -> (Option<Plan>, Re
         all.take(distinct_axes(&plan, root));
         if let Some(item) = root.get("quick") {
             all.take(item.read(|table| quicken(table, (&mut plan, has_all_axes), quick)));
+        }
+        if let Some(item) = root.get("standing") {
+            plan.standing = all.take(item.read(|table| Standing::read(table, &plan)));
         }
         all.take(root.finish());
         // What follows speaks of the parts together, which must be right for it; names can be looked up before.

@@ -11,7 +11,9 @@ use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
-use crate::{Report, Section, answer, dies, jobs, readings, replay, robust, scaling, summary, trust};
+use crate::{
+    Report, Section, answer, dies, jobs, readings, replay, robust, scaling, standing, summary, trust,
+};
 use askama::Template;
 use results::{Clock, ResultFile};
 use std::collections::BTreeMap;
@@ -190,8 +192,9 @@ fn page_section(
             .chain(spreads(&id, results, palette))
             .collect(),
         origins: spread::origins(results, &file),
-        tables: summary::tables(results)
+        tables: standing::tables(results)
             .into_iter()
+            .chain(summary::tables(results))
             .chain(scaling::tables(results, &BTreeMap::new()))
             .chain(jobs::tables(results))
             .chain(robust::table(results))

@@ -1,7 +1,7 @@
 //! GitHub's Markdown, for issues and papers in progress.
 
 use super::{Format, RenderError};
-use crate::{Report, Section, answer, claims, jobs, readings, summary};
+use crate::{Report, Section, answer, claims, jobs, readings, standing, summary};
 
 pub(super) struct Markdown;
 
@@ -37,7 +37,8 @@ fn section(section: &Section) -> String {
     if !fixed.is_empty() {
         text += &format!("{}\n\n", fixed.join(" "));
     }
-    for table in summary::tables(results).into_iter().chain(jobs::tables(results)) {
+    let tables = summary::tables(results).into_iter().chain(jobs::tables(results));
+    for table in tables.chain(standing::tables(results)) {
         text += &table.to_markdown();
     }
     if !results.hypotheses.is_empty() {

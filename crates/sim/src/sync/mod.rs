@@ -3,6 +3,7 @@
 //! | type | real clock | virtual clock |
 //! |---|---|---|
 //! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served |
+//! | [`SpreadRwLock`] | readers by core while nothing is written | the same: a lock for each core |
 //! | [`Mutex::sleeping`] | `parking_lot` | parked tasks, woken in turn; others may come between |
 //! | [`Mutex::waking`] | `parking_lot` | parked tasks; a release hands the lock over by a wake-up |
 //! | [`Sequence`] | a mutex and an atomic | writers one at a time; readers fetch the word after a change, and wait out a writer |
@@ -44,6 +45,7 @@ mod rwlock;
 mod semaphore;
 mod sequence;
 mod server;
+mod spread;
 
 pub(crate) use atomic::Exploring;
 pub use atomic::{
@@ -58,6 +60,7 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
 pub use sequence::{Sequence, SequenceGuard};
 pub use server::Server;
+pub use spread::{SpreadReadGuard, SpreadRwLock, SpreadWriteGuard};
 
 use std::cell::Cell;
 

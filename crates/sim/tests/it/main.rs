@@ -15,5 +15,6 @@ mod ran;
 mod reference;
 mod schedules;
 mod sleeping;
+mod spread;
 mod time;
 mod two_clocks;

@@ -128,6 +128,11 @@ const CANARIES: &[Canary] = &[
         region.store(at, &[0; LINE]).expect("a store");
     }),
     ("names_lead_to_inodes", |region| forge(region, add(ROOT_INO, b"none", 77))),
+    ("born_once", |region| {
+        let ino = named(region, b"file").0;
+        let mode = 0o040_755;
+        forge(region, Body::Create(Create { ino, mode, ..Create::default() }));
+    }),
     ("names_sound", |region| forge(region, create(ROOT_INO, b"a/b", 77))),
     ("root_is_directory", |region| {
         let geometry = look(region).geometry;
@@ -256,4 +261,51 @@ fn one_damaged_copy_is_read_from_the_other() {
             assert_eq!(words[0], words[1]);
         }
     });
+}
+
+/// Bytes of the pool, as they are stored.
+fn bytes_of(region: &Region) -> Vec<u8> {
+    let mut bytes = vec![0; region.len() as usize];
+    region.peek(0, &mut bytes).expect("a load");
+    bytes
+}
+
+#[test]
+fn what_a_record_says_can_be_edited_when_its_seal_is_made_anew() {
+    let region = image();
+    let Seen { geometry, log, .. } = look(&region);
+    let owner = log.records.iter().find(|found| matches!(found.record.body, Body::Write(_)));
+    let found = owner.expect("a file was written");
+    // A bit of the time in the body of the record: its last bytes are an extent, the time is before.
+    let at = geometry.zone_at(found.zone) as usize + found.line as usize * LINE + 44;
+    let before = bytes_of(&region);
+    let mut edited = before.clone();
+    edited[at] ^= 1;
+    let records = |bytes: &[u8]| {
+        let region = harness::region(Bytes(bytes.len() as u64));
+        region.store(0, bytes).expect("a store");
+        look(&region).log
+    };
+    let torn = records(&edited);
+    assert_eq!(torn.records.len(), log.records.len() - 1, "without a seal it is no record");
+    assert!(!torn.damage.is_empty());
+    crest().format().certify(&before, &mut edited);
+    let sealed = records(&edited);
+    assert_eq!((sealed.records.len(), sealed.damage.len()), (log.records.len(), 0));
+    assert_ne!(sealed.records, log.records, "it says something else");
+}
+
+#[test]
+fn superblocks_and_words_of_zones_can_be_edited_too() {
+    let before = bytes_of(&image());
+    let Seen { geometry, tail, .. } = look(&image());
+    for at in [16, geometry.words_at(tail.0)[0] as usize + 3] {
+        let mut edited = before.clone();
+        edited[at] ^= 0x10;
+        let plain = edited.clone();
+        crest().format().certify(&before, &mut edited);
+        assert_ne!(edited, plain, "byte {at}");
+        let differ = edited.iter().zip(&plain).filter(|(new, old)| new != old).count();
+        assert!(differ <= 8, "byte {at}: only a checksum is made anew, and {differ} bytes differ");
+    }
 }

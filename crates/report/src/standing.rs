@@ -1,0 +1,290 @@
+//! The place of one design among those that promise the same: in how many cells it is best, level and behind, and what holds it
+//! back where it is behind.
+//!
+//! A plan that has a table `[standing]` names the design and has the class of promise of each of its designs
+//! (`lab::plan::Standing`). In each cell the design is set against the best of the others of its class, by the medians of their
+//! throughput. Within [`THRESHOLD`] it is level. Under the virtual clock a cell's number has no noise, and of one run each no
+//! winner is named (`answer`): this counts, and does not test.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use results::ResultFile;
+use results::scaling;
+use results::statistics::{geometric_mean, median};
+
+use crate::answer::THRESHOLD;
+use crate::axis;
+use crate::cell::{self, Cell};
+use crate::scaling::THREADS;
+use crate::table::Table;
+use crate::units::{Unit, number, percent, ratio};
+use crate::why::Why;
+
+/// From this share of a call's time on, what it waits for is named as what limits it.
+const LIMITS: f64 = 0.1;
+
+/// A design among those of its class.
+struct InClass<'c> {
+    of: &'c str,
+    class: &'c str,
+    /// The others of its class that the result has.
+    others: Vec<&'c str>,
+    places: Vec<Place<'c>>,
+}
+
+/// One place at which it is compared.
+struct Place<'c> {
+    own: &'c Cell<'c>,
+    best: &'c Cell<'c>,
+    /// Its rate divided by that of the best of the others.
+    ratio: f64,
+}
+
+impl Place<'_> {
+    fn is_best(&self) -> bool {
+        self.ratio >= 1.0 + THRESHOLD
+    }
+
+    fn is_behind(&self) -> bool {
+        self.ratio <= 1.0 / (1.0 + THRESHOLD)
+    }
+}
+
+/// Cells, best, level, behind, geometric mean of the ratios.
+fn counts(places: &[&Place<'_>]) -> [String; 5] {
+    let best = places.iter().filter(|place| place.is_best()).count();
+    let behind = places.iter().filter(|place| place.is_behind()).count();
+    let ratios: Vec<f64> = places.iter().map(|place| place.ratio).collect();
+    let mean = geometric_mean(&ratios).map_or_else(|| "–".to_owned(), ratio);
+    let level = places.len() - best - behind;
+    [places.len().to_string(), best.to_string(), level.to_string(), behind.to_string(), mean]
+}
+
+impl<'c> InClass<'c> {
+    /// That of a result whose plan asks for it; none where no other design of the class was measured.
+    fn new(results: &'c ResultFile, cells: &'c [Cell<'c>]) -> Option<Self> {
+        let said = results.plan.get("standing")?;
+        let (of, classes) = (said.get("of")?.as_str()?, said.get("classes")?.as_object()?);
+        let class = classes.get(of)?.as_str()?;
+        let design = axis::design_axis(cell::all_axes(cells).keys().copied());
+        let is_rival = |cell: &&&Cell<'_>| {
+            let name = cell.axis(design).filter(|name| *name != of);
+            name.and_then(|name| classes.get(name)?.as_str()) == Some(class)
+        };
+        let (rivals, own): (Vec<_>, Vec<_>) =
+            cells.iter().filter(|cell| rate(cell).is_some()).partition(|cell| is_rival(&cell));
+        let mut places = Vec::new();
+        for own in own.into_iter().filter(|cell| cell.axis(design) == Some(of)) {
+            let here = rivals.iter().filter(|cell| cell::same_place(cell, own, design));
+            let best = here.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)));
+            if let Some(best) = best.copied()
+                && let (Some(mine), Some(theirs)) = (rate(own), rate(best))
+            {
+                places.push(Place { own, best, ratio: mine / theirs });
+            }
+        }
+        let names: BTreeSet<&str> = rivals.iter().filter_map(|cell| cell.axis(design)).collect();
+        let others = names.into_iter().collect();
+        (!places.is_empty()).then_some(Self { of, class, others, places })
+    }
+
+    fn sentence(&self) -> String {
+        let all: Vec<&Place<'_>> = self.places.iter().collect();
+        let [cells, best, level, behind, mean] = counts(&all);
+        let of = self.of;
+        let by_threads: Vec<String> = self
+            .groups(&[THREADS])
+            .iter()
+            .filter(|(names, _)| !names[0].is_empty())
+            .map(|(names, places)| format!("{} {}", counts(places)[4], tasks(names[0])))
+            .collect();
+        let by_threads = match by_threads.len() {
+            0 | 1 => String::new(),
+            _ => format!(" ({})", by_threads.join(", ")),
+        };
+        format!(
+            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells, level within {} in \
+             {level} and behind in {behind}; the geometric mean of its throughput is {mean} the best of the others{by_threads}.",
+            self.class,
+            self.others.join(", "),
+            percent(THRESHOLD),
+        )
+    }
+
+    /// The places by the values of these axes, in the order of the cells.
+    fn groups(&self, axes: &[&str]) -> Vec<(Vec<&'c str>, Vec<&Place<'c>>)> {
+        let mut groups: Vec<(Vec<&str>, Vec<&Place<'_>>)> = Vec::new();
+        for place in &self.places {
+            let names: Vec<&str> = axes.iter().map(|axis| place.own.axis(axis).unwrap_or("")).collect();
+            match groups.iter_mut().find(|(known, _)| *known == names) {
+                Some((_, places)) => places.push(place),
+                None => groups.push((names, vec![place])),
+            }
+        }
+        groups
+    }
+
+    /// The counts by what varies but the workload, and their sum.
+    fn table(&self, varying: &[&'c str]) -> Table {
+        let title = format!(
+            "{} among designs that promise the same ({}): cells by medium and tasks",
+            self.of, self.class
+        );
+        let mut table = Table::new(title);
+        table.words("class");
+        for name in varying {
+            table.words(axis::title(name));
+        }
+        for name in ["cells", "best", "level", "behind", "geometric mean"] {
+            table.numbers(name);
+        }
+        let mut row = |names: Vec<String>, places: &[&Place<'_>]| {
+            let first = [self.class.to_owned()].into_iter().chain(names);
+            table.rows.push(first.chain(counts(places)).collect());
+        };
+        let mut groups = self.groups(varying);
+        let order = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (name.parse().unwrap_or(0.0), (*name).to_owned()))
+                .collect::<Vec<(f64, String)>>()
+        };
+        groups.sort_by(|a, b| order(&a.0).partial_cmp(&order(&b.0)).unwrap_or(std::cmp::Ordering::Equal));
+        if groups.len() > 1 {
+            for (names, places) in &groups {
+                row(names.iter().map(|name| (*name).to_owned()).collect(), places);
+            }
+        }
+        row(vec!["all".to_owned(); varying.len()], &self.places.iter().collect::<Vec<_>>());
+        table
+    }
+
+    /// The cells in which it is behind, with the cause of each; none where there are none.
+    fn behind(&self, varying: &[&'c str]) -> Option<Table> {
+        let mut behind: Vec<&Place<'_>> = self.places.iter().filter(|place| place.is_behind()).collect();
+        behind.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let mut table = Table::new(format!("Cells in which {} is behind, and what limits it there", self.of));
+        table.words("workload");
+        for name in varying {
+            table.words(axis::title(name));
+        }
+        table.numbers(self.of);
+        table.words("best other");
+        table.numbers("its throughput");
+        table.numbers("ratio");
+        table.words("limit, and what takes longer");
+        for place in behind {
+            let value = |name| place.own.axis(name).map_or_else(String::new, |value| axis::label(value, &[]));
+            let human = |cell| rate(cell).map_or_else(String::new, |rate| Unit::OpsPerSecond.human(rate));
+            let mut row = vec![value("workload")];
+            row.extend(varying.iter().map(|name| value(name)));
+            let design = place.best.axis(axis::design_axis(place.best.axes.keys().map(String::as_str)));
+            row.extend([human(place.own), design.unwrap_or_default().to_owned(), human(place.best)]);
+            row.extend([format!("{}x", number(place.ratio)), cause(place)]);
+            table.row_of(place.own.number, row);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+}
+
+fn tasks(threads: &str) -> String {
+    format!("with {threads} {}", if threads == "1" { "task" } else { "tasks" })
+}
+
+fn rate(cell: &Cell<'_>) -> Option<f64> {
+    median(&cell.throughputs()).filter(|rate| *rate > 0.0)
+}
+
+/// What calls of the design wait for, and what of the difference to the best other is which part of the time.
+fn cause(place: &Place<'_>) -> String {
+    let total: u64 = place.own.operations().iter().flat_map(|operation| operation.time_ns.values()).sum();
+    let waits = scaling::waits(place.own.measured());
+    let waited = waits.first().map(|(name, ns)| (name, *ns as f64 / total.max(1) as f64));
+    let limit = waited.filter(|(_, share)| *share >= LIMITS);
+    let limit = limit.map(|(name, share)| format!("waits for {name} {}", percent(share)));
+    let design = axis::design_axis(place.own.axes.keys().map(String::as_str));
+    let parts = Why::of(String::new(), place.best, place.own, design).and_then(|why| why.cause());
+    let parts = parts.map(|(ns, what)| format!("{} more an operation: {what}", Unit::Nanos.human(ns)));
+    limit.into_iter().chain(parts).collect::<Vec<_>>().join("; ")
+}
+
+/// What varies but design and workload.
+fn varying<'c>(cells: &'c [Cell<'c>]) -> Vec<&'c str> {
+    let all: BTreeMap<&str, _> = cell::varying_axes(cells);
+    let design = axis::design_axis(cell::all_axes(cells).keys().copied());
+    all.into_keys().filter(|name| *name != design && *name != "workload").collect()
+}
+
+/// The place of the design in a sentence; empty where the plan asks for none.
+pub fn sentence(results: &ResultFile) -> String {
+    let cells = cell::cells(results);
+    InClass::new(results, &cells).map_or_else(String::new, |standing| standing.sentence())
+}
+
+/// The counts, and the cells in which the design is behind; none where the plan asks for none.
+pub fn tables(results: &ResultFile) -> Vec<Table> {
+    let cells = cell::cells(results);
+    let Some(standing) = InClass::new(results, &cells) else { return Vec::new() };
+    let varying = varying(&cells);
+    [Some(standing.table(&varying)), standing.behind(&varying)].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::{Clock, Sample};
+
+    fn result(rates: &[(&str, &str, f64)]) -> ResultFile {
+        let classes =
+            serde_json::json!({ "mine": "whole", "other": "whole", "third": "whole", "torn": "words" });
+        let plan = serde_json::json!({ "standing": { "of": "mine", "classes": classes } });
+        let mut result = ResultFile::new("t", plan, 1, Clock::Virtual);
+        result.samples = rates
+            .iter()
+            .map(|(fs, threads, rate)| Sample {
+                axes: [("fs", *fs), ("threads", *threads), ("workload", "w")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+                throughput_ops_per_s: *rate,
+                ops: 1,
+                ..Sample::default()
+            })
+            .collect();
+        result
+    }
+
+    #[test]
+    fn a_design_is_counted_among_those_of_its_class_only() {
+        let result = result(&[
+            ("mine", "1", 200.0),
+            ("other", "1", 100.0),
+            ("third", "1", 50.0),
+            ("torn", "1", 1000.0),
+            ("mine", "2", 100.0),
+            ("other", "2", 101.0),
+            ("mine", "4", 100.0),
+            ("third", "4", 400.0),
+            ("mine", "8", 1.0),
+            ("torn", "8", 2.0),
+        ]);
+        let said = sentence(&result);
+        assert!(
+            said.contains("(whole: other, third), mine is best in 1 of 3 cells, level within 2.0 % in 1"),
+            "{said}"
+        );
+        assert!(said.contains("behind in 1;"), "{said}");
+        let tables = tables(&result);
+        let totals = tables[0].rows.last().unwrap().join(" ");
+        assert_eq!(totals, "whole all 3 1 1 1 0.79x");
+        assert_eq!(tables[0].rows.len(), 4);
+        let behind = tables[1].rows.iter().map(|row| row[1].as_str()).collect::<Vec<_>>();
+        assert_eq!(behind, ["4"]);
+    }
+
+    #[test]
+    fn a_plan_that_asks_for_no_standing_has_none() {
+        let mut result = result(&[("mine", "1", 1.0), ("other", "1", 2.0)]);
+        result.plan = serde_json::Value::Null;
+        assert!(sentence(&result).is_empty() && tables(&result).is_empty());
+    }
+}
