@@ -55,11 +55,22 @@ CONF
     for name in new_order payment order_status delivery stock_level; do echo "select $name();" >"$work/$name.sql"; done
     scripts=(-f "$work/new_order.sql@45" -f "$work/payment.sql@43" -f "$work/order_status.sql@4" -f "$work/delivery.sql@4"
         -f "$work/stock_level.sql@4")
-    load() { pgbench -n -h "$work" -U tpcc -d postgres -c 8 -j 1 -t "$1" "${scripts[@]}" >"$work/pgbench.txt" 2>&1; }
+    load() { pgbench -n -h "$work" -U tpcc -c 8 -j 1 -t "$1" "${scripts[@]}" postgres >"$work/pgbench.txt" 2>&1; }
     # What a transaction computes, without strace and without syncs.
     server "$bin/postgres" -D "$work/pg" -c fsync=off -c shared_buffers=256MB
     ready
-    pgbench -n -h "$work" -U tpcc -d postgres -c 1 -j 1 -t 2000 "${scripts[@]}" >"$work/alone.txt" 2>&1
+    pgbench -n -h "$work" -U tpcc -c 1 -j 1 -t 2000 "${scripts[@]}" postgres >"$work/alone.txt" 2>&1
+    # What `weir bench app/tpcc --program` asks for: nothing must break a condition, and each must find the fault that breaks it.
+    sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 -h "$work" -U tpcc -d postgres -f -; }
+    broken() { printf 'begin;\n%s;\n%s\nrollback;\n' "$1" "$(cat "$here/conditions.sql")" | sql | cut -d'|' -f1 | tr -d '\n'; }
+    faults=('select 0 where false' 'update warehouse set w_ytd = w_ytd + 1'
+        'update district set d_next_o_id = d_next_o_id + 1 where d_id = 4'
+        'delete from new_order where no_d_id = 5 and no_o_id = (select min(no_o_id) + 1 from new_order where no_d_id = 5)'
+        'delete from order_line where ol_d_id = 6 and ol_o_id = 17 and ol_number = 1')
+    for number in "${!faults[@]}"; do
+        found=$(broken "${faults[number]}")
+        [ "${found:-0}" = "$number" ] || { echo "FAILED: after '${faults[number]}' condition $found is broken" >&2; exit 1; }
+    done
     stop
     while [ -f "$work/pg/postmaster.pid" ]; do sleep 0.2; done
     "${as[@]}" strace -f -y -s 0 -e trace=read,write,pread64,pwrite64,preadv,pwritev,fsync,fdatasync -o "$work/server.strace" \

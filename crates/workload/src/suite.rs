@@ -247,6 +247,13 @@ pub struct How {
     pub interrupt: Option<Arc<AtomicBool>>,
 }
 
+impl How {
+    /// Whether the work is to end early.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed))
+    }
+}
+
 /// Sleeps until the measured time begins, or until an interrupt ends the run before it. Under the virtual clock an interrupt ends
 /// the tasks that are waited for, and the time is then over at once.
 pub(crate) fn sleep_until_begin(interrupt: Option<&AtomicBool>, begin: Nanos) {

@@ -208,6 +208,21 @@ fn what_is_no_file_below_a_root_is_counted_with_its_time() {
 }
 
 #[test]
+fn files_below_dev_shm_are_files_and_devices_are_not() {
+    let lines = r#"
+1 1.0 openat(AT_FDCWD</dev/shm/w>, "f", O_RDONLY) = 3</dev/shm/w/f> <0.1>
+1 1.2 read(3</dev/shm/w/f>, ""..., 100) = 100 <0.1>
+1 1.4 write(2</dev/null<char 1:3>>, ""..., 1) = 1 <0.1>
+1 1.6 close(3</dev/shm/w/f>) = 0 <0.1>
+"#;
+    let (text, sums) = import(lines, &["/dev/shm/w"]);
+    for call in ["open \"f\" rdonly 00 = 3\n", "read 3 100 = 100\n", "close 3 = 0\n"] {
+        assert!(text.contains(call), "{call}: {text}");
+    }
+    assert_eq!(sums.counts.get("calls on devices"), Some(&1), "{:?}", sums.counts);
+}
+
+#[test]
 fn descriptors_that_were_open_before_are_said_first() {
     let lines =
         "1 1.0 write(1</w/log>, \"x\", 1) = 1 <0.1>\n1 1.2 dup2(1</w/log>, 2</dev/null>) = 2</w/log> <0.1>\n";

@@ -64,7 +64,7 @@ pub(crate) struct Bench {
     /// Set a variable of the workloads; repeatable
     #[arg(short = 'D', value_name = "VAR=VALUE")]
     vars: Vec<String>,
-    /// Run the real programs of app/dbench, app/rocksdb or app/postmark in directories of the host (--fs host:DIR --clock real)
+    /// Run the real program of app/dbench, exim, postmark, rocksdb or tpcc in directories of the host (--fs host:DIR --clock real)
     #[arg(long, hide_short_help = true)]
     program: bool,
     /// Turn a switch of the suite on, or off with NAME=false (`weir show SUITE`); repeatable

@@ -84,6 +84,47 @@ fn a_program_is_run_in_a_directory_or_named_with_its_package() {
     assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "what the program has left is removed");
 }
 
+/// Programs with the names of PostgreSQL's, of which one fails.
+#[test]
+fn a_database_that_fails_is_told_with_the_last_words_of_its_programs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if rustix::process::geteuid().is_root() && !passwd.lines().any(|line| line.starts_with("postgres:")) {
+        return; // root runs the server as that user
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    fs::set_permissions(home, fs::Permissions::from_mode(0o755)).unwrap();
+    let (bin, place) = (home.join("bin"), home.join("place"));
+    fs::create_dir(&bin).unwrap();
+    fs::create_dir(&place).unwrap();
+    let dir = format!("host:{}", place.display());
+    let words = ["bench", "app/tpcc", "--program", "--runtime", "1s", "--clock", "real", "--fs", &dir];
+    let made = ": >data/postgresql.conf";
+    for (name, script, code, told) in [
+        ("initdb", "exit 0", 3, "postgres is not installed: install the Debian package postgresql"),
+        ("postgres", "echo 'FATAL: no memory' >&2; exit 1", 3, "psql is not installed"),
+        ("psql", "exit 0", 3, "pgbench is not installed"),
+        ("pgbench", "exit 0", 4, "initdb has left no"),
+        (
+            "initdb",
+            made,
+            4,
+            "the server does not start: exit status: 1; the server's log ends with: FATAL: no memory",
+        ),
+        ("initdb", "echo 'initdb: No space left on device'; exit 1", 4, "No space left on device"),
+    ] {
+        fs::write(bin.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = weir();
+        let output =
+            command.env("PATH", &bin).env("XDG_DATA_HOME", home.join("data")).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "what the programs have left is removed");
+    }
+}
+
 #[test]
 fn results_that_differ_end_with_exit_code_4_and_say_where() {
     let folder = tempfile::tempdir().unwrap();

@@ -28,6 +28,10 @@ pub(super) fn class_of(path: &[u8]) -> Option<&'static str> {
         (b"/dev/", "calls on devices"),
         (b"/proc/", "calls on /proc"),
     ];
+    // A file system for memory that processes share: its files are files.
+    if path.starts_with(b"/dev/shm/") {
+        return None;
+    }
     CLASSES.iter().find(|(start, _)| path.starts_with(start)).map(|(_, class)| *class)
 }
 

@@ -12,12 +12,13 @@
 use results::OperationRecord;
 use sim::Nanos;
 
-use super::{Counted, Real, Started, number_after};
+use super::process::located;
+use super::{Counted, OneProcess, Real, Started, number_after};
 use crate::app::variables::{MAX_CLIENTS, Reader};
 use crate::suite::LoadError;
 
 pub(super) const PROGRAM: Real =
-    Real { name: "dbench", binary: "dbench", package: "dbench", clients: "clients", is_timed: true, read };
+    Real { name: "dbench", find: || located("dbench", "dbench"), clients: "clients", is_timed: true, read };
 
 struct Dbench {
     load: Option<String>,
@@ -30,7 +31,7 @@ fn read(reader: &mut Reader) -> Result<Box<dyn Started>, LoadError> {
     Ok(Box::new(Dbench { load, clients }))
 }
 
-impl Started for Dbench {
+impl OneProcess for Dbench {
     fn arguments(&self, seconds: u64) -> Vec<String> {
         let load = self.load.iter().map(|file| format!("--loadfile={file}"));
         load.chain([format!("--timelimit={seconds}"), self.clients.to_string()]).collect()

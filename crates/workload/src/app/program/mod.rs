@@ -9,40 +9,42 @@
 //! | `dbench` | dbench 4 | dbench | its exit, each client's result, and that bytes were moved |
 //! | `rocksdb` | db_bench 7 | rocksdb-tools | checksums of all tables, after the writes |
 //! | `postmark` | postmark 1.5 | postmark | as many files removed as made |
+//! | `tpcc` | PostgreSQL, pgbench | postgresql | the standard's consistency conditions 1 to 4, by SQL |
+//! | `exim` | Exim 4 | exim4-daemon-light | messages taken, in mailboxes and logged as completed are as many |
+//!
+//! `process` starts them so that none outlives a run; `postgres` is the server below `tpcc`, `smtp` a client of Exim.
 
 mod dbench;
+mod exim;
+mod postgres;
 mod postmark;
+mod process;
 mod rocksdb;
+mod smtp;
+mod tpcc;
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use results::OperationRecord;
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process_group};
 use sim::Nanos;
 
+use self::process::{Group, last_lines};
 use super::variables::{Reader, Values};
 use crate::suite::{How, Job, JobError, LoadError, Measured, Phase, Processes, Settings, Stop, Workload};
 
 /// The variable by which the command asks for the program.
 pub const VARIABLE: &str = "program";
 
-/// How often a program is looked at while it runs.
-const LOOK: Nanos = Nanos::from_millis(20);
-
 /// A program.
 struct Real {
     /// The application that is made after it.
     name: &'static str,
-    binary: &'static str,
-    package: &'static str,
+    /// Finds it on this host; an error says what is missing, and what to install.
+    find: fn() -> Result<PathBuf, String>,
     /// The variable that the number of threads sets.
     clients: &'static str,
     /// Whether it runs for a time that it is told.
@@ -50,10 +52,18 @@ struct Real {
     read: fn(&mut Reader) -> Result<Box<dyn Started>, LoadError>,
 }
 
-const PROGRAMS: [Real; 3] = [dbench::PROGRAM, rocksdb::PROGRAM, postmark::PROGRAM];
+const PROGRAMS: [Real; 5] =
+    [dbench::PROGRAM, rocksdb::PROGRAM, postmark::PROGRAM, tpcc::PROGRAM, exim::PROGRAM];
 
 /// A program with its variables.
 trait Started: Send + Sync {
+    /// Runs it, and tells what it has measured; none if an interrupt has ended it. `watch` is told when the measured time begins
+    /// and ends. Nothing that it has started is left when this returns.
+    fn run(&self, place: &Place<'_>, watch: &mut dyn FnMut(Phase)) -> Result<Option<Counted>, String>;
+}
+
+/// A program that is one process, measured from its start to its end.
+trait OneProcess: Send + Sync {
     /// Its arguments, for a run of so many seconds.
     fn arguments(&self, seconds: u64) -> Vec<String>;
 
@@ -66,15 +76,42 @@ trait Started: Send + Sync {
     fn measured(&self, printed: &str, seconds: u64) -> Result<Counted, String>;
 }
 
+impl<P: OneProcess> Started for P {
+    fn run(&self, place: &Place<'_>, watch: &mut dyn FnMut(Phase)) -> Result<Option<Counted>, String> {
+        let group = Group::new().map_err(|error| error.to_string())?;
+        let mut command = Command::new(place.path);
+        command.args(self.arguments(place.seconds)).current_dir(place.directory);
+        watch(Phase::Begins);
+        let ended = group.run(&mut command, &self.input(), place.how);
+        watch(Phase::Ends);
+        let Some(ended) = ended.map_err(|error| error.to_string())? else { return Ok(None) };
+        let printed = ended.success()?;
+        let counted = self.measured(&printed, place.seconds);
+        counted.map(Some).map_err(|missing| format!("{missing}: {}", last_lines(&printed)))
+    }
+}
+
+/// Where a program runs, and how.
+struct Place<'r> {
+    /// The program.
+    path: &'r Path,
+    /// The directory under test.
+    directory: &'r Path,
+    /// How long it runs, if it is told a time.
+    seconds: u64,
+    how: &'r How,
+}
+
 /// What a program says of its run.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
-    /// None: the program's life.
+    /// None: the time between the phases that it was watched in.
     elapsed: Option<Nanos>,
     ops: u64,
     read_bytes: u64,
     written_bytes: u64,
     operations: Vec<OperationRecord>,
+    counters: BTreeMap<String, u64>,
     /// What its counts do not tell apart, or leave out.
     unsaid: Option<&'static str>,
 }
@@ -85,12 +122,7 @@ pub(super) fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>,
         let known = PROGRAMS.map(|real| format!("app/{}", real.name)).join(", ");
         return Err(LoadError::Wrong(format!("--program: app/{name} has none; these have one: {known}")));
     };
-    let path = found(real.binary).ok_or_else(|| {
-        LoadError::Host(format!(
-            "app/{name} --program: {} is not installed: install the Debian package {}",
-            real.binary, real.package
-        ))
-    })?;
+    let path = (real.find)().map_err(|told| LoadError::Host(format!("app/{name} --program: {told}")))?;
     let mut settings = settings.clone();
     settings.vars.remove(VARIABLE);
     let mut reader = Reader::new(real.name, real.clients, &settings);
@@ -176,41 +208,10 @@ struct Run {
 
 impl Run {
     fn failed(&self, told: impl std::fmt::Display) -> JobError {
-        JobError::Failed(format!("app/{}: {}: {told}", self.loaded.real.name, self.loaded.path.display()))
-    }
-
-    /// What it prints goes to a file in memory, so that it is never blocked by its reader and leaves nothing behind. It is in a
-    /// process group of its own, with all that it starts.
-    fn start(&self, output: &File, seconds: u64) -> std::io::Result<Child> {
-        let mut child = Command::new(&self.loaded.path)
-            .args(self.loaded.started.arguments(seconds))
-            .current_dir(&self.directory)
-            .stdin(Stdio::piped())
-            .stdout(output.try_clone()?)
-            .stderr(output.try_clone()?)
-            .process_group(0)
-            .spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A program that reads nothing may have closed it.
-            let _ = stdin.write_all(self.loaded.started.input().as_bytes());
-        }
-        Ok(child)
-    }
-
-    /// Waits for its end; an interrupt ends it, with the processes that it has started. Returns how it has ended by itself.
-    fn wait(&self, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
-        loop {
-            if let Some(status) = child.try_wait()? {
-                return Ok(Some(status));
-            }
-            if self.how.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed)) {
-                let group = Pid::from_child(child);
-                kill_process_group(group, Signal::KILL)?;
-                child.wait()?;
-                return Ok(None);
-            }
-            sim::sleep(LOOK);
-        }
+        let told = format!("app/{}: {}: {told}", self.loaded.real.name, self.loaded.path.display());
+        // As the C library words ENOSPC.
+        let is_full = told.contains("No space left on device");
+        if is_full { JobError::Full(told) } else { JobError::Failed(told) }
     }
 }
 
@@ -228,38 +229,37 @@ impl Job for Run {
     }
 
     fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
-        let real = self.loaded.real;
-        if real.is_timed && seconds(self.how.stop) == 0 {
+        let Loaded { real, path, started, .. } = &*self.loaded;
+        let seconds = seconds(self.how.stop);
+        if real.is_timed && seconds == 0 {
             return Err(self.failed("it runs for a time: --runtime 10s"));
         }
-        let told = |error: std::io::Error| self.failed(error);
-        let output = memfd_create("weir-program", MemfdFlags::CLOEXEC).map_err(|error| told(error.into()))?;
-        let mut output = File::from(output);
-        watch(Phase::Begins);
-        let begin = sim::now();
-        let mut child = self.start(&output, seconds(self.how.stop)).map_err(told)?;
-        let status = self.wait(&mut child).map_err(told);
-        let life = sim::now().since(begin);
-        watch(Phase::Ends);
-        let Some(status) = status? else {
+        let (mut begin, mut life) = (sim::now(), Nanos(0));
+        let mut timed = |phase| {
+            match phase {
+                Phase::Ends => life = sim::now().since(begin),
+                _ => begin = sim::now(),
+            }
+            watch(phase);
+        };
+        let place = Place { path, directory: &self.directory, seconds, how: &self.how };
+        let counted = started.run(&place, &mut timed).map_err(|told| self.failed(told))?;
+        let Some(counted) = counted else {
             return Ok(Measured { cut_short: true, ..Measured::default() });
         };
-        let printed = all_of(&mut output).map_err(told)?;
-        if !status.success() {
-            return Err(self.failed(format!("{status}: {}", last_lines(&printed))));
-        }
-        let counted = self.loaded.started.measured(&printed, seconds(self.how.stop));
-        let counted =
-            counted.map_err(|missing| self.failed(format!("{missing}: {}", last_lines(&printed))))?;
-        let clock =
-            counted.elapsed.map_or("its time is that of the process", |_| "its time is of its own clock");
+        let clock = match (counted.elapsed, real.is_timed) {
+            (Some(_), _) => "its time is of its own clock",
+            (None, true) => "its time is that of its work",
+            (None, false) => "its time is that of the process",
+        };
         Ok(Measured {
             elapsed: counted.elapsed.unwrap_or(life),
             ops: counted.ops,
             read_bytes: counted.read_bytes,
             written_bytes: counted.written_bytes,
             operations: counted.operations,
-            notes: [format!("measured by the program {}: {clock}", self.loaded.path.display())]
+            counters: counted.counters,
+            notes: [format!("measured by the program {}: {clock}", path.display())]
                 .into_iter()
                 .chain(counted.unsaid.map(str::to_owned))
                 .collect(),
@@ -270,20 +270,6 @@ impl Job for Run {
     fn verify(&self, _calls: &dyn vfs::Syscalls) -> Result<(), JobError> {
         Ok(())
     }
-}
-
-/// What a program has printed; a line that it has written over is a line, too.
-fn all_of(output: &mut File) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
-    output.rewind()?;
-    output.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).replace('\r', "\n"))
-}
-
-/// The end of what a program has printed, in a line.
-fn last_lines(printed: &str) -> String {
-    let lines: Vec<&str> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join(" · ")
 }
 
 /// The number that follows `before` in a line that begins with it.

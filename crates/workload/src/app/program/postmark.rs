@@ -9,14 +9,14 @@
 
 use results::OperationRecord;
 
-use super::{Counted, Real, Started};
+use super::process::located;
+use super::{Counted, OneProcess, Real, Started};
 use crate::app::variables::Reader;
 use crate::suite::LoadError;
 
 pub(super) const PROGRAM: Real = Real {
     name: "postmark",
-    binary: "postmark",
-    package: "postmark",
+    find: || located("postmark", "postmark"),
     clients: "clients",
     is_timed: false,
     read,
@@ -42,7 +42,7 @@ fn read(reader: &mut Reader) -> Result<Box<dyn Started>, LoadError> {
     Ok(Box::new(Postmark { commands }))
 }
 
-impl Started for Postmark {
+impl OneProcess for Postmark {
     fn arguments(&self, _seconds: u64) -> Vec<String> {
         Vec::new()
     }

@@ -10,14 +10,14 @@
 use results::OperationRecord;
 use sim::Nanos;
 
-use super::{Counted, Real, Started};
+use super::process::located;
+use super::{Counted, OneProcess, Real, Started};
 use crate::app::variables::{MAX_CLIENTS, Reader};
 use crate::suite::LoadError;
 
 pub(super) const PROGRAM: Real = Real {
     name: "rocksdb",
-    binary: "db_bench",
-    package: "rocksdb-tools",
+    find: || located("db_bench", "rocksdb-tools"),
     clients: "clients",
     is_timed: true,
     read,
@@ -46,7 +46,7 @@ fn read(reader: &mut Reader) -> Result<Box<dyn Started>, LoadError> {
     Ok(Box::new(Rocksdb { clients, num, value, buffer, jobs }))
 }
 
-impl Started for Rocksdb {
+impl OneProcess for Rocksdb {
     fn arguments(&self, seconds: u64) -> Vec<String> {
         let Self { clients, num, value, buffer, jobs } = self;
         vec![

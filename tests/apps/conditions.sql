@@ -1,0 +1,1 @@
+../../crates/workload/src/app/program/conditions.sql
