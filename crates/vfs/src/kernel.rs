@@ -14,7 +14,8 @@
 //! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
 //!
 //! Up to 4.6 `kernel.directory` is exclusive for lookups and listings too; from 4.7 on these share it
-//! ([`Linux::shares_directories`]), unless a model below says what its kernel does. A lookup that may make the name takes it alone in both.
+//! ([`Linux::shares_directories`]), unless a model below says what its kernel does. A lookup that may make the name takes it alone
+//! in both.
 //!
 //! A call that removes a name pins the inode first, removes the name under the mutex, and releases the inode after it, which frees
 //! its blocks: as `do_unlinkat` does with `ihold` and `iput`, and `vfs_rename` with the dentry that it replaces.
