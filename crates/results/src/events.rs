@@ -43,12 +43,12 @@ pub struct EventRecord {
     pub missing: Option<String>,
 }
 
-/// Counts in equal parts of the measured time.
+/// Counts in parts of the measured time that follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventWindows {
-    /// Length of a part.
-    pub step_ns: u64,
+    /// The end of each part, from the beginning of the measured time.
+    pub ends_ns: Vec<u64>,
     /// System calls that ended in each part.
     pub calls: Vec<u64>,
     /// The count of each event in each part, by the name of its counter.

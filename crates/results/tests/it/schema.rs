@@ -228,7 +228,7 @@ fn full_sample() -> Sample {
             missing: Some("x".into()),
         }],
         windows: Some(EventWindows {
-            step_ns: 10,
+            ends_ns: vec![10],
             calls: vec![3],
             counts: BTreeMap::from([("event.cycles".to_owned(), vec![7])]),
         }),
