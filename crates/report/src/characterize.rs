@@ -1,93 +1,20 @@
 //! Which events of processors go with throughput: tables, sentences and drawings for results whose samples have counted events.
 //!
-//! A point is one sample: its rate of an event, and its throughput. Points of all systems of a workload together are *pooled*; the
-//! coefficient of each system by itself is beside it, because pooling can make or reverse one. Points of one run, where it was long
-//! enough, are in a table of their own: they follow each other in time.
+//! What a point is and which are pooled says `results::relation`. Points of one run, where it was long enough, are in a table of their
+//! own: they follow each other in time.
 
-use std::collections::BTreeMap;
-
-use results::correlation::{self, Correlation, Disagreement, correlate, correlate_in_time};
+use results::correlation::{self, Correlation, Disagreement, correlate_in_time};
 use results::event_rates::{EventKind, KINDS, Per, Source};
-use results::statistics::together;
+use results::relation::{Relation, relations};
 use results::{EventCounts, ResultFile, Sample};
 use serde_json::{Value, json};
 
-use crate::axis;
 use crate::chart::{Coefficients, Scatter};
 use crate::table::Table;
 
-/// What is measured; the axis of it.
-const SYSTEM: &str = "fs";
 const WORKLOAD: &str = "workload";
 /// A coefficient whose corrected chance is larger is one that chance may have made.
 const CHANCE: f64 = 0.05;
-
-/// The points of a workload and an event.
-struct Relation<'a> {
-    workload: &'a str,
-    kind: &'static EventKind,
-    source: Source,
-    per: Per,
-    /// Rate and throughput of each sample, by system.
-    systems: Vec<(String, Vec<(f64, f64)>)>,
-    pooled: Option<Correlation>,
-    each: Vec<(String, Option<Correlation>)>,
-    /// The chance of `pooled`, corrected for all that are read together.
-    chance: f64,
-}
-
-fn relations(results: &ResultFile) -> Vec<Relation<'_>> {
-    let mut all: Vec<Relation<'_>> = Vec::new();
-    for source in Source::ALL {
-        for per in Per::ALL {
-            let from = all.len();
-            for workload in results.axis_values(WORKLOAD) {
-                all.extend(KINDS.iter().filter_map(|kind| relation(results, workload, kind, source, per)));
-            }
-            let defined: Vec<usize> = (from..all.len()).filter(|at| all[*at].pooled.is_some()).collect();
-            let chances: Vec<f64> =
-                defined.iter().filter_map(|at| Some(all[*at].pooled.as_ref()?.chance)).collect();
-            for (at, chance) in defined.into_iter().zip(together(&chances)) {
-                all[at].chance = chance;
-            }
-        }
-    }
-    all
-}
-
-/// None where no sample has the rate.
-fn relation<'a>(
-    results: &'a ResultFile,
-    workload: &'a str,
-    kind: &'static EventKind,
-    source: Source,
-    per: Per,
-) -> Option<Relation<'a>> {
-    let values = results.axis_values(SYSTEM);
-    let mut systems: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
-    let of_workload = |sample: &&Sample| sample.is_measured() && sample.axis(WORKLOAD) == Some(workload);
-    for sample in results.samples.iter().filter(of_workload) {
-        if let Some(rate) = kind.of(sample, source, per) {
-            let system = values.iter().position(|value| sample.axis(SYSTEM) == Some(value)).unwrap_or(0);
-            systems.entry(system).or_default().push((rate, sample.throughput_ops_per_s));
-        }
-    }
-    let label = |at: usize| values.get(at).map_or_else(String::new, |value| axis::label(value, &values));
-    let systems: Vec<(String, Vec<(f64, f64)>)> =
-        systems.into_iter().map(|(at, points)| (label(at), points)).collect();
-    let points: Vec<(f64, f64)> = systems.iter().flat_map(|(_, points)| points).copied().collect();
-    let each = systems.iter().map(|(name, points)| (name.clone(), correlate(points))).collect();
-    (!points.is_empty()).then(|| Relation {
-        workload,
-        kind,
-        source,
-        per,
-        systems,
-        pooled: correlate(&points),
-        each,
-        chance: 1.0,
-    })
-}
 
 /// Whether samples of the result have counted events.
 pub fn has_events(results: &ResultFile) -> bool {
@@ -187,12 +114,12 @@ fn table(all: &[Relation<'_>], source: Source, per: Per) -> Option<Table> {
 }
 
 fn row(one: &Relation<'_>) -> Vec<String> {
-    let points: usize = one.systems.iter().map(|(_, points)| points.len()).sum();
     let mut row = vec![one.workload.to_owned(), one.kind.title.to_owned()];
     row.push(one.kind.unit(one.source, one.per).to_owned());
-    row.push(points.to_string());
+    row.push(one.points().to_string());
     row.extend(numbers(one.pooled.as_ref(), one.chance));
-    let each = one.each.iter().map(|(name, own)| format!("{name} {}", coefficient(own.as_ref())));
+    let each =
+        one.coefficients().into_iter().map(|(name, own)| format!("{name} {}", coefficient(own.as_ref())));
     row.push(each.collect::<Vec<_>>().join(", "));
     row.push(remark(one));
     row
@@ -218,7 +145,7 @@ fn coefficient(of: Option<&Correlation>) -> String {
 fn remark(one: &Relation<'_>) -> String {
     let mut remarks = Vec::new();
     let Some(pooled) = &one.pooled else {
-        let few = one.systems.iter().map(|(_, points)| points.len()).sum::<usize>() < correlation::LEAST;
+        let few = one.points() < correlation::LEAST;
         return if few { "fewer than 4 points" } else { "a column never changes" }.to_owned();
     };
     if pooled.is_high() && one.chance <= CHANCE {
@@ -226,7 +153,7 @@ fn remark(one: &Relation<'_>) -> String {
     } else if pooled.error > correlation::SMALL_ERROR {
         remarks.push("error above 0.08".to_owned());
     }
-    match correlation::disagreement(pooled, &one.each) {
+    match correlation::disagreement(pooled, &one.coefficients()) {
         None => {}
         Some(Disagreement::Reversed(names)) => {
             remarks.push(format!("reversed by pooling: {} has the other sign", names.join(", ")));
@@ -324,7 +251,9 @@ fn sentence(workload: &str, source: Source, all: &[&Relation<'_>]) -> String {
     let high = |one: &&&Relation<'_>| {
         let pooled = one.pooled.as_ref();
         pooled.is_some_and(|pooled| {
-            pooled.is_high() && one.chance <= CHANCE && correlation::disagreement(pooled, &one.each).is_none()
+            pooled.is_high()
+                && one.chance <= CHANCE
+                && correlation::disagreement(pooled, &one.coefficients()).is_none()
         })
     };
     let told: Vec<String> = all
@@ -356,7 +285,7 @@ pub fn document(results: &ResultFile) -> Value {
             .iter()
             .zip(&one.each)
             .map(|((name, points), (_, own))| {
-                (name.clone(), json!({ "points": points, "correlation": as_json(own.as_ref()) }))
+                ((*name).to_owned(), json!({ "points": points, "correlation": as_json(own.as_ref()) }))
             })
             .collect();
         json!({
@@ -444,6 +373,6 @@ fn points(one: &Relation<'_>) -> Scatter {
         title: format!("{}, {}", one.workload, one.kind.title),
         x: format!("{} for {}", one.kind.title, one.kind.unit(one.source, one.per)),
         y: "throughput".to_owned(),
-        systems: one.systems.clone(),
+        systems: one.systems.iter().map(|(name, points)| ((*name).to_owned(), points.clone())).collect(),
     }
 }

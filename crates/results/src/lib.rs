@@ -12,6 +12,7 @@
 //! | [`events`] | [`EventCounts`]: which events of processors were counted, and why others were not |
 //! | [`program`] | classes of a recorded program's time |
 //! | [`kernel`] | [`KernelLocks`]: what tasks waited for in the kernel of the host |
+//! | [`relation`] | rates of events beside throughput: the points of coefficients |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
 //! | [`steady`] | whether a longer run would show the same rate |
@@ -38,6 +39,7 @@ pub mod kernel;
 pub mod paired;
 pub mod program;
 pub mod record;
+pub mod relation;
 pub mod scaling;
 pub mod statistics;
 pub mod steady;

@@ -16,7 +16,7 @@
 //! | `less` | what the number is diminished by |
 //! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
 //! | `ratios` | in the place of `top` and `bottom`: several of them, `[{ top = {…}, bottom = {…} }, …]` |
-//! | `classes`, `distinct`, `peak`, `causes` | in the place of a ratio: what whole curves come to (`curves.rs`) |
+//! | `classes`, `distinct`, `peak`, `causes`, `correlations` | in the place of a ratio: what curves or events come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
 //! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis
@@ -243,7 +243,7 @@ impl Patch {
         all.put(&mut measure.less, get("less").map(|item| item.float()).transpose());
         let repeats = [("median", Repeats::Median), ("each", Repeats::Each)];
         all.put(&mut measure.repeats, get("repeats").map(|item| item.one_of(&repeats)).transpose());
-        let of_curves = [get("classes"), get("distinct"), get("peak"), get("causes")];
+        let of_curves = [get("classes"), get("distinct"), get("peak"), get("causes"), get("correlations")];
         measure.curves = all.take(Curves::read(of_curves)).flatten();
         measure.order = all.take(get("order").map(|item| item.read(order)).transpose()).flatten();
         all.take(table.finish());

@@ -20,8 +20,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`measure`] | the cells a number is made of, and the arithmetic |
+//! | `correlations` | numbers that are made of coefficients of events and throughput |
 //! | `curves` | numbers that are made of whole curves: their classes, their peaks |
 
+mod correlations;
 mod curves;
 pub mod measure;
 
