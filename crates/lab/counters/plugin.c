@@ -4,6 +4,7 @@
  * It is loaded by qemu-ARCH with sizes as arguments (`lab::counters::simulated`), and writes a line for each count at the end of the
  * program. Counts are of the time between two marks: the program marks by setting the position of a file to a reserved one, which the
  * plugin sees as a system call. Caches and TLBs are filled before the first mark, too, so that the counted time finds them warm.
+ * Without `seek`, the number of that call, all of the program is counted.
  *
  * Each thread has its own first and second caches and TLBs; all share the last cache. Replacement is by least recent use, stores
  * allocate, and there is no prefetching and no coherence. The program's addresses take the place of physical ones.
@@ -378,6 +379,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
         if (!sizes[one].size->entries && sizes[one].size != &l2_size)
             fail("each cache but the second needs a size");
     llc = cache_of(llc_size);
+    counted = seek_number < 0;
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     qemu_plugin_register_vcpu_syscall_cb(id, called);
     qemu_plugin_register_atexit_cb(id, ended, NULL);
