@@ -284,7 +284,7 @@ pub fn document(results: &ResultFile) -> Value {
             .systems
             .iter()
             .zip(&one.each)
-            .map(|((name, points), (_, own))| {
+            .map(|((name, points), own)| {
                 ((*name).to_owned(), json!({ "points": points, "correlation": as_json(own.as_ref()) }))
             })
             .collect();

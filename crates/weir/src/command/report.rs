@@ -26,7 +26,7 @@ pub(crate) struct Report {
     /// Write each chart as SVG and PDF, and the numbers of each figure as CSV, into this folder
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Write a tidy table for each grain into this folder: samples, operations, calls, times, counters, workers, jobs, series,
+    /// Write a tidy table for each grain into this folder: samples, operations, calls, times, counters, events, workers, jobs, series,
     /// histograms, settings; columns says what each column is
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
