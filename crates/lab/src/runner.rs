@@ -198,10 +198,10 @@ impl<'p> Runner<'p> {
         Ok(cells)
     }
 
-    /// What [`Settings::counted`] does: one cell of a plan, as the task on the standard input says.
-    pub fn watched(mut self) -> Result<(), Error> {
+    /// What [`Settings::counted`] does with its standard input: one cell of a plan, as `task` says. Its parent reads the answer.
+    pub fn watched(mut self, task: &str) -> Result<String, Error> {
         self.settings.is_watched = true;
-        simulated::work(|plan, axes, repeat| {
+        simulated::work(task, |plan, axes, repeat| {
             let plan = Plan { counters: Counters::None, ..plan.clone() };
             let batch = Batch::new(&plan)?;
             let mut tasks = batch.tasks();

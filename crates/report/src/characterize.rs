@@ -33,27 +33,35 @@ pub fn tables(results: &ResultFile) -> Vec<Table> {
         .collect()
 }
 
-/// The events that were asked for: on how many samples each was counted, or why not.
+/// The events that were asked for: on how many samples each was counted, or why not; those that are alike together.
 fn availability(results: &ResultFile) -> Option<Table> {
-    let mut rows: Vec<(String, usize, String)> = Vec::new();
-    for (sample, events) in
-        results.samples.iter().filter_map(|sample| Some((sample, sample.events.as_ref()?)))
-    {
-        for event in &events.events {
+    let mut events: Vec<(&str, usize, &str)> = Vec::new();
+    for sample in &results.samples {
+        for event in sample.events.iter().flat_map(|events| &events.events) {
             let counted = usize::from(sample.counters.contains_key(&event.name));
-            let why = event.missing.clone().unwrap_or_default();
-            match rows.iter_mut().find(|row| row.0 == event.name && row.2 == why) {
-                Some(row) => row.1 += counted,
-                None => rows.push((event.name.clone(), counted, why)),
+            let why = event.missing.as_deref().unwrap_or_default();
+            match events.iter_mut().find(|known| (known.0, known.2) == (event.name.as_str(), why)) {
+                Some(known) => known.1 += counted,
+                None => events.push((&event.name, counted, why)),
             }
+        }
+    }
+    let mut rows: Vec<(Vec<&str>, usize, &str)> = Vec::new();
+    for (name, counted, why) in events {
+        match rows.iter_mut().find(|row| (row.1, row.2) == (counted, why)) {
+            Some(row) => row.0.push(name),
+            None => rows.push((vec![name], counted, why)),
         }
     }
     let first = results.samples.iter().find_map(|sample| sample.events.as_ref())?;
     let mut table = Table::new(format!("Events{}", of_what(first)));
-    table.words("event");
     table.numbers("samples");
-    table.words("why it has no count");
-    table.rows = rows.into_iter().map(|(name, count, why)| vec![name, count.to_string(), why]).collect();
+    table.words("why not");
+    table.words("events");
+    let row = |(names, counted, why): (Vec<&str>, usize, &str)| {
+        vec![counted.to_string(), why.to_owned(), names.join(", ")]
+    };
+    table.rows = rows.into_iter().map(row).collect();
     Some(table)
 }
 

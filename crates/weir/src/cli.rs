@@ -141,7 +141,7 @@ impl Command {
             Self::Completion(command) => command.run(output),
             Self::Man(command) => command.run(output),
             Self::Worker(_) => c::worker::Worker::run(),
-            Self::CountedCell(_) => c::worker::CountedCell::run(),
+            Self::CountedCell(_) => c::worker::CountedCell::run(output),
         }
     }
 }

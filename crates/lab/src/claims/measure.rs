@@ -277,7 +277,9 @@ impl Patch {
                 "fold" => to.fold = from.fold,
                 "less" => to.less = from.less,
                 "repeats" => to.repeats = from.repeats,
-                "classes" | "distinct" | "peak" | "causes" => to.curves.clone_from(&from.curves),
+                "classes" | "distinct" | "peak" | "causes" | "correlations" => {
+                    to.curves.clone_from(&from.curves)
+                }
                 _ => to.order.clone_from(&from.order),
             }
         }
@@ -297,7 +299,7 @@ impl Measure {
 
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         table.need("plan", "whose cells")?;
-        if ["order", "ratios", "classes", "distinct", "peak", "causes"]
+        if ["order", "ratios", "classes", "distinct", "peak", "causes", "correlations"]
             .into_iter()
             .all(|key| table.get(key).is_none())
         {

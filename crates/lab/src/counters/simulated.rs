@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The plugin (`counters/plugin.c`) sees each instruction and each access of the program, and nothing of the kernel. The measured time
-//! is between two marks; a mark sets the position of `/dev/null` to a reserved one. What stops by time makes fewer operations there than
-//! natively: the counts are of `sim_ops` operations, and rates are what can be compared.
+//! is between two marks; a mark sets the position of `/dev/null` to a reserved one. A cell that stops by a time makes a part of its
+//! native operations there, whatever time that takes: the counts are of `sim_ops` operations, and rates are what can be compared.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,11 +23,11 @@ use results::events::SIMULATED;
 use results::{EventRecord, Sample};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sim::Clock;
+use sim::{Clock, Nanos};
 
 use crate::error::Error;
 use crate::plan::matrix::Subject;
-use crate::plan::{CellSpec, Plan};
+use crate::plan::{CellSpec, Plan, Stop};
 
 /// The plugin, as the build has compiled it.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counters.so"));
@@ -68,6 +68,8 @@ pub enum Task {
         axes: BTreeMap<String, String>,
         /// Which repeat.
         repeat: u32,
+        /// Operations after which it ends, where the plan ends it by a time.
+        ops: Option<u64>,
     },
     /// Loads from every line of 64 MiB, so many bytes further each time: what the plugin counts is known.
     Walk {
@@ -82,6 +84,11 @@ pub struct Done {
     /// Operations in the measured time.
     pub ops: u64,
 }
+
+/// The part of the native operations that is simulated: a simulated instruction takes some fifty times as long.
+const PART: u64 = 10;
+/// Fewer operations say nothing of what each does.
+const LEAST_OPS: u64 = 100;
 
 /// Counts by name.
 pub type Counts = BTreeMap<String, u64>;
@@ -129,7 +136,11 @@ pub(crate) fn impossible(plan: &Plan, spec: &CellSpec) -> Option<String> {
 
 /// Runs the cell of a sample once more, simulated by `command`, and puts the counts into the sample; or why there are none.
 pub(crate) fn join(sample: &mut Sample, plan: &Plan, spec: &CellSpec, command: &[OsString]) {
-    let task = Task::Cell { plan: plan.to_json(), axes: spec.axes.clone(), repeat: sample.repeat };
+    let ops = match spec.stop {
+        Stop::After(time) if time != Nanos::MAX => Some((sample.ops / PART).max(LEAST_OPS)),
+        _ => None,
+    };
+    let task = Task::Cell { plan: plan.to_json(), axes: spec.axes.clone(), repeat: sample.repeat, ops };
     let counted = match impossible(plan, spec) {
         Some(why) => Err(why),
         None => count(&task, command),
@@ -224,21 +235,26 @@ fn mark(position: u64) {
     let _ = File::open("/dev/null").and_then(|mut null| null.seek(SeekFrom::Start(position)));
 }
 
-/// What a process does whose parent watches it: the task on the standard input, and what it came to on the standard output.
-pub fn work(
+/// What a process does whose parent watches it: `task` as it was told, and what it came to, both as JSON.
+pub(crate) fn work(
+    task: &str,
     run_cell: impl FnOnce(&Plan, &BTreeMap<String, String>, u32) -> Result<Sample, Error>,
-) -> Result<(), Error> {
-    let task: Task = serde_json::from_reader(io::stdin().lock())
+) -> Result<String, Error> {
+    let task: Task = serde_json::from_str(task)
         .map_err(|error| Error::Setting(format!("this command is started by weir only: {error}")))?;
     let done = match task {
-        Task::Cell { plan, axes, repeat } => {
-            let sample = run_cell(&Plan::from_json(&plan)?, &axes, repeat)?;
+        Task::Cell { plan, axes, repeat, ops } => {
+            let mut plan = Plan::from_json(&plan)?;
+            if let Some(ops) = ops {
+                plan.stop = Stop::Operations(ops);
+                plan.workload.iter_mut().for_each(|workload| workload.stop = None);
+            }
+            let sample = run_cell(&plan, &axes, repeat)?;
             Done { ops: sample.ops }
         }
         Task::Walk { stride } => walk(stride)?,
     };
-    println!("{}", serde_json::to_string(&done).expect("it has a string key only"));
-    Ok(())
+    Ok(serde_json::to_string(&done).expect("it has a string key only"))
 }
 
 /// Pages of the walk: 64 MiB.

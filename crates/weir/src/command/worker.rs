@@ -1,12 +1,15 @@
 //! `weir fxmark-worker`: one worker of FxMark on a directory of the host. `weir counted-cell`: one cell while a plugin of qemu
 //! counts. Only `weir` itself starts them.
 
+use std::io;
+
 use clap::Args;
 
 use lab::{Runner, Silent};
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::Output;
 
 /// What the subcommand is called.
 pub(crate) const NAME: &str = "fxmark-worker";
@@ -29,8 +32,11 @@ pub(crate) const COUNTED: &str = "counted-cell";
 pub(crate) struct CountedCell {}
 
 impl CountedCell {
-    pub(crate) fn run() -> Result<(), Failure> {
+    pub(crate) fn run(output: &Output) -> Result<(), Failure> {
         let settings = lab::Settings { interrupt: interrupt::flag(), ..lab::Settings::default() };
-        Ok(Runner::new(settings, &Silent).watched()?)
+        let task = io::read_to_string(io::stdin())
+            .map_err(|error| Failure::usage(format!("this command is started by weir only: {error}")))?;
+        output.data(&Runner::new(settings, &Silent).watched(&task)?);
+        Ok(())
     }
 }
