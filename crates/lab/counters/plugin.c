@@ -1,9 +1,9 @@
 /*
  * A plugin of qemu's user mode that counts what caches and TLBs of a simulated processor would do under a program.
  *
- * It is loaded by qemu-ARCH with sizes as arguments (`lab::counters::simulated`), and writes a line for each count at the end of the
- * program. Counts are of the time between two marks: the program marks by setting the position of a file to a reserved one, which the
- * plugin sees as a system call. Caches and TLBs are filled before the first mark, too, so that the counted time finds them warm.
+ * It is loaded by qemu-ARCH with sizes as arguments (`lab::counters::simulated`), and writes a line for each count at the end of
+ * the program. Counts are of the time between two marks: the program marks by setting the position of a file to a reserved one,
+ * which the plugin sees as a system call. Caches and TLBs are filled before the first mark, too, so that the counted time finds them warm.
  * Without `seek`, the number of that call, all of the program is counted.
  *
  * Each thread has its own first and second caches and TLBs; all share the last cache. Replacement is by least recent use, stores
@@ -29,8 +29,8 @@ enum { LOADS_AND_STORES = 3 };
 typedef void (*at_translation)(qemu_plugin_id_t, struct qemu_plugin_tb *);
 typedef void (*at_block)(unsigned int, void *);
 typedef void (*at_access)(unsigned int, qemu_plugin_meminfo_t, uint64_t, void *);
-typedef void (*at_call)(qemu_plugin_id_t, unsigned int, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                        uint64_t);
+typedef void (*at_call)(qemu_plugin_id_t, unsigned int, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t);
 typedef void (*at_end)(qemu_plugin_id_t, void *);
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, at_translation);

@@ -1,7 +1,7 @@
 //! Which events of processors go with throughput: tables, sentences and drawings for results whose samples have counted events.
 //!
-//! What a point is and which are pooled says `results::relation`. Points of one run, where it was long enough, are in a table of their
-//! own: they follow each other in time.
+//! What a point is and which are pooled says `results::relation`. Points of one run, where it was long enough, are in a table of
+//! their own: they follow each other in time.
 
 use results::correlation::{self, Correlation, Disagreement, correlate_in_time};
 use results::event_rates::{EventKind, KINDS, Per, Source};
@@ -227,6 +227,11 @@ fn in_windows(sample: &Sample, kind: &EventKind) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// What is said of a host without such counters, and of every coefficient.
+const NO_MISSES: &str =
+    "This host counts no misses of caches or TLBs, so that its own counters say nothing of them.";
+const NO_CAUSE: &str = "A coefficient says that two columns go together in these samples; it does not say that one causes the other.";
+
 /// What may be concluded, in sentences.
 pub fn sentences(results: &ResultFile) -> Vec<String> {
     let all = relations(results);
@@ -246,10 +251,10 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
             && one.kind.counter(Source::Real).is_some_and(|name| name.ends_with("_misses"))
     });
     if has_events(results) && !real {
-        sentences.push("This host counts no misses of caches or TLBs, so that nothing is said of them by its own counters.".to_owned());
+        sentences.push(NO_MISSES.to_owned());
     }
     if !sentences.is_empty() {
-        sentences.push("A coefficient says that two columns go together in these samples; it does not say that one causes the other.".to_owned());
+        sentences.push(NO_CAUSE.to_owned());
     }
     sentences
 }
@@ -279,7 +284,8 @@ fn sentence(workload: &str, source: Source, all: &[&Relation<'_>]) -> String {
     };
     match &told[..] {
         [] => format!(
-            "{workload}, by {who}: no event goes with throughput so closely, in all systems alike, that chance or a difference between systems is excluded."
+            "{workload}, by {who}: no event goes with throughput so closely, in all systems alike, that chance or a \
+             difference between systems is excluded."
         ),
         some => format!("{workload}, by {who}: higher throughput goes with {}.", some.join(", ")),
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Pearson, *Regression, heredity and panmixia*, 1896; the interval by Fisher, *On the "probable error" of a coefficient of
-//! correlation*, 1921; ranks by Spearman, *The proof and measurement of association between two things*, 1904, ties with the mean of
-//! their ranks. Parts of one run that follow each other are not independent: their number is that of Bartlett, *Some aspects of the
+//! correlation*, 1921; ranks by Spearman, *The proof and measurement of association between two things*, 1904, ties with the mean
+//! of their ranks. Parts of one run that follow each other are not independent: their number is that of Bartlett, *Some aspects of the
 //! time-correlation problem*, 1935, from the correlations ρ of each series with itself one step later.
 //!
 //! A column that never changes has no coefficient, which is not a coefficient of 0. Coefficients over several systems together can
@@ -125,8 +125,9 @@ fn interval(r: f64, independent: f64) -> Option<(f64, f64)> {
 /// Pearson's coefficient; none where a column never changes.
 fn pearson(points: &[(f64, f64)]) -> Option<f64> {
     let n = points.len() as f64;
-    let constant =
-        |column: fn(&(f64, f64)) -> f64| points.iter().all(|point| column(point) == column(&points[0]));
+    let constant = |column: fn(&(f64, f64)) -> f64| {
+        points.iter().all(|point| column(point).total_cmp(&column(&points[0])).is_eq())
+    };
     if points.is_empty() || constant(|point| point.0) || constant(|point| point.1) {
         return None;
     }
@@ -150,7 +151,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut ranks = vec![0.0; values.len()];
     let mut first = 1;
-    for equal in order.chunk_by(|a, b| values[*a] == values[*b]) {
+    for equal in order.chunk_by(|a, b| values[*a].total_cmp(&values[*b]).is_eq()) {
         let mean = first as f64 + (equal.len() - 1) as f64 / 2.0;
         equal.iter().for_each(|at| ranks[*at] = mean);
         first += equal.len();

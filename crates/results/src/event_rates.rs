@@ -2,7 +2,8 @@
 //!
 //! What vendors call accesses of a TLB often counts something else (accesses that missed its first level), so that misses of data
 //! are by loads of the first cache, and misses of instructions have no rate by access on the host. Page faults and switches have no
-//! accesses: their first rate is by second of the tasks' processor time, which holds the throughput itself when each operation faults.
+//! accesses: their first rate is by second of the tasks' processor time, which holds the throughput itself when each operation
+//! faults.
 
 use crate::Sample;
 use crate::events::{REAL, SIMULATED};

@@ -16,7 +16,7 @@ pub const SIMULATED: &str = "sim_";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventCounts {
-    /// Whose instructions the counts of the host's processor are: `user`, or `user and kernel`; empty where none were to be counted.
+    /// Whose instructions the counts of the host's processor are: `user`, or `user and kernel`; empty where none were asked for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub of: String,
     /// Each event that was asked for.

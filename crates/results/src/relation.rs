@@ -1,8 +1,8 @@
 //! Rates of events beside throughput, sample by sample: the points of a coefficient, and the coefficient.
 //!
 //! A point is one sample. Points of all systems of a workload together are *pooled*; each system by itself is beside them, because
-//! pooling can make or reverse a coefficient. Chances are corrected for all workloads and events that are read together: those of one
-//! source and one divisor.
+//! pooling can make or reverse a coefficient. Chances are corrected for all workloads and events that are read together: those of
+//! one source and one divisor.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@
 //! | `less` | what the number is diminished by |
 //! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
 //! | `ratios` | in the place of `top` and `bottom`: several of them, `[{ top = {…}, bottom = {…} }, …]` |
-//! | `classes`, `distinct`, `peak`, `causes`, `correlations` | in the place of a ratio: what curves or events come to (`curves.rs`) |
+//! | `classes`, `distinct`, `peak`, `causes`, `correlations` | in its place: what curves or events come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
 //! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis

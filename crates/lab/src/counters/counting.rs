@@ -20,7 +20,8 @@ use super::probe;
 
 /// An event that was on the processor for a smaller part of the time says too little of the rest.
 const LEAST_SHARE: f64 = 0.25;
-/// The shortest part of the time that is read by itself: groups of events take turns every few milliseconds (`perf_event_mux_interval_ms`).
+/// The shortest part of the time that is read by itself: groups of events take turns every few milliseconds
+/// (`perf_event_mux_interval_ms`).
 const LEAST_STEP: Duration = Duration::from_millis(100);
 /// The longest.
 const MOST_STEP: Duration = Duration::from_secs(1);

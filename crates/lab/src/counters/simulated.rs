@@ -4,8 +4,8 @@
 //! sample (native) ◀── counts ── plugin in qemu-ARCH ── weir counted-cell: the same plan, cell and seed, under the real clock
 //! ```
 //!
-//! The plugin (`counters/plugin.c`) sees each instruction and each access of the program, and nothing of the kernel. The measured time
-//! is between two marks; a mark sets the position of `/dev/null` to a reserved one. A cell that stops by a time makes a part of its
+//! The plugin (`counters/plugin.c`) sees each instruction and each access of the program, and nothing of the kernel. The measured
+//! time is between two marks; a mark sets the position of `/dev/null` to a reserved one. A cell that stops by a time makes a part of its
 //! native operations there, whatever time that takes: the counts are of `sim_ops` operations, and rates are what can be compared.
 
 use std::collections::BTreeMap;
@@ -38,8 +38,8 @@ const ENDS: u64 = 0x5745_4952_0000_0002;
 const SEEK: u32 = if cfg!(target_arch = "x86_64") { 8 } else { 62 };
 
 /// The simulated processor: name of each cache, lines or pages, ways. It is the processor of the study of 2016, an Intel Xeon
-/// E5-2620 v3: caches by its data sheet and by the tables of Haswell's caches and TLBs (Intel 64 and IA-32 Architectures Optimization
-/// Reference Manual, 248966-033, section 2.3.4, tables 2-10 and 2-11).
+/// E5-2620 v3: the last cache by Intel ARK, the others and the TLBs by the tables of Haswell in Intel's 64 and IA-32
+/// Architectures Optimization Reference Manual.
 const CACHES: [(&str, u32, u32); 9] = [
     ("l1d", 512, 8),
     ("l1i", 512, 8),
@@ -53,8 +53,8 @@ const CACHES: [(&str, u32, u32); 9] = [
 ];
 
 /// The processor in words.
-pub const PROCESSOR: &str = "Xeon E5-2620 v3: L1 32 KiB/8 each, L2 256 KiB/8, LLC 15 MiB/20, dTLB 64/4, iTLB 128/4, second TLB 1024/8; \
-     pages of 4 KiB, and as *_2m of 2 MiB; user mode";
+pub const PROCESSOR: &str = "Xeon E5-2620 v3: L1 32 KiB/8 each, L2 256 KiB/8, LLC 15 MiB/20, dTLB 64/4, iTLB 128/4, \
+     second TLB 1024/8; pages of 4 KiB, and as *_2m of 2 MiB; user mode";
 
 /// What a process counts whose parent watches it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

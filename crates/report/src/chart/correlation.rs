@@ -66,7 +66,7 @@ fn bars_at(chart: &Coefficients, palette: &Palette, size: Size) -> String {
             false => svg.text("tick", (middle(group), bottom + font * 1.4), Anchor::Middle, name),
         }
     }
-    for group in 0..chart.groups.len() {
+    for (group, group_name) in chart.groups.iter().enumerate() {
         for (series, name) in chart.series.iter().enumerate() {
             let x = middle(group) + (series as f64 - count / 2.0) * width;
             let Some((_, (r, error))) = chart.bars.iter().find(|bar| bar.0 == (group, series)) else {
@@ -74,7 +74,7 @@ fn bars_at(chart: &Coefficients, palette: &Palette, size: Size) -> String {
                 continue;
             };
             let look = palette.look(Kind::Bars, name);
-            let told = format!("{}, {name}: {r:.2} ± {error:.2}", chart.groups[group]);
+            let told = format!("{group_name}, {name}: {r:.2} ± {error:.2}");
             let (high, low) = (y(r.max(0.0)), y(r.min(0.0)));
             palette::area(&mut svg, look, (x + 1.0, high), (width - 2.0, low - high), &told);
             whisker(&mut svg, &look.whisker(), x + width / 2.0, y(r - error), y(r + error));

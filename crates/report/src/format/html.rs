@@ -276,7 +276,8 @@ fn correlation(id: String, drawn: characterize::Drawn, palette: &Palette) -> Pag
     PageFigure {
         id,
         title: drawn.title,
-        caption: "Bars: the coefficient of a rate of events and throughput over all samples of a workload. Points: one sample each. \
+        caption: "Bars: the coefficient of a rate of events and throughput over all samples of a workload. Points: one sample \
+                  each. \
                   A coefficient of points that lie in a cluster for each system says how systems differ, not what a system does."
             .to_owned(),
         legend,

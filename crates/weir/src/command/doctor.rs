@@ -142,7 +142,10 @@ fn kernel_locks() -> Finding {
 
 /// Every event of `weir bench --counters real` with its state.
 fn events() -> Vec<serde_json::Value> {
-    let entry = |(event, state): &(Event, State)| serde_json::json!({ "event": event.counter(), "state": state.word(), "why": state.unusable() });
+    let entry = |(event, state): &(Event, State)| {
+        let (name, why) = (event.counter(), state.unusable());
+        serde_json::json!({ "event": name, "state": state.word(), "why": why })
+    };
     probe::states().iter().map(entry).collect()
 }
 
