@@ -153,7 +153,9 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut first = 1;
     for equal in order.chunk_by(|a, b| values[*a].total_cmp(&values[*b]).is_eq()) {
         let mean = first as f64 + (equal.len() - 1) as f64 / 2.0;
-        equal.iter().for_each(|at| ranks[*at] = mean);
+        for at in equal {
+            ranks[*at] = mean;
+        }
         first += equal.len();
     }
     ranks
