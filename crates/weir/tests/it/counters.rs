@@ -32,7 +32,7 @@ fn is_accounted(sample: &Sample) {
 #[test]
 fn events_of_the_host_are_counted_or_have_a_reason() {
     let home = tempfile::tempdir().unwrap();
-    let result = run(home.path(), &["--fs", "pmfs", "--counters", "real", "--runtime", "100ms"]);
+    let result = run(home.path(), &["--fs", "pmfs", "--counters", "real", "--runtime", "200 ops"]);
     let sample = &result.samples[0];
     is_accounted(sample);
     let events = sample.events.as_ref().unwrap();
@@ -107,7 +107,7 @@ fn simulated_misses_of_a_walk_by_pages_and_by_lines_are_those_that_are_known() {
 #[test]
 fn a_simulated_run_is_joined_to_the_sample_as_columns_of_its_own() {
     let home = tempfile::tempdir().unwrap();
-    let arguments = ["--fs", "pmfs,nova", "--counters", "both", "--runtime", "50ms", "--repeats", "2"];
+    let arguments = ["--fs", "pmfs,nova", "--counters", "both", "--runtime", "50 ops", "--repeats", "2"];
     let result = run(home.path(), &arguments);
     for sample in &result.samples {
         is_accounted(sample);
@@ -139,7 +139,7 @@ fn a_simulated_run_is_joined_to_the_sample_as_columns_of_its_own() {
 fn what_cannot_be_simulated_says_why_and_is_measured_all_the_same() {
     let home = tempfile::tempdir().unwrap();
     let arguments =
-        ["bench", "varmail", "--fs", "pmfs", "--medium", "hinfs", "--clock", "real", "--runtime", "50ms"];
+        ["bench", "varmail", "--fs", "pmfs", "--medium", "hinfs", "--clock", "real", "--runtime", "20 ops"];
     let more = ["--threads", "1", "-D", "nfiles=20", "--counters", "simulated", "--json"];
     let output = weir(home.path()).args(arguments).args(more).output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
@@ -153,7 +153,7 @@ fn what_cannot_be_simulated_says_why_and_is_measured_all_the_same() {
 #[test]
 fn results_without_counters_are_told_how_to_count() {
     let home = tempfile::tempdir().unwrap();
-    let bench = ["bench", "varmail", "--fs", "pmfs", "--runtime", "1ms", "-D", "nfiles=20", "--quiet"];
+    let bench = ["bench", "varmail", "--fs", "pmfs", "--runtime", "1ms", "-D", "nfiles=200", "--quiet"];
     assert!(weir(home.path()).args(bench).output().unwrap().status.success());
     let output = weir(home.path()).args(["characterize", "latest"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
