@@ -112,11 +112,15 @@ fn table(all: &[Relation<'_>], source: Source, per: Per) -> Option<Table> {
     let rows: Vec<&Relation<'_>> = all.iter().filter(|one| one.source == source && one.per == per).collect();
     let mut table =
         Table::new(format!("Which events go with throughput: {}, {}", called(source), per_words(per)));
-    ["workload", "event", "a rate is for"].into_iter().for_each(|name| table.words(name));
+    for name in ["workload", "event", "a rate is for"] {
+        table.words(name);
+    }
     for name in ["points", "r", "error", "95 % interval", "rank r", "chance"] {
         table.numbers(name);
     }
-    ["each system by itself", "remark"].into_iter().for_each(|name| table.words(name));
+    for name in ["each system by itself", "remark"] {
+        table.words(name);
+    }
     table.rows = rows.iter().map(|one| row(one)).collect();
     (!rows.is_empty()).then_some(table)
 }
@@ -186,7 +190,9 @@ const MOST_WITHIN: usize = 24;
 fn within(results: &ResultFile) -> Option<Table> {
     let mut table =
         Table::new("Within a run: parts of the first run of each cell, which follow each other in time");
-    ["cell", "event"].into_iter().for_each(|name| table.words(name));
+    for name in ["cell", "event"] {
+        table.words(name);
+    }
     for name in ["parts", "independent", "r", "error", "95 % interval", "rank r", "chance"] {
         table.numbers(name);
     }

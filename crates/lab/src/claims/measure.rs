@@ -278,7 +278,7 @@ impl Patch {
                 "less" => to.less = from.less,
                 "repeats" => to.repeats = from.repeats,
                 "classes" | "distinct" | "peak" | "causes" | "correlations" => {
-                    to.curves.clone_from(&from.curves)
+                    to.curves.clone_from(&from.curves);
                 }
                 _ => to.order.clone_from(&from.order),
             }

@@ -51,7 +51,7 @@ fn bars_at(chart: &Coefficients, palette: &Palette, size: Size) -> String {
     let slot = (right - left) / chart.groups.len().max(1) as f64;
     let slanted = longest > slot;
     let bottom = size.height - if slanted { longest * 0.574 + font * 1.4 } else { font * 2.2 };
-    let y = |value: f64| bottom - (value.clamp(-1.0, 1.0) + 1.0) / 2.0 * (bottom - top);
+    let y = |value: f64| bottom - f64::midpoint(value.clamp(-1.0, 1.0), 1.0) * (bottom - top);
     svg.text("title", (2.0, font), Anchor::Start, "coefficient, with its standard error");
     for tick in [-1.0, -0.5, 0.0, 0.5, 1.0] {
         svg.line(if tick == 0.0 { "axis" } else { "grid" }, (left, y(tick)), (right, y(tick)));
