@@ -1,4 +1,5 @@
-//! Compiles the plugin of qemu that counts what a simulated processor does (`counters/plugin.c`), and makes the tables of embedded presets from the folders under `presets/` (`shipped` links to them): adding a preset is adding a file.
+//! Compiles the plugin of qemu that counts what a simulated processor does (`counters/plugin.c`), and makes the tables of embedded
+//! presets from the folders under `presets/` (`shipped` links to them): adding a preset is adding a file.
 
 #![allow(clippy::unnecessary_debug_formatting)] // the code that is made needs quotes and escapes
 

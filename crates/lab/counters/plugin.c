@@ -3,7 +3,8 @@
  *
  * It is loaded by qemu-ARCH with sizes as arguments (`lab::counters::simulated`), and writes a line for each count at the end of
  * the program. Counts are of the time between two marks: the program marks by setting the position of a file to a reserved one,
- * which the plugin sees as a system call. Caches and TLBs are filled before the first mark, too, so that the counted time finds them warm.
+ * which the plugin sees as a system call. Caches and TLBs are filled before the first mark, too, so that the counted time finds
+ * them warm.
  * Without `seek`, the number of that call, all of the program is counted.
  *
  * Each thread has its own first and second caches and TLBs; all share the last cache. Replacement is by least recent use, stores

@@ -236,7 +236,8 @@ fn in_windows(sample: &Sample, kind: &EventKind) -> Vec<(f64, f64)> {
 /// What is said of a host without such counters, and of every coefficient.
 const NO_MISSES: &str =
     "This host counts no misses of caches or TLBs, so that its own counters say nothing of them.";
-const NO_CAUSE: &str = "A coefficient says that two columns go together in these samples; it does not say that one causes the other.";
+const NO_CAUSE: &str = "A coefficient says that two columns go together in these samples; it does not say that one \
+                        causes the other.";
 
 /// What may be concluded, in sentences.
 pub fn sentences(results: &ResultFile) -> Vec<String> {

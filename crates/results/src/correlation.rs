@@ -7,8 +7,8 @@
 //!
 //! Pearson, *Regression, heredity and panmixia*, 1896; the interval by Fisher, *On the "probable error" of a coefficient of
 //! correlation*, 1921; ranks by Spearman, *The proof and measurement of association between two things*, 1904, ties with the mean
-//! of their ranks. Parts of one run that follow each other are not independent: their number is that of Bartlett, *Some aspects of the
-//! time-correlation problem*, 1935, from the correlations ρ of each series with itself one step later.
+//! of their ranks. Parts of one run that follow each other are not independent: their number is that of Bartlett, *Some aspects of
+//! the time-correlation problem*, 1935, from the correlations ρ of each series with itself one step later.
 //!
 //! A column that never changes has no coefficient, which is not a coefficient of 0. Coefficients over several systems together can
 //! have a sign that none of the systems has (Simpson, *The interpretation of interaction in contingency tables*, 1951):
