@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The plugin (`counters/plugin.c`) sees each instruction and each access of the program, and nothing of the kernel. The measured
-//! time is between two marks; a mark sets the position of `/dev/null` to a reserved one. A cell that stops by a time makes a part of
-//! its native operations there, whatever time that takes: the counts are of `sim_ops` operations, and rates are what can be
+//! time is between two marks; a mark sets the position of `/dev/null` to a reserved one. A cell that stops by a time makes a part
+//! of its native operations there, whatever time that takes: the counts are of `sim_ops` operations, and rates are what can be
 //! compared.
 
 use std::collections::BTreeMap;
