@@ -1,15 +1,22 @@
-//! Makes the tables of embedded presets from the folders under `presets/` (`shipped` links to them): adding a preset is adding a file.
+//! Compiles the plugin of qemu that counts what a simulated processor does (`counters/plugin.c`), and makes the tables of embedded
+//! presets from the folders under `presets/` (`shipped` links to them): adding a preset is adding a file.
 
 #![allow(clippy::unnecessary_debug_formatting)] // the code that is made needs quotes and escapes
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::{env, fs};
 
 const KINDS: [(&str, &str); 4] =
     [("machines", "MACHINES"), ("originals", "ORIGINALS"), ("plans", "PLANS"), ("papers", "PAPERS")];
 
+/// Position-independent, with the names that qemu looks for and no others.
+const PLUGIN_FLAGS: &[&str] =
+    &["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread"];
+
 fn main() {
+    plugin();
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("shipped");
     let mut code = String::new();
     for (folder, table) in KINDS {
@@ -39,10 +46,24 @@ fn main() {
     }
 }
 
+/// qemu loads it on the host, whatever libc the command is linked with.
+fn plugin() {
+    let variable = |name: &str| env::var(name).expect("cargo sets it");
+    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("counters/plugin.c");
+    println!("cargo:rerun-if-changed={}", source.display());
+    let out = Path::new(&variable("OUT_DIR")).join("counters.so");
+    let target = variable("TARGET").replace("musl", "gnu");
+    let compiler = cc::Build::new().target(&target).cargo_metadata(false).get_compiler();
+    let mut command = Command::new(compiler.path());
+    command.args(PLUGIN_FLAGS).arg("-o").arg(&out).arg(&source);
+    let status = command.status().unwrap_or_else(|error| panic!("{}: {error}", compiler.path().display()));
+    assert!(status.success(), "{command:?} has failed");
+}
+
 /// The commit that is built, with a mark when the tree has been changed since.
 fn commit() -> Option<String> {
     let git = |arguments: &[&str]| {
-        let output = std::process::Command::new("git").args(arguments).output().ok()?;
+        let output = Command::new("git").args(arguments).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         output.status.success().then_some(text)
     };
@@ -74,6 +95,6 @@ fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
 
 fn compiler() -> String {
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let output = std::process::Command::new(rustc).arg("--version").output();
+    let output = Command::new(rustc).arg("--version").output();
     output.map_or_else(|_| "unknown".to_owned(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }

@@ -17,6 +17,7 @@ NAMES = (
     "calls",
     "times",
     "counters",
+    "events",
     "workers",
     "jobs",
     "series",

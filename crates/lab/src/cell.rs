@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use design::{Design, Options};
 use media::Storage;
@@ -23,6 +23,8 @@ use sim::{Bytes, Clock, MIB, Machine, Nanos, Seed, Setup};
 use vfs::Linux;
 use workload::suite::Growth;
 
+use crate::counters::counting::Counting;
+use crate::counters::events::Of;
 use crate::environment::available_bytes;
 use crate::error::Error;
 use crate::kernel_fs::{self, KernelFs};
@@ -60,6 +62,12 @@ pub struct Run {
     pub check: bool,
     /// Whether to look what tasks wait for in the kernel, on a directory of the host.
     pub kernel_locks: bool,
+    /// Whether events of the host's processor and kernel are counted.
+    pub counts: bool,
+    /// Whether this process is watched by the plugin that counts, which is told the measured time.
+    pub is_watched: bool,
+    /// Those events, while the workload runs.
+    pub(crate) counting: Arc<Mutex<Option<Counting>>>,
     /// Set to end early.
     pub interrupt: Arc<AtomicBool>,
     /// The command that works as one worker on a directory of the host: see [`worker`].
@@ -71,6 +79,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// The events that count while the workload runs; none where none do.
+    fn counting(&self) -> MutexGuard<'_, Option<Counting>> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Work for the thread of a run of `sim`, whose processor time is added to that of the cell.
     fn counted<T, W: FnOnce() -> T>(&self, work: W) -> impl FnOnce() -> T + use<T, W> {
         let spent_ns = Arc::clone(&self.spent_ns);
@@ -113,6 +126,10 @@ pub fn worker() -> Result<(), Error> {
 /// Runs a cell.
 pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
     let watch = (run.clock == Clock::Real).then(Watch::begin);
+    if run.counts {
+        let of = if matches!(spec.subject, Subject::Design { .. }) { Of::User } else { Of::UserAndKernel };
+        *run.counting() = Some(Counting::open(of));
+    }
     let mut sample = match &spec.subject {
         Subject::Design { design, options } => on_design(spec, run, *design, options)?,
         Subject::Host(path) => on_host(spec, run, path.clone())?,

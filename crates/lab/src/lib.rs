@@ -12,6 +12,7 @@
 //! | [`claims`] | published numbers, and how each is computed from cells |
 //! | [`readings`] | what a paper leaves open, and its claims under each answer |
 //! | [`neighbours`] | the settings beside those of a plan: seeds, lengths, machines, media |
+//! | [`counters`] | events of processors: the host's, and those of a simulated one |
 //! | [`contention`] | the locks and cache lines that results name, and that can be free in a run |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
@@ -36,6 +37,7 @@ pub mod cell;
 pub mod cells;
 pub mod claims;
 pub mod contention;
+pub mod counters;
 pub mod environment;
 pub mod error;
 pub mod flash;

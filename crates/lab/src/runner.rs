@@ -31,6 +31,7 @@ use crate::canonical;
 use crate::cell::{self, RegionPool, Run};
 use crate::cells::{Cost, Kept, Known};
 use crate::contention;
+use crate::counters::{Counters, simulated};
 use crate::environment;
 use crate::error::Error;
 use crate::machine::MachinePreset;
@@ -71,6 +72,10 @@ pub struct Settings {
     pub check: bool,
     /// Whether to look what tasks wait for in the kernel, in cells on directories of the host.
     pub kernel_locks: bool,
+    /// Whether this process is watched by the plugin that counts what a simulated processor does.
+    pub is_watched: bool,
+    /// The command that runs one cell while it is watched ([`Runner::watched`]); without it nothing is simulated.
+    pub counted: Vec<OsString>,
     /// Set to end early: running cells finish, no other begins.
     pub interrupt: Arc<AtomicBool>,
     /// The command that works as one worker on a directory of the host ([`cell::worker`]); without it FxMark is refused there.
@@ -191,6 +196,24 @@ impl<'p> Runner<'p> {
             }
         }
         Ok(cells)
+    }
+
+    /// What [`Settings::counted`] does with its standard input: one cell of a plan, as `task` says. Its parent reads the answer.
+    pub fn watched(mut self, task: &str) -> Result<String, Error> {
+        self.settings.is_watched = true;
+        simulated::work(task, |plan, axes, repeat| {
+            let plan = Plan { counters: Counters::None, ..plan.clone() };
+            let batch = Batch::new(&plan)?;
+            let mut tasks = batch.tasks();
+            let task = tasks.find(|task| task.spec.axes == *axes && task.repeat == repeat);
+            let none = || Error::Setting("the plan has no such cell".to_owned());
+            let sample = self.run_task(&task.ok_or_else(none)?, &Arc::default());
+            match sample {
+                Some(Sample { failure: Some(failure), .. }) => Err(Error::Setting(failure.what)),
+                Some(sample) => Ok(sample),
+                None => Err(Error::Setting("interrupted".to_owned())),
+            }
+        })
     }
 
     /// The keys of the samples of a plan's result, in their order.
@@ -415,13 +438,21 @@ impl<'p> Runner<'p> {
             save_image: self.settings.save_image.clone(),
             check: self.settings.check,
             kernel_locks: self.settings.kernel_locks,
+            counts: plan.counters.real(),
+            is_watched: self.settings.is_watched,
+            counting: Arc::default(),
             interrupt: Arc::clone(&self.settings.interrupt),
             worker: self.settings.worker.clone(),
             spare: Arc::clone(&self.spare),
             spent_ns: Arc::clone(spent_ns),
         };
         let sample = match cell::run(task.spec, &run) {
-            Ok(sample) => sample,
+            Ok(mut sample) => {
+                if plan.counters.simulated() && !self.interrupted() {
+                    simulated::join(&mut sample, plan, task.spec, &self.settings.counted);
+                }
+                sample
+            }
             Err(_) if self.interrupted() => return None,
             Err(error) => Sample::failed(task.spec.axes.clone(), task.repeat, run.seed.0, failure(error)),
         };
@@ -453,6 +484,12 @@ impl std::fmt::Debug for Runner<'_> {
 
 impl<'a> Batch<'a> {
     fn new(plan: &'a Plan) -> Result<Self, Error> {
+        if !plan.counters.is_none() && plan.clock == Clock::Virtual {
+            return Err(Error::Setting(format!(
+                "plan {}: counters are those of processors, which the virtual clock does not have: give it clock = \"real\"",
+                plan.name
+            )));
+        }
         let (machine, kernel, priced) = machine(plan)?;
         let file = empty_file(plan, &machine);
         Ok(Self { plan, cells: plan.cells()?, machine, priced, kernel, file })

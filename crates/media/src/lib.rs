@@ -19,6 +19,7 @@
 //! | [`flash`] | an NVMe SSD: when each command completes, down to the die |
 //! | [`charges`] | the kinds of work, activities and counts of this crate and of designs |
 //! | [`fiemap`] | where a file of this host lies on its device |
+//! | [`fresh`] | memory of the host that nothing has touched |
 //! | [`event`] | the stream of loads, stores, flushes, fences and marks; [`Tap`] |
 //! | [`recorder`] | which bytes are guaranteed, crash images, lints |
 //! | [`fault`] | what goes wrong on request |
@@ -36,6 +37,7 @@ pub mod event;
 pub mod fault;
 pub mod fiemap;
 pub mod flash;
+pub mod fresh;
 pub mod medium;
 pub mod memory;
 pub mod nvmm;

@@ -20,6 +20,7 @@
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `dies` | which page of a file lies on which die |
 //! | `scaling` | curves over the number of threads: what holds them back |
+//! | [`characterize`] | which events of processors go with throughput |
 //! | [`kernel`] | what tasks waited for in the kernel of the host |
 //! | [`trust`] | how far to believe modelled times, and the sources of their constants |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
@@ -34,6 +35,7 @@
 pub mod answer;
 pub mod axis;
 pub mod cell;
+pub mod characterize;
 mod chart;
 pub mod claims;
 pub mod compare;

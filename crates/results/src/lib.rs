@@ -5,10 +5,14 @@
 //! | [`record`] | [`ResultFile`] and its [`Sample`]s: one cell of a plan, run once |
 //! | [`histogram`] | [`Histogram`] of latencies, kept whole in the file |
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
+//! | [`correlation`] | which numbers go together: coefficients with errors, intervals and chances |
 //! | [`curve`] | curves over the number of threads, and the class of each: scales, saturates, collapses, never scales |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
+//! | [`event_rates`] | the same counts by access, instruction and operation |
+//! | [`events`] | [`EventCounts`]: which events of processors were counted, and why others were not |
 //! | [`program`] | classes of a recorded program's time |
 //! | [`kernel`] | [`KernelLocks`]: what tasks waited for in the kernel of the host |
+//! | [`relation`] | rates of events beside throughput: the points of coefficients |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
 //! | [`steady`] | whether a longer run would show the same rate |
@@ -24,14 +28,18 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod correlation;
 pub mod curve;
 pub mod environment;
+pub mod event_rates;
+pub mod events;
 pub mod file;
 pub mod histogram;
 pub mod kernel;
 pub mod paired;
 pub mod program;
 pub mod record;
+pub mod relation;
 pub mod scaling;
 pub mod statistics;
 pub mod steady;
@@ -40,6 +48,7 @@ pub mod validation;
 
 pub use claim::{ClaimOutcome, ClaimsFile, Class, Input, Origin, ReadingOutcome};
 pub use environment::Environment;
+pub use events::{EventCounts, EventRecord, EventWindows};
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use kernel::{KernelLock, KernelLocks};

@@ -12,7 +12,7 @@
 //! | `medium` | `nvmm`, `ssd` |
 //! | `threads`, `iosize`, `buffer`, `latency`, … | `8`, `4KiB`, `0.4`, `200ns` |
 
-use crate::{ClaimOutcome, Environment, Histogram, KernelLocks};
+use crate::{ClaimOutcome, Environment, EventCounts, Histogram, KernelLocks};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -218,6 +218,9 @@ pub struct Sample {
     /// What tasks waited for in the host's kernel, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_locks: Option<KernelLocks>,
+    /// Which events of processors were counted, where that was asked for; the counts are among `counters`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventCounts>,
     /// Calls that ended in each of equal parts of the measured time; none where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<SeriesRecord>,

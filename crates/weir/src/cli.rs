@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Show(c::show::Show),
     /// Explain where a result's time went, what a file's extents cost, a term or an error
     Explain(c::explain::Explain),
+    /// Show which events of processors go with throughput, in results of `weir bench --counters`
+    Characterize(c::characterize::Characterize),
     /// Hold the model against published measurements: errors, orders of designs, limits
     Validate(c::validate::Validate),
     /// Run a simulator by itself: a medium, an SSD, logging hardware
@@ -99,6 +101,9 @@ pub(crate) enum Command {
     /// Work as one worker of a benchmark, for the run that starts it
     #[command(name = c::worker::NAME, hide = true)]
     Worker(c::worker::Worker),
+    /// Run one cell while its instructions are counted, for the run that starts it
+    #[command(name = c::worker::COUNTED, hide = true)]
+    CountedCell(c::worker::CountedCell),
 }
 
 impl Command {
@@ -115,6 +120,7 @@ impl Command {
             Self::List(command) => command.run(output),
             Self::Show(command) => command.run(output),
             Self::Explain(command) => command.run(output),
+            Self::Characterize(command) => command.run(output),
             Self::Validate(command) => command.run(output),
             Self::Sim(command) => command.run(output),
             Self::Record(command) => command.run(output),
@@ -135,6 +141,7 @@ impl Command {
             Self::Completion(command) => command.run(output),
             Self::Man(command) => command.run(output),
             Self::Worker(_) => c::worker::Worker::run(),
+            Self::CountedCell(_) => c::worker::CountedCell::run(output),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -73,6 +74,8 @@ impl How {
             kernel_locks: self.kernel_locks,
             interrupt: interrupt::flag(),
             worker: vec!["/proc/self/exe".into(), crate::command::worker::NAME.into()],
+            counted: counted(),
+            is_watched: false,
         }
     }
 
@@ -211,6 +214,12 @@ fn save_in(folder: &Path, results: &[ResultFile]) -> Result<(), Failure> {
         result.write(folder.join(file))?;
     }
     Ok(())
+}
+
+/// The command that runs one cell while it is watched: this program by its file, since qemu loads it and not the kernel.
+pub(crate) fn counted() -> Vec<OsString> {
+    let program = std::env::current_exe().into_iter().map(PathBuf::into_os_string);
+    program.chain([crate::command::worker::COUNTED.into()]).collect()
 }
 
 /// Ends a run whose results have been printed: with what was lost, interrupted, failed, or expected in vain, in this order.

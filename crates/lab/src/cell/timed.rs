@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
@@ -140,6 +141,16 @@ impl Tallies {
             Ok(value) => tally.bytes += moved(value) as u64,
             Err(_) => tally.errors += 1,
         }
+    }
+
+    /// How long the measured time is; none where that is not known beforehand.
+    pub(super) fn length(&self) -> Option<Duration> {
+        (self.part_ns > 0).then(|| Duration::from_nanos(self.part_ns * PARTS as u64))
+    }
+
+    /// Calls that have ended in the measured time, where they are counted over time.
+    pub(super) fn calls(&self) -> u64 {
+        self.parts.iter().map(|part| part.load(Relaxed)).sum()
     }
 
     /// How long the measured time has lasted; none before it begins.

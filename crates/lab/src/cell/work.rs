@@ -19,6 +19,7 @@ use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes, Pro
 use super::device::RawDevice;
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
+use crate::counters::simulated;
 use crate::kernel_fs::KernelFs;
 use crate::kernel_locks::Recorder;
 use crate::plan::{CellSpec, Stop};
@@ -181,7 +182,7 @@ impl Work {
     fn measure(
         &self,
         job: &dyn Job,
-        tallies: &Tallies,
+        tallies: &Arc<Tallies>,
         account: impl Fn() -> Account,
     ) -> Result<Sample, JobError> {
         job.prepare()?;
@@ -193,6 +194,7 @@ impl Work {
                 (Phase::Ends, Some(recorder)) => recorder.end(),
                 _ => {}
             }
+            self.count(phase, tallies);
             if phase == Phase::Begins {
                 tallies.restart();
             }
@@ -226,11 +228,29 @@ impl Work {
             let earlier = before.0.counters.get(name).copied().unwrap_or(0);
             sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
         }
+        if let Some(counting) = self.run.counting().take() {
+            counting.put(&mut sample);
+        }
         if let Some(recorder) = recorder {
             recorder.put(&mut sample, self.spec.workload.tasks());
         }
         sample.served = served_between(before.0.served.as_deref(), after.served.as_deref());
         Ok(sample)
+    }
+
+    /// Begins and ends the counts of events, here and in the plugin that watches this process.
+    fn count(&self, phase: Phase, tallies: &Arc<Tallies>) {
+        let (length, tallies) = (tallies.length(), Arc::clone(tallies));
+        match (phase, &mut *self.run.counting()) {
+            (Phase::Begins, Some(counting)) => counting.begin(length, Arc::new(move || tallies.calls())),
+            (Phase::Ends, Some(counting)) => counting.end(),
+            _ => {}
+        }
+        match phase {
+            Phase::Begins if self.run.is_watched => simulated::begins(),
+            Phase::Ends if self.run.is_watched => simulated::ends(),
+            _ => {}
+        }
     }
 
     /// The job, whose processes `start` starts, or `program` does where a worker is to be a process of the host.

@@ -5,6 +5,7 @@
 //! | `classes = [{ at = { fs = "a", workload = "W" }, are = "SF" }, …]` | of how many curves the class is among these letters |
 //! | `distinct = [{ fs = "a" }, …]` | how many different classes these curves have |
 //! | `peak = { fs = "a", workload = "W" }` | the smallest number of threads with 95 % of the curve's best; of a list the median |
+//! | `correlations = { number = "error", … }` | what coefficients of events come to (`correlations.rs`) |
 //! | `causes = [{ at = { fs = ["a", "b"] }, are = ["lock"], agree = 1 }, …]` | of how many rows the cause is among these |
 //!
 //! A cause is the lock or line with the most waiting at the most threads, in each cell of `at`, or in as many as `agree` says.
@@ -20,6 +21,8 @@ use results::scaling::waits;
 use results::statistics::median;
 use results::{ResultFile, Sample};
 
+use super::correlations::Correlations;
+
 /// Values of axes that say which curve.
 type Place = BTreeMap<String, String>;
 
@@ -34,6 +37,8 @@ pub(super) enum Curves {
     Peak(Vec<Place>),
     /// How many have one of these causes.
     Causes(Vec<Cause>),
+    /// What coefficients of events and throughput come to.
+    Correlations(Correlations),
 }
 
 /// Cells, and what holds them back.
@@ -50,9 +55,11 @@ pub(super) struct Cause {
 impl Curves {
     /// What a measure says of curves; none if it says nothing.
     pub(super) fn read(
-        [classes, distinct, peak, causes]: [Option<Item<'_>>; 4],
+        [classes, distinct, peak, causes, correlations]: [Option<Item<'_>>; 5],
     ) -> Result<Option<Self>, Problem> {
-        if let Some(second) = [&classes, &distinct, &peak, &causes].into_iter().flatten().nth(1) {
+        if let Some(second) =
+            [&classes, &distinct, &peak, &causes, &correlations].into_iter().flatten().nth(1)
+        {
             return Err(second.problem("a number is of classes, of a peak or of causes, not of two of them"));
         }
         if let Some(distinct) = distinct {
@@ -64,6 +71,9 @@ impl Curves {
         if let Some(causes) = causes {
             return each(&causes.items()?, cause).map(Self::Causes).map(Some);
         }
+        if let Some(correlations) = correlations {
+            return correlations.read(Correlations::read).map(Self::Correlations).map(Some);
+        }
         let Some(peak) = peak else { return Ok(None) };
         let peaks = if peak.is_table() { vec![peak.read(place)?] } else { each(&peak.items()?, place)? };
         Ok(Some(Self::Peak(peaks)))
@@ -73,6 +83,7 @@ impl Curves {
     pub(super) fn value(&self, results: &ResultFile) -> Result<f64, String> {
         let curves = curves(results);
         match self {
+            Self::Correlations(correlations) => correlations.value(results),
             Self::Classes(expected) => {
                 let mut among = 0;
                 for (place, letters) in expected {

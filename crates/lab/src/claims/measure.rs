@@ -16,7 +16,7 @@
 //! | `less` | what the number is diminished by |
 //! | `repeats` | `median` of a cell's repeats (the default), or `each`: the number is made of each repeat, and their mean counts |
 //! | `ratios` | in the place of `top` and `bottom`: several of them, `[{ top = {…}, bottom = {…} }, …]` |
-//! | `classes`, `distinct`, `peak`, `causes` | in the place of a ratio: what whole curves come to (`curves.rs`) |
+//! | `classes`, `distinct`, `peak`, `causes`, `correlations` | in its place: what curves or events come to (`curves.rs`) |
 //! | `order` | in the place of a ratio: the share of the values of the axis `each` at which cells stand in an order (below) |
 //!
 //! `peak` is where that claim's number is largest. Without `bottom` the number is a ratio only by `neighbours`. Of a cell, one axis
@@ -243,7 +243,7 @@ impl Patch {
         all.put(&mut measure.less, get("less").map(|item| item.float()).transpose());
         let repeats = [("median", Repeats::Median), ("each", Repeats::Each)];
         all.put(&mut measure.repeats, get("repeats").map(|item| item.one_of(&repeats)).transpose());
-        let of_curves = [get("classes"), get("distinct"), get("peak"), get("causes")];
+        let of_curves = [get("classes"), get("distinct"), get("peak"), get("causes"), get("correlations")];
         measure.curves = all.take(Curves::read(of_curves)).flatten();
         measure.order = all.take(get("order").map(|item| item.read(order)).transpose()).flatten();
         all.take(table.finish());
@@ -277,7 +277,9 @@ impl Patch {
                 "fold" => to.fold = from.fold,
                 "less" => to.less = from.less,
                 "repeats" => to.repeats = from.repeats,
-                "classes" | "distinct" | "peak" | "causes" => to.curves.clone_from(&from.curves),
+                "classes" | "distinct" | "peak" | "causes" | "correlations" => {
+                    to.curves.clone_from(&from.curves);
+                }
                 _ => to.order.clone_from(&from.order),
             }
         }
@@ -297,7 +299,7 @@ impl Measure {
 
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         table.need("plan", "whose cells")?;
-        if ["order", "ratios", "classes", "distinct", "peak", "causes"]
+        if ["order", "ratios", "classes", "distinct", "peak", "causes", "correlations"]
             .into_iter()
             .all(|key| table.get(key).is_none())
         {

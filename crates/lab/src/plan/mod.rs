@@ -1,7 +1,7 @@
 //! Plans: what an experiment varies, keeps and expects.
 //!
 //! ```toml
-//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order, region, note
+//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order, region, counters, note
 //! name = "quick"
 //! stop = "2s"                # or "1M ops"
 //! [[axis]]                   # one key names the axis, its list holds the values
@@ -51,6 +51,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use sim::{Bytes, Clock, Nanos};
 
+use crate::counters::Counters;
 use crate::error::{Error, read_to_string};
 use crate::presets::PLANS;
 use document::Problem;
@@ -84,6 +85,9 @@ pub struct Plan {
     pub order: Order,
     /// Whether `--quick` made it smaller.
     pub quick: bool,
+    /// Which events of processors are counted.
+    #[serde(default, skip_serializing_if = "Counters::is_none")]
+    pub counters: Counters,
     /// What a reader of its numbers must know, in a sentence: by how much it is smaller than what it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -346,6 +350,7 @@ impl Plan {
             machine: DEFAULT_MACHINE.to_owned(),
             order: Order::Interleaved,
             quick: false,
+            counters: Counters::None,
             note: None,
             region: None,
             axis: Vec::new(),

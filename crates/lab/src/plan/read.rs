@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sim::Clock;
 
 use super::{Axis, AxisValue, FigureText, Hypothesis, Order, Place, Plan, Standing, Target, Workload};
+use crate::counters::Counters;
 use crate::error::Error;
 use document::{Item, Problem, Problems, Table};
 
@@ -83,6 +84,8 @@ fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
     all.put(&mut plan.machine, table.get("machine").map(|item| item.text()).transpose());
     all.put(&mut plan.order, table.get("order").map(|item| item.one_of(&ORDERS)).transpose());
     plan.region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
+    let counters = table.get("counters").map(|item| item.one_of(&Counters::WORDS)).transpose();
+    all.put(&mut plan.counters, counters);
     plan.note = all.take(table.get("note").map(|item| item.text()).transpose()).flatten();
     all.take(table.finish());
     all.finish().map(|()| plan)

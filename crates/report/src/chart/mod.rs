@@ -10,6 +10,7 @@
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
 //! | `bars`, `lines`, `breakdown`, `heat`, `timeline`, `ratios`, `curves` | a kind of chart each |
 //! | `dies` | which page of a file lies on which die |
+//! | `correlation` | coefficients with their errors, and the points behind them |
 //! | `curve` | claims that hold, by reading |
 //! | `alone` | a chart as a file of its own |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
@@ -20,6 +21,7 @@
 mod alone;
 mod bars;
 mod breakdown;
+mod correlation;
 pub(crate) mod curve;
 mod curves;
 pub(crate) mod dies;
@@ -32,6 +34,7 @@ mod svg;
 mod timeline;
 
 pub(crate) use alone::{alone, alone_curves, alone_drawing};
+pub(crate) use correlation::{Coefficients, Scatter, bars as coefficient_bars, scatter};
 pub(crate) use curves::{Curves, draw as draw_curves};
 pub(crate) use palette::{Palette, legend_key, patterns, published_key};
 pub(crate) use ratios::draw as ratios;

@@ -12,7 +12,8 @@ use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
 use crate::{
-    Report, Section, answer, dies, jobs, readings, replay, robust, scaling, standing, summary, trust,
+    Report, Section, answer, characterize, dies, jobs, readings, replay, robust, scaling, standing, summary,
+    trust,
 };
 use askama::Template;
 use results::{Clock, ResultFile};
@@ -157,6 +158,11 @@ fn build(section: &Section, palette: &mut Palette) -> Vec<Built> {
     for (name, _) in charts.into_iter().flat_map(|charts| charts.drawn).flat_map(|curves| curves.lines) {
         palette.add(Kind::Lines, &name);
     }
+    for chart in characterize::drawn(&section.results) {
+        chart.bars.series.iter().for_each(|name| palette.add(Kind::Bars, name));
+        let systems = chart.points.iter().flat_map(|chart| &chart.systems);
+        systems.for_each(|(name, _)| palette.add(Kind::Lines, name));
+    }
     figures
 }
 
@@ -190,6 +196,7 @@ fn page_section(
             }))
             .chain(dies_figure(&id, results))
             .chain(spreads(&id, results, palette))
+            .chain(characterized(&id, results, palette))
             .collect(),
         origins: spread::origins(results, &file),
         tables: standing::tables(results)
@@ -243,6 +250,44 @@ fn spreads(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure>
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Which events go with throughput, and the points behind each coefficient; none where no events were counted.
+fn characterized(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure> {
+    let drawn = characterize::drawn(results);
+    drawn
+        .into_iter()
+        .enumerate()
+        .map(|(at, drawn)| correlation(format!("{id}-events{}", at + 1), drawn, palette))
+        .collect()
+}
+
+fn correlation(id: String, drawn: characterize::Drawn, palette: &Palette) -> PageFigure {
+    let key = |kind, name: &String| (chart::legend_key(kind, palette.look(kind, name)), name.clone());
+    let mut systems: Vec<&String> = Vec::new();
+    for (name, _) in drawn.points.iter().flat_map(|chart| &chart.systems) {
+        if !systems.contains(&name) {
+            systems.push(name);
+        }
+    }
+    let bars = drawn.bars.series.iter().map(|name| key(Kind::Bars, name));
+    let legend = bars.chain(systems.into_iter().map(|name| key(Kind::Lines, name))).collect();
+    let panel =
+        |title: &str, drawings| PagePanel { title: title.to_owned(), drawings, limits: String::new() };
+    let points = drawn.points.iter().map(|chart| panel(&chart.title, chart::scatter(chart, palette)));
+    PageFigure {
+        id,
+        title: drawn.title,
+        caption: "Bars: the coefficient of a rate of events and throughput over all samples of a workload. Points: one sample \
+                  each. \
+                  A coefficient of points that lie in a cluster for each system says how systems differ, not what a system does."
+            .to_owned(),
+        legend,
+        panels: std::iter::once(panel("", chart::coefficient_bars(&drawn.bars, palette))).chain(points).collect(),
+        stacked: false,
+        table: drawn.table,
+        error: String::new(),
+    }
 }
 
 /// Which page lies on which die; none where no cell says so.

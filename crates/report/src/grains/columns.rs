@@ -10,6 +10,8 @@ const COLUMNS: &[(&str, Type, &str, &str)] = &[
     ("plan", Text, "", "name of the plan"),
     ("repeat", Count, "", "which repeat of the cell, from 0"),
     ("seed", Count, "", "seed of the sample; samples of several designs with one seed are pairs"),
+    ("counted_per_mille", Count, "1/1000", "part of the time for which an event was counted"),
+    ("missing", Text, "", "why an event has no counter"),
     ("clock", Text, "", "virtual: modelled; real: the host's own"),
     ("machine", Text, "", "machine that priced CPU work; host under the real clock"),
     ("elapsed_ns", Count, "ns", "measured time, preparation and warm-up excluded"),

@@ -8,6 +8,7 @@
 //! | `calls` | a kind of file-system call in a sample |
 //! | `times` | a part of the time of a kind of call |
 //! | `counters` | a counter of a sample, by its finest parts |
+//! | `events` | an event of processors that was asked for in a sample, with the reason where it has no counter |
 //! | `workers`, `jobs` | a worker, a direction of one of fio's jobs, in a sample |
 //! | `series` | a stretch of the measured time of a sample |
 //! | `histograms` | latencies between two bounds, with their number |
@@ -94,6 +95,7 @@ pub fn of(report: &Report) -> Vec<Grain> {
     let mut grains = vec![samples::samples(&keys)];
     grains.extend(calls::all(&keys));
     grains.extend([samples::counters(&keys), samples::workers(&keys), samples::jobs(&keys)]);
+    grains.push(samples::events(&keys));
     grains.extend([
         samples::series(&keys),
         verdicts::verdicts(&keys, &results),

@@ -1,4 +1,4 @@
-//! What belongs to a sample as a whole: `samples`, `counters`, `workers`, `jobs`, `series`.
+//! What belongs to a sample as a whole: `samples`, `counters`, `events`, `workers`, `jobs`, `series`.
 
 use results::{HostRecord, ResultFile, Sample};
 
@@ -53,6 +53,18 @@ pub(super) fn counters(keys: &Keys<'_>) -> Grain {
         parts
             .map(|(counter, part, value)| vec![text(counter), some_text(part), Value::Count(value)])
             .collect()
+    })
+}
+
+pub(super) fn events(keys: &Keys<'_>) -> Grain {
+    let row = "an event of processors that was asked for in a sample";
+    keys.grain("events", row, &["counter", "counted_per_mille", "missing"], |_, sample| {
+        let events = sample.events.iter().flat_map(|events| &events.events);
+        let row = |event: &results::EventRecord| {
+            let share = event.counted_per_mille.map_or(Value::Empty, |share| Value::Count(share.into()));
+            vec![text(&event.name), share, some_text(event.missing.as_deref().unwrap_or_default())]
+        };
+        events.map(row).collect()
     })
 }
 

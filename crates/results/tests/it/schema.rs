@@ -8,10 +8,10 @@ use results::validation::{
     Control, Inversion, LeftOut, Limit, Ranks, Row, Summary, VALIDATION_SCHEMA, ValidationFile,
 };
 use results::{
-    ClaimsFile, Clock, CostRecord, Environment, FailureKind, HostFacts, HostRecord, HypothesisOutcome,
-    InputKind, InputRecord, JobRecord, KernelLock, KernelLocks, NeighbourRecord, OperationRecord, PartRecord,
-    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
-    SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    ClaimsFile, Clock, CostRecord, Environment, EventCounts, EventRecord, EventWindows, FailureKind,
+    HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, KernelLock, KernelLocks,
+    NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ReadingOutcome, ResultFile, ResultsFile,
+    Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,6 +219,20 @@ fn full_sample() -> Sample {
             ..KernelLock::default()
         }],
         ..KernelLocks::default()
+    });
+    sample.events = Some(EventCounts {
+        of: "user".into(),
+        events: vec![EventRecord {
+            name: "event.cycles".into(),
+            counted_per_mille: Some(500),
+            missing: Some("x".into()),
+        }],
+        windows: Some(EventWindows {
+            ends_ns: vec![10],
+            calls: vec![3],
+            counts: BTreeMap::from([("event.cycles".to_owned(), vec![7])]),
+        }),
+        simulated: "L1 32 KiB".into(),
     });
     sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
     let (lane, kind, what) = ("bank 0".to_owned(), "log".to_owned(), "log 0x40".to_owned());

@@ -6,7 +6,9 @@ mod until;
 
 use std::collections::BTreeMap;
 
+use ::report::characterize;
 use clap::{Args, ValueEnum};
+use lab::counters::Counters;
 use lab::kernel_fs::KernelFs;
 use lab::plan::{Axis, AxisValue, Stop, WarmUp, Workload};
 use lab::presets;
@@ -49,6 +51,12 @@ pub(crate) struct Bench {
     /// [default: spr-server, or one that has as many cores as --threads asks for]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     machine: Option<String>,
+    /// Count events of processors: real, simulated or both (--clock real; `weir doctor`)
+    ///
+    /// real: those that this host counts, dTLB, iTLB and LLC misses, page faults. simulated: caches and TLBs of a processor that
+    /// qemu's user mode simulates, for designs on --medium dram.
+    #[arg(long, value_name = "SOURCE", hide_short_help = true)]
+    counters: Option<Counters>,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]
     #[arg(long, value_name = "TIME")]
     runtime: Option<Stop>,
@@ -119,6 +127,7 @@ impl Bench {
         self.check_kernel()?;
         once("--threads", &self.threads.iter().map(u64::to_string).collect::<Vec<_>>())?;
         self.check_program()?;
+        self.check_counters(output)?;
         let clocks: &[Clock] = match self.clock {
             Clocks::Virtual => &[Clock::Virtual],
             Clocks::Real => &[Clock::Real],
@@ -191,6 +200,7 @@ impl Bench {
         }
         let repeats = self.repeats.unwrap_or(if chosen.is_some() { KERNEL_REPEATS } else { 1 });
         (plan.clock, plan.repeats, plan.region) = (clock, repeats, self.region);
+        plan.counters = self.counters.unwrap_or_default();
         plan.stop = self.runtime.unwrap_or(plan.stop);
         plan.machine = self.machine()?;
         let (shared, own) = self.options()?;
@@ -250,6 +260,18 @@ impl Bench {
         }
         if self.program && self.warm_up.is_some_and(|warm_up| warm_up != WarmUp::None) {
             return Err(Failure::usage("--program has no warm-up: a program is measured from its start on"));
+        }
+        Ok(())
+    }
+
+    /// Counters are of a real processor, or of one that is simulated under a program that the host runs.
+    fn check_counters(&self, output: &Output) -> Result<(), Failure> {
+        let Some(counters) = self.counters else { return Ok(()) };
+        if self.clock != Clocks::Real {
+            return Err(Failure::usage("--counters are those of processors, which need --clock real"));
+        }
+        if let (true, Err(why)) = (counters.simulated(), lab::counters::simulated::able()) {
+            output.note(&format!("nothing is simulated: {why}"));
         }
         Ok(())
     }
@@ -323,6 +345,9 @@ fn tell_causes(report: &report::Report, output: &Output) {
     for results in report.sections.iter().map(|section| &section.results) {
         if let Some(why) = ::report::kernel::untold(results) {
             output.note(&format!("this host does not tell what tasks wait for in its kernel: {why}"));
+        }
+        if let Some(why) = characterize::uncounted(results) {
+            output.note(&why);
         }
         if let Some(table) = ::report::kernel::causes(results) {
             output.data(&format!("\n{}", table.to_text()));

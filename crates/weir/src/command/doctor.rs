@@ -1,6 +1,8 @@
 //! `weir doctor`: what this host can do, what is missing, and how to get it.
 
 use clap::Args;
+use lab::counters::events::Event;
+use lab::counters::probe::{self, State};
 use lab::environment;
 use results::Environment;
 use sim::{Bytes, GIB};
@@ -30,7 +32,9 @@ impl Doctor {
                 serde_json::json!({ "subject": subject, "found": found, "remedy": remedy })
             };
             let findings: Vec<_> = findings.iter().map(entry).collect();
-            output.document(&serde_json::json!({ "schema": "weir.doctor/1", "findings": findings }));
+            output.document(&serde_json::json!({
+                "schema": "weir.doctor/1", "findings": findings, "events": events(),
+            }));
             return Ok(());
         }
         let warnings = findings.iter().filter(|finding| finding.remedy.is_some()).count();
@@ -65,6 +69,8 @@ fn findings(host: &Environment) -> Vec<Finding> {
         dax(),
         mounting(),
         kernel_locks(),
+        counted_events(),
+        simulated_events(),
         calibration(),
     ]
 }
@@ -132,6 +138,42 @@ fn kernel_locks() -> Finding {
     };
     let names = sources.contains(&"lock tracepoints");
     Finding { subject: "waits in the kernel", found, remedy: (!names).then_some(none) }
+}
+
+/// Every event of `weir bench --counters real` with its state.
+fn events() -> Vec<serde_json::Value> {
+    let entry = |(event, state): &(Event, State)| {
+        let (name, why) = (event.counter(), state.unusable());
+        serde_json::json!({ "event": name, "state": state.word(), "why": why })
+    };
+    probe::states().iter().map(entry).collect()
+}
+
+/// The same in words: what is counted, and what is not by reason.
+fn counted_events() -> Finding {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (event, state) in probe::states() {
+        let told = state.unusable().map_or_else(|| state.word().to_owned(), str::to_owned);
+        match reasons.iter_mut().find(|(known, _)| *known == told) {
+            Some((_, names)) => names.push(event.name),
+            None => reasons.push((told, vec![event.name])),
+        }
+    }
+    let found: Vec<String> =
+        reasons.iter().map(|(told, names)| format!("{}: {told}", names.join(", "))).collect();
+    let missing = probe::states().iter().any(|(_, state)| state.unusable().is_some());
+    let less = "weir bench --counters real leaves these columns empty; --counters simulated counts misses of a simulated processor";
+    Finding { subject: "processor events", found: found.join("\n      "), remedy: missing.then_some(less) }
+}
+
+fn simulated_events() -> Finding {
+    let (found, remedy) = match lab::counters::simulated::able() {
+        Ok(version) => (format!("{version}: caches and TLBs"), None),
+        Err(why) => {
+            (why.clone(), Some("weir bench --counters simulated needs qemu's user mode (package qemu-user)"))
+        }
+    };
+    Finding { subject: "simulated events", found, remedy }
 }
 
 /// What others take of the processors in a fifth of a second.

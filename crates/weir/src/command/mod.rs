@@ -4,6 +4,7 @@ pub(crate) mod baseline;
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod campaign;
+pub(crate) mod characterize;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completion;

@@ -26,8 +26,8 @@ pub(crate) struct Report {
     /// Write each chart as SVG and PDF, and the numbers of each figure as CSV, into this folder
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Write a tidy table for each grain into this folder: samples, operations, calls, times, counters, workers, jobs, series,
-    /// histograms, settings; columns says what each column is
+    /// Write a tidy table for each grain into this folder: samples, operations, calls, times, counters, events, workers, jobs,
+    /// series, histograms, settings; columns says what each column is
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
     /// Print the results in this format, or write the files of -o in it; with --tables: csv (the default) or parquet

@@ -7,6 +7,7 @@ mod busy;
 mod campaign;
 mod check;
 mod command;
+mod counters;
 mod disks;
 mod exercise;
 mod failing_disk;
