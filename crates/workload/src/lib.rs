@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`app`] | applications: the calls of a mail server, a file server's clients and others |
+//! | [`bonnie`] | Bonnie and Bonnie++: passes over a large file, and over small ones |
 //! | [`block`] | requests to a block device as plain data, and the public formats of traces |
 //! | [`charges`] | what a load generator charges to the ledger |
 //! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
@@ -15,6 +16,7 @@
 
 pub mod app;
 pub mod block;
+pub mod bonnie;
 pub mod charges;
 pub mod filebench;
 pub mod fio;
@@ -34,4 +36,5 @@ pub const SUITES: &[&dyn Suite] = &[
     &fio::Fio,
     &replay::Replay,
     &app::App,
+    &bonnie::Bonnie,
 ];
