@@ -97,6 +97,11 @@ impl Failure {
         Self { told: told.into(), full: errno == Some(Errno::ENOSPC) }
     }
 
+    /// The same, in a file called `name`.
+    pub(crate) fn of(self, name: &str) -> Self {
+        Self { told: format!("{name}: {}", self.told), ..self }
+    }
+
     /// The error of a job of `workload`, written as `SUITE/NAME`, that was doing `what`.
     pub(crate) fn into_error(self, workload: &str, what: &str) -> JobError {
         let told = format!("{workload}: {what}: {}", self.told);

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use sim::{Bytes, Nanos};
+use sim::{Bytes, Nanos, Rate};
 
 use crate::suite::{LoadError, Settings};
 
@@ -88,6 +88,13 @@ impl Reader {
         } else {
             Err(self.wrong(name, &value.to_string(), expected))
         }
+    }
+
+    /// Bytes a second.
+    pub(crate) fn rate(&mut self, name: &'static str, usual: Rate) -> Result<Rate, LoadError> {
+        let expected = "a rate of more than nothing, as 60MB/s";
+        let value: Rate = self.value(name, usual, expected)?;
+        if value.0 > 0 { Ok(value) } else { Err(self.wrong(name, &value.to_string(), expected)) }
     }
 
     /// true or false.

@@ -65,6 +65,11 @@ pub(super) fn pass(
         note.merge(&tally);
         failed = failed.or(failure);
     }
+    if options.program == Program::BonniePlus {
+        // Each of its processes removes the file at its end, and one succeeds.
+        let calls = processes.start();
+        (0..options.seekers).try_for_each(|_| file::remove(&*calls, options.size))?;
+    }
     failed.map_or(Ok(()), Err)
 }
 
@@ -106,10 +111,5 @@ fn seeker(
     if is_plus {
         file.sync()?;
     }
-    file.close()?;
-    if is_plus {
-        // Each of its processes removes the file, and one succeeds.
-        file::remove(calls, options.size)?;
-    }
-    Ok(())
+    file.close()
 }
