@@ -109,7 +109,7 @@ fn bonnie_plus_plus_makes_looks_at_and_removes_each_small_file_twice_and_leaves_
 #[test]
 fn a_file_of_bonnie_must_be_twice_the_ram() {
     let told = refused(load("bonnie/bonnie", &[("size", "1GiB"), ("ram", "1GiB")]));
-    assert!(told.contains("size=1GiB") && told.contains("twice ram=1GiB"), "{told}");
+    assert!(told.contains("size=1 GiB") && told.contains("twice ram=1 GiB"), "{told}");
     let told = refused(load("bonnie/bonnie", &[("chunk", "3000")]));
     assert!(told.contains("a power of two"), "{told}");
 }
@@ -261,7 +261,7 @@ fn what_is_wrong_in_a_profile_is_told_with_line_and_key() {
                 num_threads = 0\n read_weight = 0\n bindfs = /none\n[end0]\n[nonsense]\nbufferio = 1\n";
     let told = refused(profile(text));
     for part in [
-        "p.ffsb:1: tme is no key of this section; did you mean time",
+        "p.ffsb:1: tme is no key of this section; did you mean \"time\"?",
         "p.ffsb:4: num_files = many: expected a whole number",
         "p.ffsb:5: size_weight = 4k 0: a size of weight 0 is never drawn",
         "p.ffsb:7: the weights of all operations of this [threadgroup] are 0",
