@@ -14,6 +14,8 @@ KINDS = {
     "lseek": "seek", "getdents64": "readdir", "chmod": "setattr", "fchmod": "setattr", "fchown": "setattr",
     "fchownat": "setattr", "utimensat": "setattr",
 }
+# Where a file does not become smaller, zip writes its header by itself, with two lseek more: docs/workloads/suites.md.
+KNOWN = {("zip", "seek"): 0.15, ("zip", "write"): 0.08}
 # A count below this is of a start or an end, which differ.
 FEW = 20
 
@@ -73,7 +75,8 @@ wrong = False
 rows = [(kind, real[kind], own[kind]) for kind in sorted(set(KINDS.values()))]
 rows += [(f"{way} bytes", real_bytes[way], own_bytes[way]) for way in ("read", "write")]
 for kind, one, other in rows:
-    same = abs(one - other) <= max(LIMIT * one, FEW if "bytes" not in kind else 0)
+    limit = KNOWN.get((NAME, kind), LIMIT)
+    same = abs(one - other) <= max(limit * one, FEW if "bytes" not in kind else 0)
     wrong |= not same
     print(f"{NAME:<8} {kind:<12} {one:>10} of the program, {other:>10} of the suite{'' if same else '   DIFFERENT'}")
 if wrong:

@@ -3,7 +3,7 @@
 //! | packing | calls |
 //! |---|---|
 //! | archive | creat, fstat; writes of records of 10,240 bytes, the last filled up with zeros; close |
-//! | directory | lstat, open, fstat twice, getdents; what is in it; close |
+//! | directory | lstat, open, fstat twice, getdents; what is in it; fstat, close |
 //! | file | lstat; unless it is empty open, fstat, reads as far as the record goes, fstat, close |
 //!
 //! | unpacking | calls |
@@ -128,6 +128,7 @@ fn pack_directory(
             _ => pack_file(calls, &below, &attr, records, note)?,
         }
     }
+    calls.fstat(fd).map_err(CallFailed::of("fstat", path))?;
     Ok(calls.close(fd).map_err(CallFailed::of("close", path))?)
 }
 

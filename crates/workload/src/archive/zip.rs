@@ -7,6 +7,9 @@
 //! | entry | stat twice; of a file open, a read of 64 KiB, reads of 32 KiB until there is nothing, close |
 //! | | writes of 16 KiB; of a file the header once more, with an lseek before and behind |
 //!
+//! Of a file that does not become smaller the program stores the bytes instead, and writes the header by itself with two lseek more,
+//! which is not done here: nor does the crate write extended times.
+//!
 //! | unpacking | calls |
 //! |---|---|
 //! | archive | stat, open, reads of blocks of 8 KiB: the directory at its end, then entries |
