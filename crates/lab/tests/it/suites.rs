@@ -29,7 +29,9 @@ fn every_design_does_the_passes_of_bonnie_in_the_same_time_again() {
 #[test]
 fn every_design_packs_and_unpacks_a_tree_and_keeps_each_byte_of_it() {
     for name in ["tar", "untar", "zip", "unzip"] {
-        for sample in twice(&format!("archive/{name}"), "files = \"40\", largest = \"64KiB\", clients = \"2\"") {
+        for sample in
+            twice(&format!("archive/{name}"), "files = \"40\", largest = \"64KiB\", clients = \"2\"")
+        {
             // Half of a directory's twelve entries are files.
             assert_eq!(sample.ops, 2 * (40 + 7), "{name}: {:?}", sample.axes);
         }
@@ -38,7 +40,8 @@ fn every_design_packs_and_unpacks_a_tree_and_keeps_each_byte_of_it() {
 
 #[test]
 fn every_design_runs_a_profile_of_ffsb() {
-    let vars = "read = \"50\", write = \"50\", fsync = \"true\", files = \"30\", directories = \"3\", time = \"1\"";
+    let vars =
+        "read = \"50\", write = \"50\", fsync = \"true\", files = \"30\", directories = \"3\", time = \"1\"";
     let file = run("stop = \"2000 ops\"", &every_design(), "ffsb/mix", vars);
     for sample in &file.samples {
         is_whole(sample);

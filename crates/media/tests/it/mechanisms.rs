@@ -256,9 +256,14 @@ fn lines(medium: &str, writes: bool) -> f64 {
 #[test]
 fn a_given_rate_of_hits_takes_the_mean_of_hits_and_misses_to_a_thousandth() {
     // What a hit takes, 36 ns, is DRAM's.
-    for (rate, read, write) in
-        [(50, 68.0, 168.0), (60, 61.6, 141.6), (70, 55.2, 115.2), (80, 48.8, 88.8), (90, 42.4, 62.4), (100, 36.0, 36.0)]
-    {
+    for (rate, read, write) in [
+        (50, 68.0, 168.0),
+        (60, 61.6, 141.6),
+        (70, 55.2, 115.2),
+        (80, 48.8, 88.8),
+        (90, 42.4, 62.4),
+        (100, 36.0, 36.0),
+    ] {
         let medium = format!("buffered,rate={rate}");
         for (writes, expected) in [(false, read), (true, write)] {
             let found = 36.0 + lines(&medium, writes);
