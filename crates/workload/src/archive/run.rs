@@ -25,11 +25,6 @@ pub(super) struct Noting<'a> {
 }
 
 impl Noting<'_> {
-    pub(super) fn begin(&self) -> Nanos {
-        sim::work(GENERATOR, 1);
-        sim::now()
-    }
-
     pub(super) fn done(&mut self, kind: usize, bytes: u64, started: Nanos) {
         self.control.note(self.tally, kind, bytes, started);
     }
@@ -50,12 +45,18 @@ impl Noting<'_> {
     pub(super) fn skipped(&mut self) {
         self.tally.add("archive.skipped", 1);
     }
+}
 
-    /// What so many bytes take at this rate. Under the real clock they are computed.
-    pub(super) fn compute(&self, rate: Rate, bytes: u64) {
-        if sim::clock() == Clock::Virtual {
-            sim::compute_for(rate.time(Bytes(bytes)));
-        }
+/// An operation begins.
+pub(super) fn begin() -> Nanos {
+    sim::work(GENERATOR, 1);
+    sim::now()
+}
+
+/// What so many bytes take at this rate. Under the real clock they are computed.
+pub(super) fn compute(rate: Rate, bytes: u64) {
+    if sim::clock() == Clock::Virtual {
+        sim::compute_for(rate.time(Bytes(bytes)));
     }
 }
 
@@ -168,7 +169,7 @@ impl Plan for Load {
             for (path, content) in packed {
                 match wanted.next() {
                     Some(entry) if entry.path == path => {
-                        same(&path, &content, &tree::content(seed, client, entry))?
+                        same(&path, &content, &tree::content(seed, client, entry))?;
                     }
                     _ => {
                         return Err(Failure::new(format!("{archive} holds {path} in the wrong place"), None));

@@ -157,7 +157,7 @@ impl Seek for Buffered<'_> {
         let target = target.ok_or_else(|| failed(Errno::EINVAL))?;
         if target != here {
             self.flush()?;
-            self.calls.lseek(self.fd, target as i64, Whence::Set).map_err(failed)?;
+            self.calls.lseek(self.fd, target.cast_signed(), Whence::Set).map_err(failed)?;
             self.at = target;
         }
         Ok(target)
@@ -185,7 +185,7 @@ impl<'a> Blocks<'a> {
 
     fn fetch(&mut self, from: u64) -> io::Result<()> {
         if self.offset != from {
-            self.calls.lseek(self.fd, from as i64, Whence::Set).map_err(failed)?;
+            self.calls.lseek(self.fd, from.cast_signed(), Whence::Set).map_err(failed)?;
         }
         self.block.resize(BLOCK, 0);
         let read = self.calls.read(self.fd, &mut self.block).map_err(failed)?;

@@ -19,7 +19,7 @@ use tar::{Archive, EntryType, Header};
 use vfs::{Errno, Fd, OpenFlags, Owner, SetAttr, SetTime, Syscalls, Timestamp};
 
 use super::options::Program;
-use super::run::{DIRECTORY, FILE, Noting};
+use super::run::{DIRECTORY, FILE, Noting, begin};
 use super::stream::{RECORD, Records, errno_of};
 use super::tree::{Entry, content};
 use crate::app::control::Failure;
@@ -106,7 +106,7 @@ fn pack_directory(
     records: &mut Records<'_>,
     note: &mut Noting<'_>,
 ) -> Result<(), Failure> {
-    let started = note.begin();
+    let started = begin();
     let fd = Listing::open(calls, path.as_bytes()).map_err(CallFailed::of("open", path))?;
     let attr = calls.fstat(fd).map_err(CallFailed::of("fstat", path))?;
     let header = header(path, None, attr.mtime.secs.max(0) as u64).map_err(at(path))?;
@@ -139,7 +139,7 @@ fn pack_file(
     records: &mut Records<'_>,
     note: &mut Noting<'_>,
 ) -> Result<(), Failure> {
-    let started = note.begin();
+    let started = begin();
     let header = header(path, Some(attr.size), attr.mtime.secs.max(0) as u64).map_err(at(path))?;
     records.write_all(header.as_bytes()).map_err(at(path))?;
     if attr.size > 0 {
@@ -175,7 +175,7 @@ pub(super) fn unpack(calls: &dyn Syscalls, archive: &str, note: &mut Noting<'_>)
     let (mut directories, mut buffer) = (Vec::new(), vec![0; RECORD]);
     for entry in source.entries().map_err(at(archive))? {
         let mut entry = entry.map_err(at(archive))?;
-        let started = note.begin();
+        let started = begin();
         let path = safe_path(&entry.path_bytes())
             .map_err(|told| Failure::new(format!("{archive}: {told}"), None))?;
         let last = Attributes::of(entry.header()).map_err(at(archive))?;
@@ -279,7 +279,7 @@ impl Attributes {
 
     /// Time, owner, mode: a call each.
     fn one_by_one(&self) -> [SetAttr; 3] {
-        let mtime = Some(SetTime::To(Timestamp { secs: self.mtime as i64, nanos: 0 }));
+        let mtime = Some(SetTime::To(Timestamp { secs: self.mtime.cast_signed(), nanos: 0 }));
         [
             SetAttr { mtime, ..SetAttr::default() },
             SetAttr { uid: Some(self.owner.uid), gid: Some(self.owner.gid), ..SetAttr::default() },

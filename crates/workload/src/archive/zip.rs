@@ -25,7 +25,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use super::options::Codec;
-use super::run::{DIRECTORY, FILE, Noting};
+use super::run::{DIRECTORY, FILE, Noting, begin, compute};
 use super::stream::{Blocks, Buffered};
 use super::tar::{at, write_all};
 use super::tree::{Entry, content};
@@ -103,11 +103,11 @@ fn collect(calls: &dyn Syscalls, path: &str, names: &mut Names) -> Result<(), Fa
 }
 
 /// Fails unless `path` is not there.
-fn is_missing<T>(call: &'static str, path: &str, found: vfs::Result<T>) -> Result<(), Failure> {
+fn is_missing<T>(call: &'static str, path: &str, found: &vfs::Result<T>) -> Result<(), Failure> {
     match found {
         Err(Errno::ENOENT) => Ok(()),
         Ok(_) => Err(CallFailed::of(call, path)(Errno::EEXIST).into()),
-        Err(errno) => Err(CallFailed::of(call, path)(errno).into()),
+        Err(errno) => Err(CallFailed::of(call, path)(*errno).into()),
     }
 }
 
@@ -119,9 +119,9 @@ pub(super) fn pack(
     codec: Codec,
     note: &mut Noting<'_>,
 ) -> Result<(), Failure> {
-    is_missing("open", archive, calls.open(archive.as_bytes(), OpenFlags::READ, 0))?;
+    is_missing("open", archive, &calls.open(archive.as_bytes(), OpenFlags::READ, 0))?;
     stat(calls, root)?;
-    is_missing("stat", archive, calls.stat(archive.as_bytes()))?;
+    is_missing("stat", archive, &calls.stat(archive.as_bytes()))?;
     let mut names = Vec::new();
     collect(calls, root, &mut names)?;
     for (name, _) in &names {
@@ -148,7 +148,7 @@ pub(super) fn pack(
     written.flush().map_err(at(archive))?;
     note.wrote(written.bytes);
     calls.close(fd).map_err(CallFailed::of("close", temporary))?;
-    is_missing("lstat", archive, calls.lstat(archive.as_bytes()))?;
+    is_missing("lstat", archive, &calls.lstat(archive.as_bytes()))?;
     let renamed = calls.rename(temporary.as_bytes(), archive.as_bytes(), RenameFlags::empty());
     renamed.map_err(CallFailed::of("rename", temporary))?;
     let mode = SetAttr { perm: Some(0o644), ..SetAttr::default() };
@@ -163,7 +163,7 @@ fn pack_entry(
     writer: &mut ZipWriter<Buffered<'_>>,
     note: &mut Noting<'_>,
 ) -> Result<(), Failure> {
-    let started = note.begin();
+    let started = begin();
     for _ in 0..2 {
         stat(calls, name)?;
     }
@@ -181,7 +181,7 @@ fn pack_entry(
             break;
         }
         if codec.is_on {
-            note.compute(codec.deflate, read as u64);
+            compute(codec.deflate, read as u64);
         }
         writer.write_all(&buffer[..read]).map_err(at(name))?;
         size += read as u64;
@@ -209,7 +209,7 @@ pub(super) fn unpack(
             break;
         }
         let mut entry = source.by_index(number).map_err(wrong(archive))?;
-        let started = note.begin();
+        let started = begin();
         let name = entry.name().map_err(wrong(archive))?.into_owned();
         let path = safe_path(&name).map_err(|told| Failure::new(format!("{archive}: {told}"), None))?;
         for (at, _) in path.match_indices('/') {
@@ -273,8 +273,8 @@ fn unpack_file(
     note: &mut Noting<'_>,
 ) -> Result<u64, Failure> {
     for _ in 0..2 {
-        is_missing("stat", path, calls.stat(path.as_bytes()))?;
-        is_missing("lstat", path, calls.lstat(path.as_bytes()))?;
+        is_missing("stat", path, &calls.stat(path.as_bytes()))?;
+        is_missing("lstat", path, &calls.lstat(path.as_bytes()))?;
     }
     let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
     let fd = calls.open(path.as_bytes(), flags, 0o666).map_err(CallFailed::of("open", path))?;
@@ -291,7 +291,7 @@ fn unpack_file(
             break;
         }
         if codec.is_on {
-            note.compute(codec.inflate, filled as u64);
+            compute(codec.inflate, filled as u64);
         }
         write_all(calls, fd, path, &buffer[..filled])?;
         size += filled as u64;

@@ -57,7 +57,9 @@ impl<'a> Large<'a> {
     pub(super) fn seek(&mut self, to: u64) -> Result<(), Failure> {
         self.at = to;
         let (name, fd) = self.piece();
-        self.calls.lseek(fd, (to % PIECE) as i64, Whence::Set).map_err(CallFailed::of("lseek", name))?;
+        self.calls
+            .lseek(fd, (to % PIECE).cast_signed(), Whence::Set)
+            .map_err(CallFailed::of("lseek", name))?;
         Ok(())
     }
 
@@ -65,7 +67,7 @@ impl<'a> Large<'a> {
     pub(super) fn back(&mut self, by: u64) -> Result<(), Failure> {
         self.at -= by;
         let (name, fd) = self.piece();
-        self.calls.lseek(fd, -(by as i64), Whence::Current).map_err(CallFailed::of("lseek", name))?;
+        self.calls.lseek(fd, -by.cast_signed(), Whence::Current).map_err(CallFailed::of("lseek", name))?;
         Ok(())
     }
 

@@ -42,7 +42,7 @@ pub(super) struct Weight {
     pub(super) kind: Kind,
     /// With an fsync before close.
     pub(super) fsync: bool,
-    pub(super) weight: u64,
+    pub(super) share: u64,
     /// Its line in the profile.
     pub(super) line: usize,
 }
@@ -95,9 +95,9 @@ pub(super) struct Thread<'a> {
 impl Weight {
     /// Draws one of these weights.
     pub(super) fn draw(weights: &[Self], rng: &mut Rng) -> Option<Self> {
-        let sum: u64 = weights.iter().map(|weight| weight.weight).sum();
+        let sum: u64 = weights.iter().map(|weight| weight.share).sum();
         let mut drawn = if sum > 0 { rng.random_range(0..sum) } else { return None };
-        weights.iter().copied().find(|weight| match drawn.checked_sub(weight.weight) {
+        weights.iter().copied().find(|weight| match drawn.checked_sub(weight.share) {
             Some(rest) => {
                 drawn = rest;
                 false
@@ -187,7 +187,9 @@ impl Thread<'_> {
             let started = sim::now();
             let skips = !writes && self.group.skip > 0;
             if piece.is_random || (skips && offset > 0) {
-                self.calls.lseek(fd, offset as i64, Whence::Set).map_err(CallFailed::of("lseek", path))?;
+                self.calls
+                    .lseek(fd, offset.cast_signed(), Whence::Set)
+                    .map_err(CallFailed::of("lseek", path))?;
             }
             let bytes = &mut buffer[..len as usize];
             let moved = if writes {
@@ -200,11 +202,10 @@ impl Thread<'_> {
             }
             (self.each)(len, started);
             left -= len;
-            if !piece.is_random {
-                offset += len + if skips { self.group.skip } else { 0 };
-            } else {
-                offset = 0;
-            }
+            offset = match piece.is_random {
+                true => 0,
+                false => offset + len + if skips { self.group.skip } else { 0 },
+            };
         }
         if fsync {
             self.calls.fsync(fd).map_err(CallFailed::of("fsync", path))?;

@@ -113,7 +113,7 @@ pub(super) fn read(name: &str, text: &str, vars: &BTreeMap<String, String>) -> R
     for var in unused {
         let keys: Vec<&str> =
             reader.sections.iter().flat_map(|section| section.keys.keys().copied()).collect();
-        let advice = document::nearest(var, keys.into_iter());
+        let advice = document::nearest(var, keys);
         reader.problems.push((0, format!("-D {var}: the profile does not give this key; {advice}")));
     }
     if reader.problems.is_empty() {
@@ -142,7 +142,7 @@ fn size(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn lines(&mut self, text: &str) {
         let section = |place, line, within| Section {
             place,
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
             Value::Weight(kind, fsync) => {
                 let weight = count(text)?;
                 if weight > 0 {
-                    self.sections[at].weights.push(Weight { kind, fsync, weight, line });
+                    self.sections[at].weights.push(Weight { kind, fsync, share: weight, line });
                 }
             }
             Value::Flag | Value::Text | Value::Refused(_) => {}
