@@ -7,7 +7,7 @@
 //! | entry | stat twice; of a file open, a read of 64 KiB, reads of 32 KiB until there is nothing, close |
 //! | | writes of 16 KiB; of a file the header once more, with an lseek before and behind |
 //!
-//! Of a file that does not become smaller the program stores the bytes instead, and writes the header by itself with two lseek more,
+//! | archive | made and removed (can it be written?), a temporary file; at the end close, lstat, rename, chmod |
 //! which is not done here: nor does the crate write extended times.
 //!
 //! | unpacking | calls |
@@ -223,7 +223,7 @@ pub(super) fn unpack(
             note.skipped();
         } else {
             let mode = entry.unix_mode().unwrap_or(0o644) & 0o7777;
-            let bytes = unpack_file(calls, &path, &mut entry, mode, codec, note)?;
+            let bytes = unpack_file(calls, &path, &mut entry, mode, codec)?;
             note.wrote(bytes);
             note.done(FILE, bytes, started);
         }
@@ -270,7 +270,6 @@ fn unpack_file(
     entry: &mut impl Read,
     mode: u32,
     codec: Codec,
-    note: &mut Noting<'_>,
 ) -> Result<u64, Failure> {
     for _ in 0..2 {
         is_missing("stat", path, &calls.stat(path.as_bytes()))?;

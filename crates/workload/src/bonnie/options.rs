@@ -114,7 +114,7 @@ impl Options {
 }
 
 /// putc(3) of glibc 2.36 takes 5.7 ns a byte and getc(3) 5.3 ns, with Bonnie's counts of bytes, on a file of tmpfs (an AMD EPYC
-/// virtual machine at 2.4 GHz, median of three passes of 100 MiB, in which the calls take less than 0.4 ns a byte).
+/// virtual machine at 2.6 GHz, median of three passes of 100 MiB, in which the calls take less than 0.4 ns a byte).
 const CHAR: Nanos = Nanos(5);
 
 impl Workload for Options {
