@@ -7,8 +7,8 @@
 //! | entry | stat twice; of a file open, a read of 64 KiB, reads of 32 KiB until there is nothing, close |
 //! | | writes of 16 KiB; of a file the header once more, with an lseek before and behind |
 //!
-//! | archive | made and removed (can it be written?), a temporary file; at the end close, lstat, rename, chmod |
-//! which is not done here: nor does the crate write extended times.
+//! Of a file that does not become smaller the program stores the bytes instead, and writes the header by itself with two more
+//! lseek, which is not done here; nor does the crate write extended times.
 //!
 //! | unpacking | calls |
 //! |---|---|
