@@ -19,10 +19,11 @@ pub struct Neighbour {
 }
 
 /// Classes of media: those that stand for one another, by name.
-const CLASSES: [&[&str]; 4] = [
+const CLASSES: [&[&str]; 5] = [
     &["hinfs", "pmep", "nova.pcm", "nova.sttram"],
     &["optane.100", "optane.100x6", "optane.flat"],
     &["cxl.fast", "cxl.asic", "cxl.slow", "cxl.fpga"],
+    &["classic", "revised"],
     &["fast24", "nvme-a", "nvme-b"],
 ];
 

@@ -16,12 +16,18 @@ use std::{fmt, fs};
 use sim::{Bytes, Nanos, Rate};
 
 use crate::cost::CostModel;
-use crate::nvmm::{bucket, flat, hinfs, null, optane};
+use crate::nvmm::{bucket, buffered, flat, hinfs, null, optane};
 use crate::preset;
 
 /// Every kind of memory medium.
-pub static MEDIA: &[&dyn MediumType] =
-    &[&null::NullType, &hinfs::HinfsType, &bucket::BucketType, &flat::FlatType, &optane::OptaneType];
+pub static MEDIA: &[&dyn MediumType] = &[
+    &null::NullType,
+    &hinfs::HinfsType,
+    &bucket::BucketType,
+    &flat::FlatType,
+    &optane::OptaneType,
+    &buffered::BufferedType,
+];
 
 /// A kind of medium: what it is called, what can be set, how it is built.
 pub trait MediumType: Sync {

@@ -36,6 +36,8 @@ pub(crate) static PRESETS: &[(&str, &str)] = presets![
     "cxl.asic",
     "cxl.slow",
     "cxl.fpga",
+    "classic",
+    "revised",
 ];
 
 /// What a preset says of itself.

@@ -3,10 +3,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`app`] | applications: the calls of a mail server, a file server's clients and others |
+//! | [`archive`] | tar, untar, zip and unzip of a tree of files |
+//! | [`bonnie`] | Bonnie and Bonnie++: passes over a large file, and over small ones |
 //! | [`block`] | requests to a block device as plain data, and the public formats of traces |
 //! | [`charges`] | what a load generator charges to the ledger |
 //! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
 //! | [`suite`] | what every suite of workloads offers: [`Suite`], [`Workload`], [`Job`] |
+//! | [`ffsb`] | profiles of FFSB |
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
 //! | [`fio`] | job files of fio |
 //! | [`replay`] | recorded programs |
@@ -14,8 +17,11 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod archive;
 pub mod block;
+pub mod bonnie;
 pub mod charges;
+pub mod ffsb;
 pub mod filebench;
 pub mod fio;
 pub mod fragmentation;
@@ -34,4 +40,7 @@ pub const SUITES: &[&dyn Suite] = &[
     &fio::Fio,
     &replay::Replay,
     &app::App,
+    &bonnie::Bonnie,
+    &archive::Archive,
+    &ffsb::Ffsb,
 ];

@@ -47,7 +47,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use media::Region;
-use sim::{Activity, ran};
+use sim::{Activity, PAGE_BYTES, ran};
 
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
@@ -102,7 +102,7 @@ impl Volume {
                 if sim::linux().is_some_and(|version| COPIES_MCSAFE.contains(&version)) {
                     sim::priced(::vfs::charges::COPY_MCSAFE, piece.div_ceil(sim::LINE_BYTES as u64));
                 }
-                memory.load(start * size + inside, to)?;
+                self.load_bytes(memory, start * size + inside, to)?;
             } else {
                 sim::copy(piece);
                 to.fill(0);
@@ -110,6 +110,36 @@ impl Volume {
             at += piece;
         }
         Ok(buffer.len())
+    }
+
+    /// Copies from memory to a program, at once or by way of a page of DRAM.
+    fn load_bytes(&self, memory: &Region, off: u64, to: &mut [u8]) -> Result<()> {
+        if !self.settings.staged {
+            return Ok(memory.load(off, to)?);
+        }
+        let mut page = [0; PAGE_BYTES];
+        for (at, piece) in (off..).step_by(PAGE_BYTES).zip(to.chunks_mut(PAGE_BYTES)) {
+            let staged = &mut page[..piece.len()];
+            memory.load(at, staged)?;
+            sim::copy(piece.len() as u64);
+            piece.copy_from_slice(staged);
+        }
+        Ok(())
+    }
+
+    /// Copies from a program to memory, at once or by way of a page of DRAM.
+    fn store_bytes(&self, memory: &Region, off: u64, bytes: &[u8]) -> Result<()> {
+        if !self.settings.staged {
+            return Ok(memory.nt_store(off, bytes)?);
+        }
+        let mut page = [0; PAGE_BYTES];
+        for (at, piece) in (off..).step_by(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
+            let staged = &mut page[..piece.len()];
+            staged.copy_from_slice(piece);
+            sim::copy(piece.len() as u64);
+            memory.nt_store(at, staged)?;
+        }
+        Ok(())
     }
 
     /// Zeroes bytes of the memory that are a file's, durably.
@@ -278,7 +308,7 @@ impl Volume {
             if self.has(mutant::DATA_IN_CACHE) {
                 memory.store(place(from), bytes)?;
             } else {
-                memory.nt_store(place(from), bytes)?;
+                self.store_bytes(memory, place(from), bytes)?;
             }
         }
         memory.fence();

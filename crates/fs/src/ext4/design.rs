@@ -178,6 +178,13 @@ const DAX_OPTIONS: &[OptionSpec] = &[
         help: "new blocks are unwritten until their data is stored (Linux 4.0 to 4.6), or zeroed and written at once (from 4.7); \
                kernel: as the kernel of the machine has it, unwritten where there is none",
     },
+    OptionSpec {
+        name: "staged",
+        kind: OptionKind::Flag,
+        default: "false",
+        when: Phase::Mount,
+        help: "data is copied twice, by way of a page of DRAM: a reading of the characterization slides of 2016, no Linux",
+    },
 ];
 
 /// The first Linux that zeroes new blocks of files on memory: commit 12735f881952, "ext4: Pre-zero allocated blocks for DAX IO".
@@ -228,6 +235,7 @@ impl ExtDesign {
         settings.counts_overhead = !self.dax && options.flag("minixdf");
         if self.dax {
             settings.memory = Some(Arc::clone(storage.memory()?));
+            settings.staged = options.flag("staged");
             settings.zeroes_new = match options.choice("new_extents") {
                 "kernel" => sim::linux().is_some_and(|version| version >= ZEROES_FROM),
                 new_extents => new_extents == "zeroed",
@@ -318,7 +326,7 @@ impl Design for ExtDesign {
             Checking {
                 small: DAX_SMALL,
                 tiny: DAX_TINY,
-                variants: &[&[("new_extents", "zeroed")]],
+                variants: &[&[("new_extents", "zeroed")], &[("staged", "true")]],
                 crash_every: 9,
                 fail_every: 8,
                 ..Checking::default()

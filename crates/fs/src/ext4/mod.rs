@@ -202,6 +202,8 @@ pub(crate) struct Settings {
     pub(crate) memory: Option<Arc<Region>>,
     /// New blocks of a file in memory are zeroed and written at once, before their data.
     pub(crate) zeroes_new: bool,
+    /// Data in memory is copied by way of a page of DRAM.
+    pub(crate) staged: bool,
 }
 
 impl Default for Settings {
@@ -223,6 +225,7 @@ impl Default for Settings {
             journal_device: None,
             memory: None,
             zeroes_new: false,
+            staged: false,
         }
     }
 }

@@ -28,7 +28,7 @@ Unlink "\clients\client1\gone" NT_STATUS_OK
 "#;
 const LINES: u64 = 20;
 
-fn run(head: &str, axes: &str, workload: &str, vars: &str) -> ResultFile {
+pub(crate) fn run(head: &str, axes: &str, workload: &str, vars: &str) -> ResultFile {
     let text = format!(
         "[plan]\nname = \"t\"\nwhy = \"w\"\n{head}\n{axes}\n[[workload]]\nname = \"{workload}\"\nvars = {{ {vars} }}\n"
     );
@@ -37,12 +37,12 @@ fn run(head: &str, axes: &str, workload: &str, vars: &str) -> ResultFile {
     Runner::new(settings, &Silent).run(&plan).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn every_design() -> String {
+pub(crate) fn every_design() -> String {
     let designs: Vec<_> = fs::FILE_SYSTEMS.iter().map(|design| format!("{:?}", design.name())).collect();
     format!("[[axis]]\nfs = [{}]\n[[axis]]\nmedium = [\"dram\"]\n[fs]\nbuffer = \"8MiB\"", designs.join(", "))
 }
 
-fn is_whole(sample: &Sample) {
+pub(crate) fn is_whole(sample: &Sample) {
     assert!(sample.failure.is_none(), "{:?}: {:?}", sample.axes, sample.failure);
     assert!(
         sample.errors == 0 && sample.ops > 0,
@@ -60,7 +60,7 @@ fn load_file(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn every_design_does_a_load_file_of_dbench_and_keeps_what_it_leaves() {
+pub(crate) fn every_design_does_a_load_file_of_dbench_and_keeps_what_it_leaves() {
     let folder = tempfile::tempdir().unwrap();
     let vars = format!("load = \"{}\", passes = \"2\", clients = \"3\"", load_file(&folder));
     let file = run("stop = \"end\"", &every_design(), "app/dbench", &vars);
@@ -74,7 +74,7 @@ fn every_design_does_a_load_file_of_dbench_and_keeps_what_it_leaves() {
 }
 
 #[test]
-fn every_design_delivers_mail_and_keeps_what_it_leaves() {
+pub(crate) fn every_design_delivers_mail_and_keeps_what_it_leaves() {
     let file = run(
         "stop = \"400 ops\"",
         &every_design(),
@@ -98,7 +98,7 @@ fn every_design_delivers_mail_and_keeps_what_it_leaves() {
 }
 
 #[test]
-fn every_design_does_postmark_and_keeps_what_it_leaves() {
+pub(crate) fn every_design_does_postmark_and_keeps_what_it_leaves() {
     let file = run(
         "stop = \"end\"",
         &every_design(),
@@ -116,7 +116,7 @@ const DATABASE: &str = "clients = \"3\", num = \"2000\", value = \"1000\", buffe
                         base = \"512KiB\", stop = \"20\"";
 
 #[test]
-fn every_design_writes_a_database_and_keeps_what_it_leaves() {
+pub(crate) fn every_design_writes_a_database_and_keeps_what_it_leaves() {
     let file = run("stop = \"4000 ops\"", &every_design(), "app/rocksdb", DATABASE);
     for sample in &file.samples {
         is_whole(sample);
@@ -135,7 +135,7 @@ fn every_design_writes_a_database_and_keeps_what_it_leaves() {
 }
 
 #[test]
-fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave() {
+pub(crate) fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave() {
     for (workload, vars) in [
         ("app/desktop-a", "episodes = \"400\""),
         ("app/mobile", "episodes = \"40\""),
@@ -149,7 +149,7 @@ fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave() {
 }
 
 #[test]
-fn every_design_keeps_the_orders_of_tpcc_and_what_is_recovered_meets_the_conditions() {
+pub(crate) fn every_design_keeps_the_orders_of_tpcc_and_what_is_recovered_meets_the_conditions() {
     for layer in ["innodb", "postgres"] {
         let vars = format!("terminals = \"4\", new_orders = \"40\", layer = \"{layer}\"");
         let file = run("stop = \"end\"", &every_design(), "app/tpcc", &vars);

@@ -13,4 +13,5 @@ mod replay;
 mod runs;
 mod shapes;
 mod simulated;
+mod suites;
 mod validation;

@@ -58,6 +58,7 @@
 //! faults and tells loads. Otherwise a load is one compare and the load.
 
 pub mod bucket;
+pub mod buffered;
 mod cached;
 pub mod flat;
 pub mod hinfs;

@@ -233,3 +233,71 @@ fn quarters_that_are_written_alone_lose_nothing_more_beside_others() {
     let (with, without) = (accesses(&medium(1), 16, quarter), accesses(&medium(0), 16, quarter));
     assert!(near(with, without as f64), "{with} and {without}");
 }
+
+/// Mean extra time of so many single lines, a row apart, on one bank after the other.
+fn lines(medium: &str, writes: bool) -> f64 {
+    const COUNT: u64 = 1000;
+    let region = region(medium);
+    run(move || {
+        let took = timed(|| {
+            for at in 0..COUNT {
+                let off = at * 4 * KIB;
+                if writes {
+                    region.nt_store(off % (4 * MIB), &[1; 64]).expect("in range");
+                } else {
+                    region.load(off % (4 * MIB), &mut [0; 64]).expect("in range");
+                }
+            }
+        });
+        took.0 as f64 / COUNT as f64
+    })
+}
+
+#[test]
+fn a_given_rate_of_hits_takes_the_mean_of_hits_and_misses_to_a_thousandth() {
+    // What a hit takes, 36 ns, is DRAM's.
+    for (rate, read, write) in [
+        (50, 68.0, 168.0),
+        (60, 61.6, 141.6),
+        (70, 55.2, 115.2),
+        (80, 48.8, 88.8),
+        (90, 42.4, 62.4),
+        (100, 36.0, 36.0),
+    ] {
+        let medium = format!("buffered,rate={rate}");
+        for (writes, expected) in [(false, read), (true, write)] {
+            let found = 36.0 + lines(&medium, writes);
+            assert!((found / expected - 1.0_f64).abs() < 0.001, "{rate} %: {found} ns, expected {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_buffer_hits_within_the_block_that_its_bank_served_last() {
+    for size in [256, 512, 1024, 2048, 4096] {
+        let region = region(&format!("buffered,size={size}B"));
+        let took = run(move || timed(|| region.nt_store(0, &[1; 4096]).expect("in range")));
+        // Each block misses once, and banks work at once: 8 of them.
+        let of_a_bank = (4096 / size as u64).div_ceil(8);
+        assert_eq!(took.0, of_a_bank * 264, "{size} B");
+    }
+}
+
+#[test]
+fn accesses_to_other_banks_do_not_wait_and_those_to_one_bank_do() {
+    let both = |second: u64| {
+        let region = region("buffered,size=2KiB");
+        run(move || {
+            let start = |at: u64| {
+                let region = Arc::clone(&region);
+                sim::spawn(TaskSpec::named(format!("t{at}")).on_core((at > 0).into()), move || {
+                    timed(|| region.nt_store(at, &[1; 64]).expect("in range"))
+                })
+            };
+            let tasks = [start(0), start(second)];
+            tasks.map(|task| task.join().0).into_iter().max()
+        })
+    };
+    assert_eq!(both(2 * KIB), Some(264));
+    assert_eq!(both(16 * KIB), Some(528));
+}

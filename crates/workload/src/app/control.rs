@@ -24,16 +24,16 @@ const LEAD: Nanos = Nanos::from_micros(100);
 
 /// A kind of operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// Its name in results.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it does.
-    pub(super) does: Does,
+    pub(crate) does: Does,
 }
 
 /// What an operation does with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Does {
+pub(crate) enum Does {
     /// It reads.
     Reads,
     /// It writes.
@@ -46,19 +46,19 @@ pub(super) enum Does {
 
 /// What a task has counted.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     kinds: Vec<(u64, u64, Histogram)>,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Tally {
     /// Adds to a count of the application.
-    pub(super) fn add(&mut self, name: &'static str, count: u64) {
+    pub(crate) fn add(&mut self, name: &'static str, count: u64) {
         *self.counts.entry(name).or_default() += count;
     }
 
     /// Operations of all kinds.
-    pub(super) fn ops(&self, kinds: &[Kind]) -> u64 {
+    pub(crate) fn ops(&self, kinds: &[Kind]) -> u64 {
         let counted = kinds.iter().zip(&self.kinds).filter(|(kind, _)| kind.does != Does::Part);
         counted.map(|(_, (count, ..))| count).sum()
     }
@@ -72,7 +72,7 @@ impl Tally {
         latency.record(took.0);
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if self.kinds.len() < other.kinds.len() {
             self.kinds.resize_with(other.kinds.len(), || (0, 0, Histogram::new()));
         }
@@ -86,20 +86,25 @@ impl Tally {
 
 /// Why an application cannot go on.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     told: String,
     full: bool,
 }
 
 impl Failure {
     /// A call whose error the program does not expect.
-    pub(super) fn new(told: impl Into<String>, errno: Option<Errno>) -> Self {
+    pub(crate) fn new(told: impl Into<String>, errno: Option<Errno>) -> Self {
         Self { told: told.into(), full: errno == Some(Errno::ENOSPC) }
     }
 
-    /// The error of a job that was doing `what`.
-    pub(super) fn into_error(self, application: &str, what: &str) -> JobError {
-        let told = format!("app/{application}: {what}: {}", self.told);
+    /// The same, in a file called `name`.
+    pub(crate) fn of(self, name: &str) -> Self {
+        Self { told: format!("{name}: {}", self.told), ..self }
+    }
+
+    /// The error of a job of `workload`, written as `SUITE/NAME`, that was doing `what`.
+    pub(crate) fn into_error(self, workload: &str, what: &str) -> JobError {
+        let told = format!("{workload}: {what}: {}", self.told);
         if self.full { JobError::Full(told) } else { JobError::Failed(told) }
     }
 }
@@ -112,7 +117,7 @@ impl From<CallFailed> for Failure {
 
 /// What the tasks of a run share.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(crate) struct Control {
     kinds: &'static [Kind],
     how: How,
     begin: Nanos,
@@ -125,7 +130,7 @@ pub(super) struct Control {
 
 impl Control {
     /// For tasks that are started now, so many of them.
-    pub(super) fn new(kinds: &'static [Kind], how: &How, tasks: u64) -> Self {
+    pub(crate) fn new(kinds: &'static [Kind], how: &How, tasks: u64) -> Self {
         let begin = sim::now() + LEAD * (tasks + 1) + how.warm_up;
         let end = match how.stop {
             Stop::After(time) => begin.0.saturating_add(time.0),
@@ -143,28 +148,28 @@ impl Control {
     }
 
     /// When tasks begin.
-    pub(super) fn start(&self) -> Nanos {
+    pub(crate) fn start(&self) -> Nanos {
         Nanos(self.begin.0 - self.how.warm_up.0)
     }
 
     /// When the measured time begins.
-    pub(super) fn begin(&self) -> Nanos {
+    pub(crate) fn begin(&self) -> Nanos {
         self.begin
     }
 
-    pub(super) fn is_interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.how.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed))
     }
 
     /// Whether a task must stop.
     #[inline]
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         sim::now().0 >= self.end.load(Relaxed) || self.is_interrupted()
     }
 
     /// An operation that began at `started` ends now.
     #[inline]
-    pub(super) fn note(&self, tally: &mut Tally, kind: usize, bytes: u64, started: Nanos) {
+    pub(crate) fn note(&self, tally: &mut Tally, kind: usize, bytes: u64, started: Nanos) {
         let is_part = self.kinds[kind].does == Does::Part;
         if let (Stop::Operations(_), false) = (self.how.stop, is_part) {
             // Each must see what the others have counted before this time.
@@ -188,19 +193,19 @@ impl Control {
     }
 
     /// Ends the run.
-    pub(super) fn fail(&self, failure: Failure) {
+    pub(crate) fn fail(&self, failure: Failure) {
         self.end.fetch_min(sim::now().0, Relaxed);
         self.merged.lock().unwrap_or_else(PoisonError::into_inner).1.get_or_insert(failure);
     }
 
     /// A task has ended.
-    pub(super) fn ended(&self, tally: &Tally) {
+    pub(crate) fn ended(&self, tally: &Tally) {
         self.last.fetch_max(sim::now().0, Relaxed);
         self.merged.lock().unwrap_or_else(PoisonError::into_inner).0.merge(tally);
     }
 
     /// What all have counted, when all have ended.
-    pub(super) fn measured(&self) -> Result<Measured, JobError> {
+    pub(crate) fn measured(&self) -> Result<Measured, JobError> {
         let merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         let (tally, failure) = &*merged;
         if let Some(Failure { told, full: true }) = failure {

@@ -10,20 +10,20 @@ const LARGEST: usize = 280;
 
 /// What one call of getdents has given.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     names: Vec<u8>,
     entries: Vec<(usize, Option<FileKind>)>,
 }
 
 impl Listing {
     /// Opens a directory as opendir(3) does.
-    pub(super) fn open(calls: &dyn Syscalls, path: &[u8]) -> Result<Fd> {
+    pub(crate) fn open(calls: &dyn Syscalls, path: &[u8]) -> Result<Fd> {
         let fd = calls.open(path, OpenFlags::READ | OpenFlags::DIRECTORY, 0)?;
         calls.fstat(fd).map(|_| fd)
     }
 
     /// Reads on; says whether there was anything.
-    pub(super) fn fill(&mut self, calls: &dyn Syscalls, fd: Fd) -> Result<bool> {
+    pub(crate) fn fill(&mut self, calls: &dyn Syscalls, fd: Fd) -> Result<bool> {
         self.names.clear();
         self.entries.clear();
         let mut left = BUFFER;
@@ -37,7 +37,7 @@ impl Listing {
     }
 
     /// The names in their order, `.` and `..` among them.
-    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.entries.iter().map(|(end, _)| *end));
         starts.zip(&self.entries).map(|(start, (end, _))| &self.names[start..*end])
     }

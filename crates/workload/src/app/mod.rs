@@ -20,19 +20,19 @@
 //! | `listing` | reading directories as programs do |
 //! | `variables` | variables with their checks |
 
-mod control;
+pub(crate) mod control;
 mod dbench;
 mod desktop;
 mod exim;
 mod kernel_grep;
-mod listing;
+pub(crate) mod listing;
 mod make_like;
 mod postmark;
 mod program;
 mod rocksdb;
-mod run;
+pub(crate) mod run;
 mod tpcc;
-mod variables;
+pub(crate) mod variables;
 
 use std::sync::Arc;
 

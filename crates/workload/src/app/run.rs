@@ -14,8 +14,12 @@ use crate::suite::{How, Job, JobError, Measured, Phase, Processes, sleep_until_b
 use crate::tree::{self, CallFailed, Left};
 
 /// What an application is to its run.
-pub(super) trait Plan: Send + Sync {
-    /// The application's name.
+pub(crate) trait Plan: Send + Sync {
+    /// The suite that it is of.
+    fn suite(&self) -> &'static str {
+        "app"
+    }
+    /// Its name in the suite.
     fn name(&self) -> &'static str;
     /// The kinds of its operations.
     fn kinds(&self) -> &'static [Kind];
@@ -48,17 +52,17 @@ pub(super) trait Plan: Send + Sync {
 }
 
 /// Where a client works.
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// How the run is made.
-    pub(super) how: &'a How,
+    pub(crate) how: &'a How,
     /// The core of the client.
-    pub(super) core: u16,
+    pub(crate) core: u16,
     /// What starts processes.
-    pub(super) processes: &'a Arc<dyn Processes>,
+    pub(crate) processes: &'a Arc<dyn Processes>,
 }
 
 /// A client.
-pub(super) trait Client: Send {
+pub(crate) trait Client: Send {
     /// Makes the next operation, and notes it in `tally`. False: it has no further one.
     fn step(&mut self, control: &Arc<Control>, tally: &mut Tally) -> Result<bool, Failure>;
 
@@ -67,7 +71,7 @@ pub(super) trait Client: Send {
 }
 
 /// The run of an application on one subject.
-pub(super) struct Run<P> {
+pub(crate) struct Run<P> {
     plan: Arc<P>,
     how: How,
     processes: Arc<dyn Processes>,
@@ -77,13 +81,13 @@ pub(super) struct Run<P> {
 }
 
 impl<P: Plan + 'static> Run<P> {
-    pub(super) fn new(plan: Arc<P>, how: &How, processes: Arc<dyn Processes>) -> Self {
+    pub(crate) fn new(plan: Arc<P>, how: &How, processes: Arc<dyn Processes>) -> Self {
         let main = processes.start();
         Self { plan, how: how.clone(), processes, main, left: Mutex::default() }
     }
 
     fn failed(&self, what: &str, error: impl Into<Failure>) -> JobError {
-        error.into().into_error(self.plan.name(), what)
+        error.into().into_error(&format!("{}/{}", self.plan.suite(), self.plan.name()), what)
     }
 
     fn start(&self, control: &Arc<Control>) -> Vec<(u16, JoinHandle<Ended>)> {

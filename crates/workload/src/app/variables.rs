@@ -5,35 +5,40 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use sim::{Bytes, Nanos};
+use sim::{Bytes, Nanos, Rate};
 
 use crate::suite::{LoadError, Settings};
 
 /// More clients than that are a mistake.
-pub(super) const MAX_CLIENTS: u64 = 4096;
+pub(crate) const MAX_CLIENTS: u64 = 4096;
 
 /// Takes variables one by one, and remembers their values for records.
-pub(super) struct Reader {
-    application: &'static str,
+pub(crate) struct Reader {
+    workload: String,
     left: BTreeMap<String, String>,
     taken: Vec<(&'static str, String)>,
 }
 
 /// Names and values of all variables, for records.
-pub(super) type Values = Vec<(String, String)>;
+pub(crate) type Values = Vec<(String, String)>;
 
 impl Reader {
     /// What the settings of `application` say; the number of threads is its variable `threads`.
-    pub(super) fn new(application: &'static str, threads: &'static str, settings: &Settings) -> Self {
+    pub(crate) fn new(application: &'static str, threads: &'static str, settings: &Settings) -> Self {
+        Self::of(format!("app/{application}"), threads, settings)
+    }
+
+    /// What the settings of the workload `SUITE/NAME` say; the number of threads is its variable `threads`.
+    pub(crate) fn of(workload: String, threads: &'static str, settings: &Settings) -> Self {
         let mut left = settings.vars.clone();
         if let Some(count) = &settings.threads {
             left.insert(threads.to_owned(), count.clone());
         }
-        Self { application, left, taken: Vec::new() }
+        Self { workload, left, taken: Vec::new() }
     }
 
-    fn wrong(&self, name: &str, text: &str, expected: &str) -> LoadError {
-        LoadError::Wrong(format!("app/{}: {name}={text}: expected {expected}", self.application))
+    pub(crate) fn wrong(&self, name: &str, text: &str, expected: &str) -> LoadError {
+        LoadError::Wrong(format!("{}: {name}={text}: expected {expected}", self.workload))
     }
 
     fn value<T: FromStr + Display>(
@@ -51,7 +56,7 @@ impl Reader {
     }
 
     /// A whole number.
-    pub(super) fn count(
+    pub(crate) fn count(
         &mut self,
         name: &'static str,
         usual: u64,
@@ -63,7 +68,7 @@ impl Reader {
     }
 
     /// A size in bytes.
-    pub(super) fn bytes(
+    pub(crate) fn bytes(
         &mut self,
         name: &'static str,
         usual: u64,
@@ -75,7 +80,7 @@ impl Reader {
     }
 
     /// A time up to a minute.
-    pub(super) fn time(&mut self, name: &'static str, usual: Nanos) -> Result<Nanos, LoadError> {
+    pub(crate) fn time(&mut self, name: &'static str, usual: Nanos) -> Result<Nanos, LoadError> {
         let expected = "a time up to a minute, as 500us";
         let value: Nanos = self.value(name, usual, expected)?;
         if value <= Nanos::from_secs(60) {
@@ -85,13 +90,20 @@ impl Reader {
         }
     }
 
+    /// Bytes a second.
+    pub(crate) fn rate(&mut self, name: &'static str, usual: Rate) -> Result<Rate, LoadError> {
+        let expected = "a rate of more than nothing, as 60MB/s";
+        let value: Rate = self.value(name, usual, expected)?;
+        if value.0 > 0 { Ok(value) } else { Err(self.wrong(name, &value.to_string(), expected)) }
+    }
+
     /// true or false.
-    pub(super) fn flag(&mut self, name: &'static str, usual: bool) -> Result<bool, LoadError> {
+    pub(crate) fn flag(&mut self, name: &'static str, usual: bool) -> Result<bool, LoadError> {
         self.value(name, usual, "true or false")
     }
 
     /// One of several words.
-    pub(super) fn word<T: Copy>(
+    pub(crate) fn word<T: Copy>(
         &mut self,
         name: &'static str,
         known: &'static [(&'static str, T)],
@@ -105,18 +117,18 @@ impl Reader {
     }
 
     /// Any text, if there is one.
-    pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
         let text = self.left.remove(name);
         self.taken.push((name, text.clone().unwrap_or_default()));
         text
     }
 
     /// All values, if there is no variable besides.
-    pub(super) fn finish(self) -> Result<Values, LoadError> {
+    pub(crate) fn finish(self) -> Result<Values, LoadError> {
         let Some(name) = self.left.keys().next() else {
             return Ok(self.taken.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
         };
         let advice = document::nearest(name, self.taken.iter().map(|(known, _)| *known));
-        Err(LoadError::Wrong(format!("app/{} has no variable \"{name}\"; {advice}", self.application)))
+        Err(LoadError::Wrong(format!("{} has no variable \"{name}\"; {advice}", self.workload)))
     }
 }

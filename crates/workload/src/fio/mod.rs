@@ -92,6 +92,7 @@ const EXAMPLES: &[(Entry, &str)] = &[
     ),
     example("sizes", "blocks of several sizes, by percentages", include_str!("jobs/sizes.fio")),
     example("timed", "a time-based job after a ramp time", include_str!("jobs/timed.fio")),
+    example("micro", "one pass over a file: -D rw=, bs=, fsync= say which", include_str!("jobs/micro.fio")),
     example("mapped", "loads from and stores to a mapped file", include_str!("jobs/mapped.fio")),
 ];
 

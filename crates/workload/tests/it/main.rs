@@ -6,5 +6,6 @@ mod fio;
 mod fxmark;
 mod host;
 mod language;
+mod suites;
 mod support;
 mod trace;

@@ -56,3 +56,31 @@ fn an_append_stores_each_new_block_twice_below_a_kernel_that_zeroes_it_first() {
     assert_eq!(lines(Some((5, 1)), &[("new_extents", "unwritten")]), once);
     assert_eq!(lines(None, &[("new_extents", "zeroed")]), twice);
 }
+
+/// What a write over a page and a read of it take.
+fn over_and_back(staged: &str) -> u64 {
+    let design = by_name("ext4-dax").expect("a design");
+    let given = BTreeMap::from([("staged".to_owned(), staged.to_owned())]);
+    let options = Options::resolve("ext4-dax", design.options(), &given).expect("options");
+    let region = check::configured::region(Bytes::mib(64));
+    let machine = Machine { copy_ps_per_byte: 1000, ..Machine::unit() };
+    let run = move || {
+        design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
+        let fs = design.mount(&Storage::from(&region), &options).expect("mount");
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        fs.write(file, 0, &[7; 4096], IoFlags::empty()).expect("write");
+        let before = sim::now();
+        fs.write(file, 0, &[8; 4096], IoFlags::empty()).expect("write");
+        let mut back = vec![0; 4096];
+        fs.read(file, 0, &mut back, IoFlags::empty()).expect("read");
+        assert!(back.iter().all(|byte| *byte == 8));
+        sim::now().since(before).0
+    };
+    sim::run(&Setup::virtual_clock(machine, Seed(1)), run).expect("the run ends")
+}
+
+#[test]
+fn staged_data_is_copied_once_more_in_each_direction() {
+    // A nanosecond a byte.
+    assert_eq!(over_and_back("true") - over_and_back("false"), 2 * 4096);
+}
