@@ -1,7 +1,7 @@
 //! The block device below a model, where the medium is one: requests take its time, and carry nothing.
 //!
-//! A page of the log goes behind the one before it, in an area of its own at the front of the device, as journals lie; a page of data
-//! goes behind the one before it in the rest, as allocation at the time of writing places what several files wrote.
+//! A page of the log goes behind the one before it, in an area of its own at the front of the device, as journals lie; a page of
+//! data goes behind the one before it in the rest, as allocation at the time of writing places what several files wrote.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -290,7 +290,8 @@ impl Objects {
     }
 
     /// A request to a thread, with a page of data or without: the caller wakes the thread, which serves one at a time: it takes the
-    /// request, copies the page, and wakes the caller. A block device has no such thread: a page is written to it, or it is flushed.
+    /// request, copies the page, and wakes the caller. A block device has no such thread: a page is written to it, or it is
+    /// flushed.
     fn serve(&self, object: usize, data: bool) {
         self.served.fetch_add(1, Relaxed);
         if let Some(device) = &self.device {

@@ -1,21 +1,26 @@
-//! A hard disk: one arm, one spindle, a queue of which the nearest request is served, and a cache of writes that a power loss empties.
+//! A hard disk: one arm, one spindle, a queue of which the nearest request is served, and a cache of writes that a power loss
+//! empties.
 //!
 //! | what | takes | source |
 //! |---|---|---|
-//! | a seek over the share `d` of the tracks | 1.0 ms + 14.1 ms √d; nothing within a track | its mean over random places is 8.5 ms, as the data sheet says; √d is the shape of published curves \[R\] |
+//! | a seek over the share `d` of the tracks | 1.0 ms + 14.1 ms √d; within a track nothing | mean 8.5 ms, \[1\]; √d \[R\] |
 //! | rotation | until the first byte passes, 8.33 ms a turn | 7,200 turns a minute |
-//! | bytes under the head | 210 MB/s at the outer edge, half at the inner | Seagate Barracuda 7200.14 (ST1000DM003), product manual \[R\]; the inner edge \[I\] |
+//! | bytes under the head | 210 MB/s at the outer edge, half at the inner | \[1\]; the inner edge \[I\] |
 //! | bytes over the link | 600 MB/s | SATA 3, 6 Gb/s with 8b/10b |
-//! | write cache | 64 MiB | the same manual \[R\] |
-//! | queue | 32 requests, of which that with the shortest seek and rotation is next | native command queueing |
+//! | write cache | 64 MiB | \[1\] |
+//! | queue | 32 requests, of which the soonest under the head is next | native command queueing |
 //!
-//! Tracks are as long as a turn lasts at the rate of their place, so that reading on costs nothing but the bytes. A read that goes on
-//! where the last request ended finds what the disk has read ahead since. Writes are complete when they are in the cache, unless it is
-//! full or they have FUA; what is in it is written when there is nothing else to do, in the order of its places, and before a flush
-//! ends. A disk that is made small has the seeks of a whole one: distances count by its own width.
+//! \[1\]: Seagate Barracuda 7200.14 (ST1000DM003), product manual; \[R\]: recalled, as all of \[1\] is, and not read again; \[I\]:
+//! assumed. √d is the shape of published seek curves.
 //!
-//! Which request is next is decided when the disk is free, among those that have come by then. So a request's end is not known when it
-//! is submitted: [`Ticket::done_at`] is what it would be in the order of arrival, and [`BlockDevice::wait`] waits for the true one.
+//! Tracks are as long as a turn lasts at the rate of their place, so that reading on costs nothing but the bytes. A read that goes
+//! on where the last request ended finds what the disk has read ahead since. Writes are complete when they are in the cache, unless
+//! it is full or they have FUA; what is in it is written when there is nothing else to do, in the order of its places, and before a
+//! flush ends. A disk that is made small has the seeks of a whole one: distances count by its own width.
+//!
+//! Which request is next is decided when the disk is free, among those that have come by then. So a request's end is not known when
+//! it is submitted: [`Ticket::done_at`] is what it would be in the order of arrival, and [`BlockDevice::wait`] waits for the true
+//! one.
 //!
 //! Lock order: the state is a leaf, and not held while a task waits.
 
