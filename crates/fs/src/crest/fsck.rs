@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `superblock_valid` | a superblock can be used |
 //! | `words_valid` | the word of each zone has a right check in one copy of the table, and an opening that was reserved |
-//! | `log_sound` | no record is missing that a crash does not explain, and each is of a known kind with fields in range |
+//! | `log_sound` | no record is missing that a crash does not explain or behind its log's end; each is of a known kind, in range |
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
 //! | `born_once` | all records of an inode's birth, of which copies may be several, say the same |
 //! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
@@ -62,6 +62,7 @@ pub(super) fn check(region: &Region) -> FsckReport {
 pub(super) fn violations(loaded: &Loaded) -> Vec<Violation> {
     let mut all = FsckReport::default();
     check_zones(loaded, &mut all);
+    check_ends(loaded, &mut all);
     check_births(loaded, &mut all);
     check_names(loaded, &mut all);
     check_tree(loaded, &mut all);
@@ -89,6 +90,25 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
     }
     for damage in &loaded.log.damage {
         report.violate("log_sound", describe(damage));
+    }
+}
+
+/// A log goes on in another zone and says how far the one before it was written: what stands behind that may have the id of
+/// another record.
+fn check_ends(loaded: &Loaded, report: &mut FsckReport) {
+    let records = &loaded.log.records;
+    let ends: BTreeMap<_, _> = records
+        .iter()
+        .filter_map(|found| match &found.record.body {
+            Body::Open(open) => open.previous.map(|one| ((one.zone, one.opening), u32::from(one.lines))),
+            _ => None,
+        })
+        .collect();
+    for found in records {
+        if ends.get(&(found.zone, found.opening)).is_some_and(|end| found.line >= *end) {
+            let what = format!("line {} of zone {} is behind the end of its log", found.line, found.zone);
+            report.violate("log_sound", what);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ fn mutants_are_refused_or_used_and_nothing_panics() {
         let tally = fuzz(&design, 7, mutants);
         println!("{}: {tally:?}", design.name());
         assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
-        assert!(tally.refused > 50 && tally.sound > 5, "{tally:?}");
+        assert!(tally.refused > 30 && tally.sound > 5, "{tally:?}");
         let reads_all = design.design().checking().mount_reads_all;
         // A mount that reads all knows any damage, and refuses it.
         let none_came_through = reads_all && tally.damaged == 0 && tally.refused > 100;
@@ -31,27 +31,35 @@ fn mutants_are_refused_or_used_and_nothing_panics() {
     }
 }
 
-/// What campaigns of `weir check fuzz` have found: the design and the edits.
-const FOUND: [(&str, &str); 7] = [
+/// What campaigns of `weir check fuzz` have found: the design, the seed of its images, and the edits.
+const FOUND: [(&str, u64, &str); 8] = [
     // A directory has an entry of itself, and a rename took its lock twice.
-    ("ext4", "3 1077264:0c 1077272:0c0000000c000301 1077280:62617200 1077292:66"),
+    ("ext4", 1, "3 1077264:0c 1077272:0c0000000c000301 1077280:62617200 1077292:66"),
     // fsck was content with a feature for which a mount that writes refuses the image.
-    ("ext2", "8 1125:08"),
+    ("ext2", 1, "8 1125:08"),
     // The first inode that is not special has number 0, and the repair counted from one below it.
-    ("ext2", "3 1108:00"),
+    ("ext2", 1, "3 1108:00"),
     // The size of a block is no number.
-    ("ext4", "4 1048:ffffffff"),
-    ("ext2", "6 1048:ffffffff"),
+    ("ext4", 1, "4 1048:ffffffff"),
+    ("ext2", 1, "6 1048:ffffffff"),
     // fsck was content without the device of the journal, for which a mount refuses the image.
-    ("ext2", "10 1116:ff 1237:01"),
+    ("ext2", 1, "10 1116:ff 1237:01"),
     // The file of orphans has a number beyond the inodes.
-    ("ext2", "10 1117:ff 1665:b0"),
+    ("ext2", 1, "10 1117:ff 1665:b0"),
+    // A record stood behind the end of its log, with the id of one in the log that goes on from there.
+    (
+        "crest",
+        7,
+        "4 671808:4a8ad02440a56f1a 671844:a4410000 671860:a160 671868:03 671872:666f6f00 671936:34afa8e5d6e19db7 \
+         671944:0202 671953:30 671960:0300000000000100 671972:a481 671976:0700000008000000 671988:c8602a36 \
+         671992:fe9c971703000000 672000:62617200",
+    ),
 ];
 
 #[test]
 fn mutants_that_were_found_are_refused_or_used() {
-    for (name, edits) in FOUND {
-        let fuzzer = Fuzzer::new(&small(name), 1).expect("the images can be made");
+    for (name, seed, edits) in FOUND {
+        let fuzzer = Fuzzer::new(&small(name), seed).expect("the images can be made");
         let mutant: Mutant = edits.parse().expect("edits");
         fuzzer.try_one(&mutant).unwrap_or_else(|what| panic!("{name}: {mutant}: {what}"));
     }
