@@ -117,8 +117,7 @@ struct Pending {
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     len: u64,
-    since: f64,
-    /// The number of its last write.
+    /// The number of the first write of it: what came later waits with it.
     number: u64,
 }
 
@@ -133,6 +132,8 @@ struct State {
     served: BTreeMap<u64, (f64, f64)>,
     cache: BTreeMap<u64, Dirty>,
     cached: u64,
+    /// When the cache was empty last and got something.
+    cached_at: f64,
     /// When the last write from the cache ends.
     written_at: f64,
     writes: u64,
@@ -185,6 +186,7 @@ impl State {
             served: BTreeMap::new(),
             cache: BTreeMap::new(),
             cached: 0,
+            cached_at: 0.0,
             written_at: 0.0,
             writes: 0,
             ids: 0,
@@ -224,23 +226,24 @@ impl State {
         time
     }
 
-    /// Puts a write into the cache, as one with what it goes on from.
+    /// Puts a write into the cache, as one with all that it touches there.
     fn keep(&mut self, off: u64, len: u64, at: f64) {
+        if self.cache.is_empty() {
+            self.cached_at = at;
+        }
         self.writes += 1;
-        let number = self.writes;
-        let before = self.cache.range_mut(..=off).next_back();
-        if let Some((start, dirty)) = before
-            && *start + dirty.len >= off
+        let (mut start, mut end, mut number) = (off, off + len, self.writes);
+        while let Some((other, dirty)) =
+            self.cache.range(..=end).next_back().map(|(off, dirty)| (*off, *dirty))
+            && other + dirty.len >= start
         {
-            let longer = (off + len).saturating_sub(*start + dirty.len);
-            (dirty.len, dirty.number) = (dirty.len + longer, number);
-            self.cached += longer;
-            return;
+            self.cache.remove(&other);
+            self.cached -= dirty.len;
+            (start, end) = (start.min(other), end.max(other + dirty.len));
+            number = number.min(dirty.number);
         }
-        if let Some(old) = self.cache.insert(off, Dirty { len, since: at, number }) {
-            self.cached -= old.len;
-        }
-        self.cached += len;
+        self.cache.insert(start, Dirty { len: end - start, number });
+        self.cached += end - start;
     }
 
     /// Serves what can be decided on by now.
@@ -249,8 +252,7 @@ impl State {
             self.end_flushes();
             let arrived = |one: &Pending| one.arrival.max(self.free_at);
             let next = self.pending.iter().map(arrived).fold(f64::INFINITY, f64::min);
-            let idle =
-                self.cache.values().map(|dirty| dirty.since.max(self.free_at)).fold(f64::INFINITY, f64::min);
+            let idle = if self.cache.is_empty() { f64::INFINITY } else { self.cached_at.max(self.free_at) };
             let at = next.min(idle);
             if at > now {
                 return;
@@ -261,6 +263,9 @@ impl State {
 
     /// Flushes end of which nothing is in the cache any more.
     fn end_flushes(&mut self) {
+        if !self.pending.iter().any(|one| matches!(one.wanted, Wanted::Flush(_))) {
+            return;
+        }
         let oldest = self.cache.values().map(|dirty| dirty.number).min().unwrap_or(u64::MAX);
         let (free_at, served) = (self.free_at, &mut self.served);
         self.pending.retain(|one| match one.wanted {
@@ -282,7 +287,7 @@ impl State {
         let best =
             others.into_iter().min_by(|(_, a), (_, b)| self.reach(a, at).total_cmp(&self.reach(b, at)));
         let writes_back = !flushes.is_empty() || !requested;
-        let dirty = writes_back.then(|| self.next_dirty(at)).flatten();
+        let dirty = writes_back.then(|| self.next_dirty()).flatten();
         match (best, dirty) {
             (Some((place, one)), other) if other.is_none_or(|off| self.reach(&one, at) <= cost(off)) => {
                 let end = (at + self.reach(&one, at) + self.layout.transfer(one.off, one.len)).max(at);
@@ -310,10 +315,10 @@ impl State {
         self.layout.position(self.head, one.off, at)
     }
 
-    /// The next place of the cache in the direction of the spindle, of what came by `at`.
-    fn next_dirty(&self, at: f64) -> Option<u64> {
-        let come = |(off, dirty): (&u64, &Dirty)| (dirty.since <= at).then_some(*off);
-        self.cache.range(self.head..).find_map(come).or_else(|| self.cache.iter().find_map(come))
+    /// The next place of the cache in the direction of the spindle.
+    fn next_dirty(&self) -> Option<u64> {
+        let place = |(off, _): (&u64, &Dirty)| *off;
+        self.cache.range(self.head..).next().map(place).or_else(|| self.cache.iter().next().map(place))
     }
 
     /// The start and end of a request that was decided on; otherwise when to ask again.

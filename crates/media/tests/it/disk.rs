@@ -87,6 +87,25 @@ fn a_write_is_complete_in_the_cache_and_a_flush_takes_what_the_disk_takes() {
 }
 
 #[test]
+fn a_flush_waits_for_a_write_that_a_later_one_was_joined_to() {
+    timed(|disk| {
+        let mut buffer = vec![0; PAGE as usize];
+        let page = [1; PAGE as usize];
+        let busy = disk.submit(Request::Read { off: SIZE / 2, buf: &mut buffer });
+        disk.write(0, &page, WriteFlags::default()).expect("write");
+        let flush = disk.submit(Request::Flush);
+        disk.write(PAGE, &page, WriteFlags::default()).expect("write");
+        disk.wait(busy).expect("read");
+        let free = sim::now();
+        disk.wait(flush).expect("flush");
+        assert!(
+            sim::now().since(free) > Nanos::from_millis(1),
+            "the arm has to come back for the first write"
+        );
+    });
+}
+
+#[test]
 fn a_full_cache_writes_at_the_rate_of_the_disk() {
     let bytes: u64 = 512 << 20;
     let took = timed(move |disk| {
