@@ -298,13 +298,18 @@ impl Measure {
     }
 
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
-        table.need("plan", "whose cells")?;
         if ["order", "ratios", "classes", "distinct", "peak", "causes", "correlations"]
             .into_iter()
             .all(|key| table.get(key).is_none())
         {
             table.need("top", "the cell on top")?;
         }
+        Self::read_plan(table)
+    }
+
+    /// The same of a claim that is not measured: it may name the plan that it belongs to, and no cells.
+    pub(crate) fn read_plan(table: &Table<'_>) -> Result<Self, Problem> {
+        table.need("plan", "whose cells")?;
         Patch::read(table).map(|patch| patch.measure)
     }
 
