@@ -6,6 +6,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import strace
+
 FOLDER = pathlib.Path(sys.argv[1])
 # What the interpreter's way to the host asks besides: see docs/applications.md.
 NOT_COMPARED = {"kill", "brk", "mmap", "munmap", "madvise", "futex", "sched_yield", "clock_nanosleep", "mremap"}
@@ -13,22 +16,9 @@ NOT_COMPARED = {"kill", "brk", "mmap", "munmap", "madvise", "futex", "sched_yiel
 
 def calls_of(path):
     """Whole calls of each thread in their order."""
-    halves, threads = {}, collections.defaultdict(list)
-    for line in open(path, errors="replace"):
-        parts = re.match(r"(\d+) +(.*)", line)
-        if not parts:
-            continue
-        thread, text = parts.groups()
-        if text.endswith("<unfinished ...>"):
-            halves[thread] = text[: -len("<unfinished ...>")]
-            continue
-        resumed = re.match(r"<\.\.\. \w+ resumed>(.*)", text)
-        if resumed:
-            text = halves.pop(thread, "") + resumed.group(1)
-        call = re.match(r"(\w+)\((.*)\) += (-?\w+)(?: (E\w+))?", text)
-        if call:
-            name, args, result, error = call.groups()
-            threads[thread].append((name, args.strip(), result, error))
+    threads = collections.defaultdict(list)
+    for thread, *call in strace.calls(path):
+        threads[thread].append(tuple(call))
     return threads
 
 

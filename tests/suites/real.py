@@ -2,8 +2,12 @@
 
 import collections
 import json
+import pathlib
 import re
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import strace
 
 FOLDER, NAME = sys.argv[1:]
 LIMIT = 0.02
@@ -34,22 +38,10 @@ def is_below(name, args):
 
 def theirs():
     """Counts of calls below the folder, and bytes that were read and written there."""
-    counts, bytes_of, halves = collections.Counter(), collections.Counter(), {}
-    for line in open(f"{FOLDER}/{NAME}.strace", errors="replace"):
-        parts = re.match(r"(\d+) +(.*)", line)
-        if not parts:
+    counts, bytes_of = collections.Counter(), collections.Counter()
+    for _, name, args, result, _ in strace.calls(f"{FOLDER}/{NAME}.strace"):
+        if name not in KINDS:
             continue
-        thread, text = parts.groups()
-        if text.endswith("<unfinished ...>"):
-            halves[thread] = text[: -len("<unfinished ...>")]
-            continue
-        resumed = re.match(r"<\.\.\. \w+ resumed>(.*)", text)
-        if resumed:
-            text = halves.pop(thread, "") + resumed.group(1)
-        call = re.match(r"(\w+)\((.*)\) += (-?\d+)", text)
-        if not call or call.group(1) not in KINDS:
-            continue
-        name, args, result = call.groups()
         if not is_below(name, args):
             continue
         kind = KINDS[name]
