@@ -224,15 +224,16 @@ impl Volume {
         self.allocate_delayed(inode, &mut state)
     }
 
-    /// Locks an inode for a look at where its data is on the device.
+    /// Locks an inode for a look at where its data is on the device, beside other readers: alone only to give delayed blocks places.
     pub(super) fn read_settled<'a>(&self, inode: &'a Arc<Inode>) -> Result<RwLockReadGuard<'a, InodeState>> {
         loop {
-            self.settle_delayed(inode)?;
             let state = inode.state.read();
-            // Another task may have written between the two locks.
             if state.delayed.is_empty() {
                 return Ok(state);
             }
+            drop(state);
+            // Another task may write before the next look.
+            self.settle_delayed(inode)?;
         }
     }
 }

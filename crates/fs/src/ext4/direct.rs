@@ -7,6 +7,10 @@
 //! A write that needs blocks reserves them unwritten, writes the data and makes them written afterwards, so that no crash shows
 //! what they held before. It carries no hint: its pages were never in the cache that makes them.
 //!
+//! Readers share the lock of the inode, and so do writers to blocks that are written, within the size: they take it alone only to
+//! forget pages that are cached, and to set times that differ, which they do once a tick (`file_update_time`). Other writes have
+//! it alone until the data is on the device (`ext4_dio_write_checks`).
+//!
 //! A range that is no multiple of the device's block, and data that goes through the journal, take the way through the cache.
 //! (The kernel refuses the first with EINVAL.)
 //!
@@ -90,6 +94,50 @@ impl Volume {
         let _scope = sim::scope(Activity::DATA);
         self.cache.queue().read(&mut pieces)?;
         Ok(Some(len))
+    }
+
+    /// Writes from the program's buffer over blocks that are written, within the size of the file, beside other readers and writers
+    /// of it; false if the range is not such a one, and nothing was done.
+    pub(crate) fn overwrite_direct(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<bool> {
+        let state = self.read_settled(inode)?;
+        Self::check_regular(&state)?;
+        let (block_bytes, end) = (self.block_bytes(), offset.saturating_add(data.len() as u64));
+        let fits = self.goes_past_cache(offset, data.len(), block_bytes) && state.raw.has(flag::EXTENTS);
+        if !fits || end > state.raw.size() || state.raw.has(flag::IMMUTABLE) {
+            return Ok(false);
+        }
+        let (first, last) = (offset / block_bytes, end / block_bytes);
+        let (mut pieces, mut index) = (Vec::new(), first);
+        while index < last {
+            let Mapped::Blocks { start, len, unwritten: false } =
+                self.map(inode, &state, index, last - index)?
+            else {
+                return Ok(false);
+            };
+            let from = ((index - first) * block_bytes) as usize;
+            let data = &data[from..from + (len * block_bytes) as usize];
+            sim::ran::push(&mut pieces, Piece { off: start * block_bytes, data, hint: Hint::None });
+            index += len;
+        }
+        self.settle_range(inode, (first, last))?;
+        pin_buffer(data.len());
+        let written = {
+            let _scope = sim::scope(Activity::DATA);
+            self.cache.queue().write(&pieces, false)
+        };
+        let (now, nothing_cached) = (change_time(), inode.mapping().range(first, last).is_empty());
+        if written.is_ok() && nothing_cached && (state.raw.mtime(), state.raw.ctime()) == (now, now) {
+            return Ok(true);
+        }
+        drop(state);
+        let mut state = inode.change();
+        // Also after a failure: a part may have arrived.
+        self.cache.forget(inode.mapping(), first, last);
+        written?;
+        if state.check_live().is_ok() {
+            self.finish_direct(inode, &mut state, (first, last), (0, false))?;
+        }
+        Ok(true)
     }
 
     /// Writes from the program's buffer; none if the range has to go through the cache.

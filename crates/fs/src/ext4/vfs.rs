@@ -243,13 +243,19 @@ impl FileSystem for Mounted {
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         self.0.check_running()?;
         let inode = self.0.inode(ino.0)?;
+        let direct = flags.contains(IoFlags::DIRECT) && self.0.memory().is_none();
+        if direct && !flags.contains(IoFlags::APPEND) && self.0.overwrite_direct(&inode, offset, data)? {
+            if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
+                self.0.fsync(&inode)?;
+            }
+            return Ok(Written { offset, bytes: data.len() });
+        }
         let mut state = inode.change();
         Volume::check_regular(&state)?;
         if state.raw.has(flag::IMMUTABLE) {
             return Err(Errno::EPERM); // it was open when it got the flag
         }
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
-        let direct = flags.contains(IoFlags::DIRECT) && self.0.memory().is_none();
         if direct {
             self.0.allocate_delayed(&inode, &mut state)?;
         }
