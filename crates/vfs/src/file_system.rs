@@ -20,6 +20,7 @@ use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, InodeFlags, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
 use crate::kernel::KernelWays;
 use crate::mapping::MappedFiles;
+use crate::paths::Paths;
 
 /// How [`FileSystem::rename`] renames: by flags alone, or leaving a whiteout.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +55,11 @@ pub type Listener = Box<dyn Fn(&str) + Send + Sync>;
 /// write.
 pub trait FileSystem: Send + Sync {
     // ---- the whole ----
+
+    /// The design as one that resolves paths itself, if it does.
+    fn paths(&self) -> Option<&dyn Paths> {
+        None
+    }
 
     /// The root directory.
     fn root(&self) -> Ino;

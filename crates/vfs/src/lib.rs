@@ -17,6 +17,7 @@
 //! | [`process`] | descriptors, offsets, working directory, credentials: [`Syscalls`] on any [`FileSystem`] |
 //! | [`mount`] | a design with its dentry cache; the names that are being changed |
 //! | [`walk`] | path resolution: symbolic links, limits, permissions |
+//! | [`paths`] | paths that a design resolves itself |
 //! | [`credentials`] | who acts, and what the permission bits allow them |
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
@@ -49,6 +50,7 @@ pub mod locks;
 pub mod mapping;
 pub mod mount;
 pub mod ops;
+pub mod paths;
 pub mod process;
 pub mod promises;
 pub mod rename;
@@ -71,6 +73,7 @@ pub use kernel::{KernelWays, Linux};
 pub use locks::{LockAction, LockKind, LockOwner};
 pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};
+pub use paths::{Names, Paths};
 pub use process::{Limits, Process};
 pub use promises::{Atomicity, Durability, Promises, SyncScope};
 pub use syscalls::{Fd, Syscalls};

@@ -5,6 +5,7 @@
 //! holds claims on exactly these names (`dentry.rs`), so calls on different names contend only in the design.
 //! Two claims (rename) are taken in the order of their keys.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
@@ -14,13 +15,14 @@ use sim::Work;
 
 use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
 use crate::charges;
-use crate::credentials::Subject;
+use crate::credentials::{Access, Credentials, Subject};
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
 use crate::file_system::{FileSystem, Renaming};
 use crate::flags::RenameFlags;
 use crate::kernel::{DirectoryGuard, KernelLocks, KernelWays, Linux};
 use crate::locks::Locks;
+use crate::paths::Names;
 use crate::vnode::{DeferredReleases, Vnode};
 
 /// When reading sets the access time of a file or directory.
@@ -65,6 +67,8 @@ pub struct Mount {
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
     deferred: Arc<DeferredReleases>,
     moves: AtomicU64,
+    /// Of these, those that have ended.
+    moved: AtomicU64,
     pub(crate) locks: Locks,
     kernel: Option<Box<KernelLocks>>,
 }
@@ -85,6 +89,7 @@ impl Mount {
             linked: Mutex::default(),
             deferred,
             moves: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
             locks: Locks::new(),
             kernel,
         }))
@@ -188,6 +193,27 @@ impl Mount {
     #[inline]
     pub(crate) fn moves(&self) -> u64 {
         self.moves.load(SeqCst)
+    }
+
+    /// What the design answers of a path that it resolves itself, from `dir`; none where the caches have to be walked.
+    #[inline]
+    pub(crate) fn stat_by_design(
+        &self,
+        who: &Credentials,
+        dir: impl FnOnce() -> Ino,
+        path: &[u8],
+    ) -> Option<Attr> {
+        let paths = self.fs.paths().filter(|_| self.kernel.is_none())?;
+        let names = Names::of(path)?;
+        sim::interact();
+        let ended = self.moved.load(SeqCst);
+        if self.moves() != ended {
+            return None;
+        }
+        let from = if path.starts_with(b"/") { self.root.ino } else { dir() };
+        let searches = |subject: &Subject| who.is_root() || who.check(subject, Access::EXECUTE).is_ok();
+        let attr = paths.stat(from, names, &searches)?;
+        (self.moves() == ended).then_some(attr)
     }
 
     /// Claims `name` in `dir` and finds out what it leads to.
@@ -377,6 +403,8 @@ pub(crate) struct Claim<'a> {
     binding: Option<Binding>,
     /// The kernel's lock of the directory, from the first question to the design on.
     held: Option<DirectoryGuard<'a>>,
+    /// How many moves it has begun.
+    moves: Cell<u64>,
 }
 
 /// What a call that may make a name finds.
@@ -394,7 +422,7 @@ impl<'a> Claim<'a> {
         name: &'a [u8],
         (ticket, binding): (Ticket, Binding),
     ) -> Self {
-        Self { mount, dir, name, ticket, binding: Some(binding), held: None }
+        Self { mount, dir, name, ticket, binding: Some(binding), held: None, moves: Cell::new(0) }
     }
 
     /// Takes the kernel's lock of the directory, if there is one and the claim does not have it.
@@ -595,6 +623,7 @@ impl<'a> Claim<'a> {
     fn count_move(&self) {
         if self.vnode().is_some_and(|vnode| vnode.is_dir()) {
             self.mount.moves.fetch_add(1, SeqCst);
+            self.moves.set(self.moves.get() + 1);
         }
     }
 
@@ -645,5 +674,8 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let binding = self.binding.take().unwrap_or(Binding::Unknown);
         self.mount.dentries.settle(self.ticket, binding);
+        if self.moves.get() > 0 {
+            self.mount.moved.fetch_add(self.moves.get(), SeqCst);
+        }
     }
 }

@@ -16,12 +16,9 @@ use crate::attr::FileKind;
 use crate::credentials::{Access, Credentials};
 use crate::errno::{Errno, Result};
 use crate::mount::Mount;
+pub use crate::paths::{NAME_MAX, PATH_MAX};
 use crate::vnode::Vnode;
 
-/// Longest name, in bytes.
-pub const NAME_MAX: usize = 255;
-/// Longest path, in bytes (the kernel's limit of 4096 counts the zero at the end).
-pub const PATH_MAX: usize = 4095;
 /// Symbolic links that one walk follows.
 pub const LINKS_MAX: u32 = 40;
 

@@ -7,6 +7,7 @@ use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, Optio
 use media::Storage;
 use sim::{Bytes, LockClass};
 
+use super::ablation::Without;
 use super::format::CrestFormat;
 use super::mutant::{self, Rules};
 use super::recovery;
@@ -19,14 +20,23 @@ pub(super) const NAME: &str = "crest";
 
 static FORMAT: CrestFormat = CrestFormat;
 
-/// Options of mkfs.
-const OPTIONS: &[OptionSpec] = &[OptionSpec {
-    name: "shards",
-    kind: OptionKind::Count,
-    default: "0",
-    when: Phase::Mkfs,
-    help: "shards, each with a log and a data zone of its own: 1 to a sixteenth of the zones; 0: as many, and 64 at most",
-}];
+/// Options of mkfs and mount.
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "shards",
+        kind: OptionKind::Count,
+        default: "0",
+        when: Phase::Mkfs,
+        help: "shards, each with a log and a data zone of its own: 1 to a sixteenth of the zones; 0: as many, and 64 at most",
+    },
+    OptionSpec {
+        name: "without",
+        kind: OptionKind::Choice(Without::WORDS),
+        default: "nothing",
+        when: Phase::Mount,
+        help: "leave a part out, to measure what it is worth: appends in place, the seal as the only end of the log, paths",
+    },
+];
 
 /// Two shards: zones fill up and are left in short programs.
 const SMALL: Given = &[("shards", "2")];
@@ -81,7 +91,8 @@ impl Design for CrestDesign {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let (volume, _) = recovery::mount(storage.memory()?, rules(options))?;
+        let (volume, _) =
+            recovery::mount(storage.memory()?, rules(options), Without::of(options.choice("without")))?;
         Ok(Arc::new(Mounted(volume)))
     }
 }

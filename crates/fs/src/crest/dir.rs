@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use sim::{Work, ran};
 
 use super::record::AddId;
-use crate::persist::hash_of;
+use crate::persist::{hash_of, plain_hash};
 
 /// Bytes of a name that lie in its slot, at most.
 const INLINE: usize = 30;
@@ -78,6 +78,10 @@ impl Dir {
     /// The slot of a name, if it is there.
     fn slot(&self, hash: u64, name: &[u8]) -> Option<u32> {
         visit();
+        self.place(hash, name)
+    }
+
+    fn place(&self, hash: u64, name: &[u8]) -> Option<u32> {
         let is_it = |slot: &u32| {
             let known = self.slots.get(*slot as usize).and_then(Option::as_ref);
             known.is_some_and(|known| known.hash == hash && known.text.bytes() == name)
@@ -90,6 +94,11 @@ impl Dir {
         sim::work(Work::MISS, 1);
         let slot = self.slot(hash_of(name), name)?;
         self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// The same as a step of a path, whose price the caller pays.
+    pub(super) fn find_at_hand(&self, name: &[u8]) -> Option<&Name> {
+        self.slots.get(self.place(plain_hash(name), name)? as usize)?.as_ref()
     }
 
     /// Adds a name that is not there.

@@ -19,6 +19,7 @@ use sim::ran;
 use vfs::{FallocateMode, SeekTo, SetAttr, Written};
 
 use super::Volume;
+use super::ablation::Without;
 use super::alloc::{Blocks, Taken};
 use super::inode::{Changing, Inode, State, now, set_time};
 use super::layout::{BLOCK, EXTENT_BLOCKS_MAX, RECORD_LINES_MAX, times};
@@ -269,6 +270,7 @@ impl Volume {
         let place = file.blocks()?.get(block);
         if let Some(Place { block, unwritten: false }) = place
             && at >= file.size
+            && self.without != Without::Appends
         {
             self.store(draft, block * BLOCK + within as u64, &data[..len])?;
             return Ok(len as u64);

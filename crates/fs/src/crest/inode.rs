@@ -33,6 +33,8 @@ pub(super) static INODE: LockClass = LockClass::new("crest.inode");
 pub(super) const LINKS_MAX: u32 = 65_000;
 /// Lines that a task waits for that finds an inode by its number.
 const INODE_LINES: u64 = 2;
+/// The same of a name: its slot.
+const NAME_LINES: u64 = 1;
 /// Parts of the table.
 const PARTS: usize = 64;
 /// Numbers that follow each other and are in one part: those that a shard takes at a time.
@@ -284,6 +286,11 @@ impl Inode {
         closed == Ok(1) && state.links == 0
     }
 
+    /// A path has led to it: what a task waits for that has neither its name nor it in its cache.
+    pub(super) fn found(&self) {
+        self.recency.touch(NAME_LINES + INODE_LINES);
+    }
+
     /// The directory above it.
     pub(super) fn parent(&self) -> u64 {
         self.parent.load(Relaxed)
@@ -312,6 +319,11 @@ impl Inodes {
         let inode = found.ok_or(Error::NoEntry)?;
         inode.recency.touch(INODE_LINES);
         Ok(inode)
+    }
+
+    /// The inode of a number, as a step of a path, which `PATH_COMPONENT` prices; see [`Inode::found`].
+    pub(super) fn at_hand(&self, ino: u64) -> Option<Arc<Inode>> {
+        self.part(ino).read().get(&ino).cloned()
     }
 
     pub(super) fn insert(&self, inode: Arc<Inode>) {

@@ -17,6 +17,7 @@ use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, MutexGuard, ran};
 
 use super::Volume;
+use super::ablation::Without;
 use super::inode::NEIGHBOURS;
 use super::layout::{LINE, RESERVED, Superblock};
 use super::mutant;
@@ -147,6 +148,9 @@ impl Volume {
             match self.append(&mut tail, shard, call, &records) {
                 Ok(()) => {
                     self.region.fence();
+                    if self.without == Without::Seal {
+                        self.store_end(shard, tail.open.map_or(0, |at| at.line));
+                    }
                     if !self.logs.changed.load(Relaxed) {
                         self.logs.changed.store(true, Relaxed);
                     }

@@ -23,9 +23,10 @@
 //! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `file.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
-//! | `namei.rs` `rename.rs` | what changes names |
+//! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
+//! | `ablation.rs` | parts that can be left out, to measure them |
 //! | `mutant.rs` `certify.rs` | rules that can be left out; edited images that pass the seals |
 //! | `parts.rs` | named parts of calls |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
@@ -43,6 +44,7 @@
 //! Locks finer than one for an inode, reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving
 //! blocks out of data zones of which most is free.
 
+mod ablation;
 mod alloc;
 mod certify;
 pub mod clean;
@@ -63,6 +65,7 @@ mod mkfs;
 pub mod mutant;
 mod namei;
 mod parts;
+mod paths;
 pub mod place;
 pub mod record;
 mod recovery;
@@ -79,6 +82,7 @@ use std::sync::Arc;
 use media::nvmm::Region;
 use sim::{LockClass, Mutex, SpreadRwLock};
 
+use ablation::Without;
 use alloc::Zones;
 use inode::Inodes;
 use layout::Geometry;
@@ -108,6 +112,8 @@ struct Volume {
     geometry: Geometry,
     secret: u64,
     rules: Rules,
+    /// The part that is left out.
+    without: Without,
     /// The first opening of this mount.
     mounted: u64,
     inodes: Inodes,

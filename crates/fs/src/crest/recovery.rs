@@ -15,6 +15,7 @@ use media::nvmm::Region;
 use sim::sync::AtomicU32;
 use sim::{Mutex, SpreadRwLock, ran};
 
+use super::ablation::Without;
 use super::alloc::Zones;
 use super::clean::Present;
 use super::design::NAME;
@@ -138,8 +139,12 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
     Ok(done)
 }
 
-/// Mounts a sound image; says what its recovery has done.
-pub(super) fn mount(region: &Arc<Region>, rules: Rules) -> Result<(Arc<Volume>, Vec<String>), FsError> {
+/// Mounts a sound image, without one part or with all; says what its recovery has done.
+pub(super) fn mount(
+    region: &Arc<Region>,
+    rules: Rules,
+    without: Without,
+) -> Result<(Arc<Volume>, Vec<String>), FsError> {
     let loaded = load(region, rules)?;
     let violations = fsck::violations(&loaded);
     if let Some(first) = violations.first() {
@@ -151,8 +156,8 @@ pub(super) fn mount(region: &Arc<Region>, rules: Rules) -> Result<(Arc<Volume>, 
         return Err(FsError::Damaged { design: NAME, what: format!("{}{more}", first.what) });
     }
     let done = make_equal(region, &loaded)?;
-    let volume = Arc::new(build(region, &loaded, rules));
-    Ok((volume, done))
+    let volume = Volume { without, ..build(region, &loaded, rules) };
+    Ok((Arc::new(volume), done))
 }
 
 /// The volume of an image, as far as it is sound.
@@ -178,6 +183,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
         geometry: *geometry,
         secret: superblock.secret[0],
         rules,
+        without: Without::Nothing,
         mounted: superblock.openings,
         inodes,
         zones,

@@ -6,10 +6,11 @@ use sim::sync::Ordering::Relaxed;
 use sim::{Work, ran};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
-    OpenFlags, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
+    OpenFlags, Paths, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
+use super::ablation::Without;
 use super::file::seek;
 use super::inode::{Body, now, unpack};
 use super::layout::{BLOCK, ROOT_INO};
@@ -104,6 +105,10 @@ impl Mounted {
 impl FileSystem for Mounted {
     fn root(&self) -> Ino {
         Ino(ROOT_INO)
+    }
+
+    fn paths(&self) -> Option<&dyn Paths> {
+        (self.0.without != Without::Paths).then_some(&*self.0)
     }
 
     fn statfs(&self) -> Result<StatFs> {

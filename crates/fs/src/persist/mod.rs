@@ -14,6 +14,11 @@ pub(crate) mod slot_table;
 pub(crate) fn hash_of(name: &[u8]) -> u64 {
     ran::did(Work::HASH, name.len().div_ceil(16) as u64);
     ran::hash(name.len() as u64);
+    plain_hash(name)
+}
+
+/// The same, for which the caller charges.
+pub(crate) fn plain_hash(name: &[u8]) -> u64 {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(name);
     // The table wants its upper bits varied, too.

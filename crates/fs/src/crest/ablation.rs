@@ -1,0 +1,48 @@
+//! Parts that a mount can leave out, to measure what each is worth (`weir run crest-ablations`).
+
+use super::Volume;
+use super::layout::{LINE, SUPERBLOCKS};
+
+/// A part that is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Without {
+    /// All parts are there.
+    #[default]
+    Nothing,
+    /// Bytes behind the end of a file are stored in place: without, the last block is copied to a new one.
+    Appends,
+    /// A record certifies itself: without, the end of the log is durable too before a call returns, by a second fence.
+    Seal,
+    /// The design resolves paths: without, the caches above it do.
+    Paths,
+}
+
+impl Without {
+    /// The words of the option, in the order of the parts.
+    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "seal", "paths"];
+
+    /// The part of a word.
+    pub(super) fn of(word: &str) -> Self {
+        match word {
+            "appends" => Self::Appends,
+            "seal" => Self::Seal,
+            "paths" => Self::Paths,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Lines of the page of the first superblock that the superblock does not have.
+const FREE_LINES: u64 = 60;
+
+impl Volume {
+    /// Stores where a shard's log ends, as a design must whose records do not certify themselves; durable on return. Recovery does
+    /// not read it, and a store that the medium refuses loses nothing.
+    pub(super) fn store_end(&self, shard: usize, line: u32) {
+        let at = SUPERBLOCKS[0] + (4 + shard as u64 % FREE_LINES) * LINE as u64;
+        if self.region.store_u64(at, u64::from(line)).is_ok() {
+            self.region.flush(at, 8);
+            self.region.fence();
+        }
+    }
+}
