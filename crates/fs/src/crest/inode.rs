@@ -11,9 +11,12 @@
 //! So what is seen is what a reader would find that comes before the next writer. Under the lock for reading only `opens` changes,
 //! which no `stat` shows.
 //!
+//! While tasks share an inode (`sharing.rs`), a `stat` takes it alone.
+//!
 //! Numbers are never used again, so the table is a map; it is behind locks of the host, each held for one look.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 use sim::map::TreeMap;
@@ -25,6 +28,7 @@ use super::dir::Dir;
 use super::layout::BLOCK;
 use super::map::BlockMap;
 use super::merge::Stamped;
+use super::sharing::{Shares, Sharing};
 use crate::error::{Error, Result};
 
 pub(super) static INODE: LockClass = LockClass::new("crest.inode");
@@ -92,6 +96,11 @@ pub(super) struct State {
     pub(super) opens: AtomicU32,
     /// It was made without a name and may get one.
     pub(super) nameless: bool,
+    /// Whether tasks that change it hold the lock for reading (`sharing.rs`).
+    pub(super) shared: bool,
+    /// Changes that could be made so, each from another core than the one before, and the core of the last.
+    pub(super) changes: u32,
+    pub(super) changer: u32,
     pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
     pub(super) body: Body,
 }
@@ -101,9 +110,14 @@ pub(super) struct Inode {
     pub(super) ino: u64,
     pub(super) is_dir: bool,
     is_file: bool,
-    /// Whether blocks of it may have been reserved: a write uses these.
-    pub(super) reserves: AtomicBool,
+    /// Whether blocks of it may have been reserved, which a write uses, or mapped, which have to stay where they are.
+    pub(super) is_special: AtomicBool,
     state: SpreadRwLock<State>,
+    pub(super) sharing: Sharing,
+    /// As `State::shared`, for a look without the lock.
+    pub(super) shared: AtomicBool,
+    /// Made when it is first shared.
+    pub(super) shares: OnceLock<Box<Shares>>,
     /// What a `stat` saw since the last change.
     seen: parking_lot::Mutex<Option<Box<Attr>>>,
     /// Of a directory: the one above it, for those who walk up without locking.
@@ -115,6 +129,22 @@ pub(super) struct Inode {
 pub(super) type Changing<'a> = SpreadWriteGuard<'a, State>;
 /// The right to read an inode.
 pub(super) type Reading<'a> = SpreadReadGuard<'a, State>;
+
+/// The right to read all of an inode.
+pub(super) enum Settled<'a> {
+    Reading(Reading<'a>),
+    Alone(Changing<'a>),
+}
+
+impl Deref for Settled<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        match self {
+            Self::Reading(state) => state,
+            Self::Alone(state) => state,
+        }
+    }
+}
 
 /// A new value for a time.
 pub(super) fn set_time(time: SetTime, now: u64) -> u64 {
@@ -152,8 +182,9 @@ impl State {
         }
     }
 
-    pub(super) fn dir_mut(&mut self) -> Result<&mut Dir> {
-        match &mut self.body {
+    /// The names of a directory, also of one that has lost its own.
+    pub(super) fn names(&self) -> Result<&Dir> {
+        match &self.body {
             Body::Dir(dir) => Ok(dir),
             _ => Err(Error::NotDirectory),
         }
@@ -215,13 +246,18 @@ impl State {
 }
 
 impl Inode {
-    pub(super) fn new(state: State, parent: u64) -> Self {
+    pub(super) fn new(mut state: State, parent: u64, sharing: Sharing) -> Self {
+        let is_special = matches!(&state.body, Body::File(blocks) if blocks.has_reserved());
+        let shared = sharing.begin(&mut state, is_special);
         Self {
             ino: state.ino,
             is_dir: state.is_dir(),
             is_file: matches!(state.body, Body::File(_)),
-            reserves: AtomicBool::new(matches!(&state.body, Body::File(blocks) if blocks.has_reserved())),
+            is_special: AtomicBool::new(is_special),
             state: SpreadRwLock::new(&INODE, state),
+            sharing,
+            shared: AtomicBool::new(shared),
+            shares: OnceLock::new(),
             seen: parking_lot::Mutex::new(None),
             parent: AtomicU64::new(parent),
             recency: Recency::now(),
@@ -236,8 +272,11 @@ impl Inode {
 
     /// Locks it to change it, whether it is in use or not.
     pub(super) fn write(&self) -> Changing<'_> {
-        let state = self.state.write();
+        let mut state = self.state.write();
         *self.seen.lock() = None;
+        if state.shared {
+            self.collect(&mut state);
+        }
         state
     }
 
@@ -247,15 +286,25 @@ impl Inode {
         if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
     }
 
+    /// Locks it to read all of it, if it is in use: alone where tasks share it.
+    pub(super) fn settled(&self) -> Result<Settled<'_>> {
+        let state = self.reading()?;
+        if !state.shared {
+            return Ok(Settled::Reading(state));
+        }
+        drop(state);
+        self.changing().map(Settled::Alone)
+    }
+
     /// What `stat` shows. Takes the lock only where nothing was seen since the last change.
     pub(super) fn attr(&self) -> Result<Attr> {
         sim::interact();
         if let Some(attr) = self.seen.lock().as_deref() {
             return Ok(*attr);
         }
-        let state = self.reading()?;
+        let state = self.settled()?;
         let attr = state.attr();
-        if state.links > 0 {
+        if state.links > 0 && !state.shared {
             // Locked until it is noted: a writer that comes now forgets it.
             let seen = ran::boxed(attr);
             *self.seen.lock() = Some(seen);
@@ -265,7 +314,7 @@ impl Inode {
 
     /// Whether a write of whole blocks may store its data before it locks it.
     pub(super) fn takes_data_ahead(&self) -> bool {
-        self.is_file && !self.reserves.load(Relaxed)
+        self.is_file && !self.is_special.load(Relaxed)
     }
 
     /// Opens it once more.

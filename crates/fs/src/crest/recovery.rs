@@ -27,6 +27,7 @@ use super::merge::{self, Slot, Tree, merge};
 use super::mutant::Rules;
 use super::namei;
 use super::record::{Previous, Seal};
+use super::sharing::Sharing;
 use super::superblock;
 use super::zone::{Damage, Log, Use, Word, lost_ends};
 use super::{ORPHANS, RENAMES, Volume};
@@ -139,7 +140,11 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
 }
 
 /// Mounts a sound image; says what its recovery has done.
-pub(super) fn mount(region: &Arc<Region>, rules: Rules) -> Result<(Arc<Volume>, Vec<String>), FsError> {
+pub(super) fn mount(
+    region: &Arc<Region>,
+    rules: Rules,
+    sharing: Sharing,
+) -> Result<(Arc<Volume>, Vec<String>), FsError> {
     let loaded = load(region, rules)?;
     let violations = fsck::violations(&loaded);
     if let Some(first) = violations.first() {
@@ -151,13 +156,14 @@ pub(super) fn mount(region: &Arc<Region>, rules: Rules) -> Result<(Arc<Volume>, 
         return Err(FsError::Damaged { design: NAME, what: format!("{}{more}", first.what) });
     }
     let done = make_equal(region, &loaded)?;
-    let volume = Arc::new(build(region, &loaded, rules));
+    let volume = Arc::new(build(region, &loaded, rules, sharing));
     Ok((volume, done))
 }
 
 /// The volume of an image, as far as it is sound.
-pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volume {
+pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules, sharing: Sharing) -> Volume {
     let Loaded { superblock, geometry, .. } = loaded;
+    let sharing = Sharing { shards: superblock.shards as u16, ..sharing };
     let zones = Zones::new(region, *geometry, superblock.shards as usize, rules);
     for (word, zone) in loaded.words.iter().zip(0..) {
         match word {
@@ -170,7 +176,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
     for state in states(loaded, &zones) {
         let parent = state.1;
         zones.add_lines(namei::lines_of(&state.0));
-        inodes.insert(Arc::new(Inode::new(state.0, parent)));
+        inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
     let clock = loaded.log.top.time();
     Volume {
@@ -178,6 +184,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
         geometry: *geometry,
         secret: superblock.secret[0],
         rules,
+        sharing,
         mounted: superblock.openings,
         inodes,
         zones,
@@ -204,7 +211,7 @@ fn states(loaded: &Loaded, zones: &Zones) -> Vec<(State, u64)> {
         if is_dir {
             state.links += 1;
         }
-        if let Ok(dir) = state.dir_mut() {
+        if let Ok(dir) = state.names() {
             dir.insert(name, ino, held.value.add);
         }
     }
@@ -241,6 +248,9 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
         last: 0,
         opens: AtomicU32::new(0),
         nameless: false,
+        shared: false,
+        changes: 0,
+        changer: u32::MAX,
         xattrs: xattrs.collect(),
         body,
     }
