@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use media::nvmm::Region;
 use sim::map::TreeSet;
-use sim::sync::{AtomicU64, Ordering::Relaxed};
+use sim::sync::{AtomicI64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, Work};
 
 use super::clean::Present;
@@ -101,6 +101,37 @@ impl Bits {
     }
 }
 
+/// A count that every call changes: the sum of parts, each on a line that one shard's cores change.
+struct Sum(Box<[Part]>);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Part(AtomicI64);
+
+impl Sum {
+    fn new(shards: usize) -> Self {
+        Self((0..shards).map(|_| Part::default()).collect())
+    }
+
+    fn part(&self) -> &AtomicI64 {
+        &self.0[usize::from(sim::core()) % self.0.len()].0
+    }
+
+    fn add(&self, count: u64) {
+        self.part().fetch_add(count.cast_signed(), Relaxed);
+    }
+
+    fn sub(&self, count: u64) {
+        self.part().fetch_sub(count.cast_signed(), Relaxed);
+    }
+
+    /// The sum; while others change it, of some moments.
+    fn get(&self) -> u64 {
+        let sum: i64 = self.0.iter().map(|part| part.0.load(Relaxed)).sum();
+        sum.max(0).cast_unsigned()
+    }
+}
+
 /// What all shards share.
 struct Pool {
     states: Vec<State>,
@@ -118,9 +149,9 @@ pub(super) struct Zones {
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
     /// Blocks of files.
-    used: AtomicU64,
+    used: Sum,
     /// Lines that the metadata of all files may take, at most.
-    lines: AtomicU64,
+    lines: Sum,
     rules: Rules,
 }
 
@@ -165,8 +196,8 @@ impl Zones {
             pool: Mutex::new(&ZONES, pool),
             bits: (0..zones).map(bits).collect(),
             heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
-            used: AtomicU64::new(0),
-            lines: AtomicU64::new(0),
+            used: Sum::new(shards),
+            lines: Sum::new(shards),
             rules,
         }
     }
@@ -178,22 +209,22 @@ impl Zones {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
         let log = self.live_lines().div_ceil(BLOCK / super::layout::LINE as u64);
         let kept = (self.heads.len() as u64 + 2) * u64::from(self.geometry.zone_blocks());
-        (blocks, blocks.saturating_sub(self.used.load(Relaxed) + log + kept))
+        (blocks, blocks.saturating_sub(self.used.get() + log + kept))
     }
 
     /// Lines that live records may take, at most: one for each block, and those of names, inodes and attributes.
     fn live_lines(&self) -> u64 {
-        self.used.load(Relaxed) + self.lines.load(Relaxed)
+        self.used.get() + self.lines.get()
     }
 
     /// The metadata of files takes so many lines more.
     pub(super) fn add_lines(&self, lines: u64) {
-        self.lines.fetch_add(lines, Relaxed);
+        self.lines.add(lines);
     }
 
     /// The metadata of files takes so many lines less.
     pub(super) fn sub_lines(&self, lines: u64) {
-        self.lines.fetch_sub(lines, Relaxed);
+        self.lines.sub(lines);
     }
 
     fn stock_of(&self, pool: &Pool) -> Stock {
@@ -291,7 +322,7 @@ impl Zones {
         let mut bits = self.bits[zone as usize].lock();
         sim::work(Work::STEP, 1);
         let (place, count) = bits.take(most)?;
-        self.used.fetch_add(u64::from(count), Relaxed);
+        self.used.add(u64::from(count));
         Some(Blocks { first: self.geometry.block_at(zone, place), count: u64::from(count) })
     }
 
@@ -343,7 +374,7 @@ impl Zones {
             let is_free = bits.free == self.geometry.zone_blocks();
             sim::work(Work::STEP, 1);
             drop(bits);
-            self.used.fetch_sub(u64::from(count), Relaxed);
+            self.used.sub(u64::from(count));
             if was_full || is_free {
                 self.settle(zone);
             }
@@ -362,7 +393,7 @@ impl Zones {
         if !bits.take_at(place) {
             return false;
         }
-        self.used.fetch_add(1, Relaxed);
+        self.used.add(1);
         pool.free.remove(&zone);
         pool.states[zone as usize] = State::Data(false);
         if bits.free > 0 {

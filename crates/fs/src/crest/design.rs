@@ -11,6 +11,7 @@ use super::ablation::Without;
 use super::format::CrestFormat;
 use super::mutant::{self, Rules};
 use super::recovery;
+use super::sharing::Sharing;
 use super::vfs::Mounted;
 
 /// Crest.
@@ -36,10 +37,41 @@ const OPTIONS: &[OptionSpec] = &[
         when: Phase::Mount,
         help: "leave a part out, to measure what it is worth: appends in place, the seal as the only end of the log, paths",
     },
+    OptionSpec {
+        name: "granules",
+        kind: OptionKind::Flag,
+        default: "true",
+        when: Phase::Mount,
+        help: "whether tasks that overwrite parts of one file lock granules of 64 KiB of it; false: one lock for a file",
+    },
+    OptionSpec {
+        name: "buckets",
+        kind: OptionKind::Flag,
+        default: "true",
+        when: Phase::Mount,
+        help: "whether tasks that change names of one directory lock buckets of names; false: one lock for a directory",
+    },
+    OptionSpec {
+        name: "shared-after",
+        kind: OptionKind::Count,
+        default: "8",
+        when: Phase::Mount,
+        help: "changes that came from another core than the one before, until granules or buckets are locked; 0: always",
+    },
 ];
 
-/// Two shards: zones fill up and are left in short programs.
-const SMALL: Given = &[("shards", "2")];
+/// Two shards: zones fill up and are left in short programs. Files and directories are shared from the beginning.
+const SMALL: Given = &[("shards", "2"), ("shared-after", "0")];
+
+/// Which files and directories tasks share.
+fn sharing(options: &Options) -> Sharing {
+    Sharing {
+        granules: options.flag("granules"),
+        buckets: options.flag("buckets"),
+        after: options.number("shared-after").try_into().unwrap_or(u32::MAX),
+        ..Sharing::NONE
+    }
+}
 
 /// The rules that an instance with these options keeps.
 fn rules(options: &Options) -> Rules {
@@ -91,8 +123,8 @@ impl Design for CrestDesign {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let (volume, _) =
-            recovery::mount(storage.memory()?, rules(options), Without::of(options.choice("without")))?;
+        let without = Without::of(options.choice("without"));
+        let (volume, _) = recovery::mount(storage.memory()?, rules(options), sharing(options), without)?;
         Ok(Arc::new(Mounted(volume)))
     }
 }

@@ -10,12 +10,15 @@
 //! on what the file holds. So writers of one file wait for each other's records only. Not if blocks of the file were ever reserved,
 //! which such a write has to use, nor to append, as the place is not known before.
 //!
+//! Overwrites of a file that tasks share need not lock it alone: see `sharing.rs`.
+//!
 //! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed in place, and
 //! fenced before the record that makes it grow (R9).
 
 use std::ops::Range;
 
 use sim::ran;
+use sim::sync::Ordering::Relaxed;
 use vfs::{FallocateMode, SeekTo, SetAttr, Written};
 
 use super::Volume;
@@ -24,7 +27,7 @@ use super::alloc::{Blocks, Taken};
 use super::inode::{Changing, Inode, State, now, set_time};
 use super::layout::{BLOCK, EXTENT_BLOCKS_MAX, RECORD_LINES_MAX, times};
 use super::log::{Call, Ticket};
-use super::map::{Place, Run};
+use super::map::{Granule, Held, Place, Run};
 use super::merge::Stamped;
 use super::mutant;
 use super::parts;
@@ -89,6 +92,8 @@ impl Volume {
             return Ok(0);
         }
         let span = Span { start: offset, end: offset + len };
+        let _granules =
+            if file.shared { file.blocks()?.hold(span.blocks(), Granule::read) } else { Held::default() };
         for run in file.blocks()?.runs(span.blocks()) {
             let start = span.start.max(run.file * BLOCK);
             let end = span.end.min((run.file + run.count) * BLOCK);
@@ -170,22 +175,73 @@ impl Volume {
     /// Writes into a file, at its end where `offset` is none; where, and how many bytes: fewer when space runs out.
     pub(super) fn write(&self, inode: &Inode, offset: Option<u64>, data: &[u8]) -> Result<Written> {
         let whole = |offset: &u64| offset.is_multiple_of(BLOCK) && (data.len() as u64).is_multiple_of(BLOCK);
-        if let Some(offset) = offset.filter(whole)
-            && !data.is_empty()
-            && inode.takes_data_ahead()
+        let ahead = offset.filter(|offset| whole(offset) && !data.is_empty() && inode.takes_data_ahead());
+        let mut ahead = ahead.map(|offset| self.store_ahead(offset, data)).transpose()?;
+        if let Some(offset) = offset.filter(|_| inode.shared.load(Relaxed))
+            && let Some(bytes) = self.overwrite(inode, offset, data, &mut ahead)?
         {
-            let mut draft = self.store_ahead(offset, data)?;
-            let mut file = inode.changing()?;
-            let end = draft.size;
-            (draft.size, draft.time) = (file.size.max(end), file.stamp(now()));
-            self.zero_tail(&file, &mut draft, offset)?;
-            self.commit_draft(&mut file, draft, Want::Records, &[])?;
-            return Ok(Written { offset, bytes: (end - offset) as usize });
+            return Ok(Written { offset, bytes });
         }
         let mut file = inode.changing()?;
-        let offset = offset.unwrap_or(file.size);
-        let bytes = self.write_file(&mut file, offset, data)?;
+        let (offset, size, mapped) = (offset.unwrap_or(file.size), file.size, file.blocks()?.mapped());
+        let bytes = match ahead {
+            Some(mut draft) => {
+                let end = draft.size;
+                (draft.size, draft.time) = (size.max(end), file.stamp(now()));
+                self.zero_tail(&file, &mut draft, offset)?;
+                self.commit_draft(&mut file, draft, Want::Records, &[])?;
+                (end - offset) as usize
+            }
+            None => self.write_file(&mut file, offset, data)?,
+        };
+        if bytes > 0 && (file.size, file.blocks()?.mapped()) == (size, mapped) {
+            inode.count_change(&mut file);
+        }
         Ok(Written { offset, bytes })
+    }
+
+    /// Overwrites blocks of a file that tasks share; returns how many bytes. None, and the file is as it was, where it must be locked
+    /// alone. `ahead`: the data, if it is stored already.
+    fn overwrite<'v>(
+        &'v self,
+        inode: &Inode,
+        offset: u64,
+        data: &[u8],
+        ahead: &mut Option<Draft<'v>>,
+    ) -> Result<Option<usize>> {
+        let file = inode.reading()?;
+        let end = ahead.as_ref().map_or(offset.saturating_add(data.len() as u64), |draft| draft.size);
+        let (span, blocks) = (Span { start: offset, end }, file.blocks()?);
+        if !file.shared || data.is_empty() || end > file.size || !blocks.has_all(span.blocks()) {
+            return Ok(None);
+        }
+        let mut granules = match self.rules.lacks(mutant::GRANULES_UNLOCKED) {
+            true => Held::default(),
+            false => blocks.hold(span.blocks(), Granule::write),
+        };
+        let (mut draft, end) = match ahead.take() {
+            Some(draft) => (draft, end),
+            None => {
+                let mut draft = self.draft(&file);
+                let end = self.write_pieces(&file, &mut draft, offset, data)?;
+                (draft, end)
+            }
+        };
+        self.fence_data(&mut draft);
+        let time = inode.stamp_beside(&file, self.shard(), now());
+        let write = Write { ino: file.ino, extents: draft.extents, size: None, time: Some(time) };
+        let before = if self.rules.lacks(mutant::GRANULE_WITHOUT_ID) { 0 } else { granules.last() };
+        let call =
+            Call { want: Want::Records, after: file.last.max(before), makes: false, needs: &draft.stored };
+        let done = self.commit(call, |ticket| records(ticket, &write, &[], false))?;
+        draft.taken.keep();
+        let _part = sim::part(&parts::PUBLISH);
+        let mut freed = Freed::default();
+        place(&write.extents, |file, place| blocks.replace(file, place), |old| freed.add(old.block));
+        granules.note(done.time());
+        inode.shares().note(self.shard(), done.time(), time);
+        self.free(&freed);
+        Ok(Some((end - offset) as usize))
     }
 
     /// Stores whole blocks of data to new blocks and fences them, before the file is locked.
@@ -220,13 +276,21 @@ impl Volume {
         let mut draft = self.draft(file);
         draft.size = file.size.max(end);
         self.zero_tail(file, &mut draft, offset)?;
-        let mut at = offset;
+        let at = self.write_pieces(file, &mut draft, offset, data)?;
+        draft.size = file.size.max(at);
+        self.commit_draft(file, draft, Want::Records, &[])?;
+        Ok((at - offset) as usize)
+    }
+
+    /// Stores all of `data` for a locked file, piece by piece; returns where it ends: earlier when space runs out.
+    fn write_pieces(&self, file: &State, draft: &mut Draft<'_>, offset: u64, data: &[u8]) -> Result<u64> {
+        let (mut at, end) = (offset, offset + data.len() as u64);
         while at < end {
             let rest = &data[(at - offset) as usize..];
             let done = if at.is_multiple_of(BLOCK) && rest.len() as u64 >= BLOCK {
-                self.write_blocks(file, &mut draft, at / BLOCK, rest)
+                self.write_blocks(file, draft, at / BLOCK, rest)
             } else {
-                self.write_part(file, &mut draft, at, rest)
+                self.write_part(file, draft, at, rest)
             };
             match done {
                 Ok(bytes) => at += bytes,
@@ -234,9 +298,7 @@ impl Volume {
                 Err(error) => return Err(error),
             }
         }
-        draft.size = file.size.max(at);
-        self.commit_draft(file, draft, Want::Records, &[])?;
-        Ok((at - offset) as usize)
+        Ok(at)
     }
 
     /// Writes some whole blocks from `first` on; returns how many bytes.
@@ -340,13 +402,7 @@ impl Volume {
         let mut freed = Freed::default();
         let mut gone = |old: Place| freed.add(old.block);
         let blocks = file.blocks_mut()?;
-        for extent in &write.extents {
-            for at in 0..u64::from(extent.count) {
-                let place = Place { block: extent.place + at, unwritten: extent.unwritten };
-                let old = blocks.set(extent.file + at, Some(place));
-                old.filter(|old| old.block != place.block).into_iter().for_each(&mut gone);
-            }
-        }
+        place(&write.extents, |file, place| blocks.set(file, Some(place)), &mut gone);
         for body in more {
             match body {
                 Body::Hole(hole) => {
@@ -517,6 +573,17 @@ impl Volume {
             self.store_block(&mut draft, (page, place), &[0; BLOCK as usize])?;
         }
         self.commit_draft(file, draft, Want::Records, &[])
+    }
+}
+
+/// Gives the blocks of extents their places by `set`, and what they had before to `gone`, if it was another block.
+fn place(extents: &[Extent], mut set: impl FnMut(u64, Place) -> Option<Place>, mut gone: impl FnMut(Place)) {
+    for extent in extents {
+        for at in 0..u64::from(extent.count) {
+            let place = Place { block: extent.place + at, unwritten: extent.unwritten };
+            let old = set(extent.file + at, place);
+            old.filter(|old| old.block != place.block).into_iter().for_each(&mut gone);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use super::layout::{BITS_40, BLOCK, Geometry};
 use super::mkfs::mkfs;
 use super::mutant::Rules;
 use super::repair::repair;
+use super::sharing::Sharing;
 use super::zone::shards_max;
 use super::{fsck, recovery, superblock};
 use crate::error::Error;
@@ -78,7 +79,8 @@ impl Format for CrestFormat {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        recovery::mount(storage.memory()?, Rules::ALL, Without::Nothing).map(|(_, done)| done)
+        let mounted = recovery::mount(storage.memory()?, Rules::ALL, Sharing::NONE, Without::Nothing);
+        mounted.map(|(_, done)| done)
     }
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

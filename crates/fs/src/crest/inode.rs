@@ -11,20 +11,25 @@
 //! So what is seen is what a reader would find that comes before the next writer. Under the lock for reading only `opens` changes,
 //! which no `stat` shows.
 //!
+//! While tasks share an inode (`sharing.rs`), a `stat` takes it alone.
+//!
 //! Numbers are never used again, so the table is a map; it is behind locks of the host, each held for one look.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 use sim::map::TreeMap;
 use sim::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Recency, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, Work, ran};
+use vfs::credentials::Subject;
 use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
 
 use super::dir::Dir;
 use super::layout::BLOCK;
 use super::map::BlockMap;
 use super::merge::Stamped;
+use super::sharing::{Shares, Sharing};
 use crate::error::{Error, Result};
 
 pub(super) static INODE: LockClass = LockClass::new("crest.inode");
@@ -64,7 +69,7 @@ pub(super) fn now() -> u64 {
 #[derive(Debug)]
 pub(super) enum Body {
     File(BlockMap),
-    Dir(Box<Dir>),
+    Dir(Arc<Dir>),
     Symlink(Box<[u8]>),
     Node,
 }
@@ -94,6 +99,11 @@ pub(super) struct State {
     pub(super) opens: AtomicU32,
     /// It was made without a name and may get one.
     pub(super) nameless: bool,
+    /// Whether tasks that change it hold the lock for reading (`sharing.rs`).
+    pub(super) shared: bool,
+    /// Changes that could be made so, each from another core than the one before, and the core of the last.
+    pub(super) changes: u32,
+    pub(super) changer: u32,
     pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
     pub(super) body: Body,
 }
@@ -103,9 +113,18 @@ pub(super) struct Inode {
     pub(super) ino: u64,
     pub(super) is_dir: bool,
     is_file: bool,
-    /// Whether blocks of it may have been reserved: a write uses these.
-    pub(super) reserves: AtomicBool,
+    /// Whether blocks of it may have been reserved, which a write uses, or mapped, which have to stay where they are.
+    pub(super) is_special: AtomicBool,
     state: SpreadRwLock<State>,
+    /// The names of a directory, for a look without the lock.
+    pub(super) names: Option<Arc<Dir>>,
+    /// Mode, user and group, for the same.
+    rights: [AtomicU32; 3],
+    pub(super) sharing: Sharing,
+    /// As `State::shared`, for a look without the lock.
+    pub(super) shared: AtomicBool,
+    /// Made when it is first shared.
+    pub(super) shares: OnceLock<Box<Shares>>,
     /// What a `stat` saw since the last change.
     seen: parking_lot::Mutex<Option<Box<Attr>>>,
     /// Of a directory: the one above it, for those who walk up without locking.
@@ -117,6 +136,22 @@ pub(super) struct Inode {
 pub(super) type Changing<'a> = SpreadWriteGuard<'a, State>;
 /// The right to read an inode.
 pub(super) type Reading<'a> = SpreadReadGuard<'a, State>;
+
+/// The right to read all of an inode.
+pub(super) enum Settled<'a> {
+    Reading(Reading<'a>),
+    Alone(Changing<'a>),
+}
+
+impl Deref for Settled<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        match self {
+            Self::Reading(state) => state,
+            Self::Alone(state) => state,
+        }
+    }
+}
 
 /// A new value for a time.
 pub(super) fn set_time(time: SetTime, now: u64) -> u64 {
@@ -154,8 +189,9 @@ impl State {
         }
     }
 
-    pub(super) fn dir_mut(&mut self) -> Result<&mut Dir> {
-        match &mut self.body {
+    /// The names of a directory, also of one that has lost its own.
+    pub(super) fn names(&self) -> Result<&Dir> {
+        match &self.body {
             Body::Dir(dir) => Ok(dir),
             _ => Err(Error::NotDirectory),
         }
@@ -217,13 +253,20 @@ impl State {
 }
 
 impl Inode {
-    pub(super) fn new(state: State, parent: u64) -> Self {
+    pub(super) fn new(mut state: State, parent: u64, sharing: Sharing) -> Self {
+        let is_special = matches!(&state.body, Body::File(blocks) if blocks.has_reserved());
+        let shared = sharing.begin(&mut state, is_special);
         Self {
             ino: state.ino,
             is_dir: state.is_dir(),
             is_file: matches!(state.body, Body::File(_)),
-            reserves: AtomicBool::new(matches!(&state.body, Body::File(blocks) if blocks.has_reserved())),
+            is_special: AtomicBool::new(is_special),
+            names: if let Body::Dir(dir) = &state.body { Some(Arc::clone(dir)) } else { None },
+            rights: [state.mode, state.uid, state.gid].map(AtomicU32::new),
             state: SpreadRwLock::new(&INODE, state),
+            sharing,
+            shared: AtomicBool::new(shared),
+            shares: OnceLock::new(),
             seen: parking_lot::Mutex::new(None),
             parent: AtomicU64::new(parent),
             recency: Recency::now(),
@@ -238,8 +281,11 @@ impl Inode {
 
     /// Locks it to change it, whether it is in use or not.
     pub(super) fn write(&self) -> Changing<'_> {
-        let state = self.state.write();
+        let mut state = self.state.write();
         *self.seen.lock() = None;
+        if state.shared {
+            self.collect(&mut state);
+        }
         state
     }
 
@@ -249,15 +295,25 @@ impl Inode {
         if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
     }
 
+    /// Locks it to read all of it, if it is in use: alone where tasks share it.
+    pub(super) fn settled(&self) -> Result<Settled<'_>> {
+        let state = self.reading()?;
+        if !state.shared {
+            return Ok(Settled::Reading(state));
+        }
+        drop(state);
+        self.changing().map(Settled::Alone)
+    }
+
     /// What `stat` shows. Takes the lock only where nothing was seen since the last change.
     pub(super) fn attr(&self) -> Result<Attr> {
         sim::interact();
         if let Some(attr) = self.seen.lock().as_deref() {
             return Ok(*attr);
         }
-        let state = self.reading()?;
+        let state = self.settled()?;
         let attr = state.attr();
-        if state.links > 0 {
+        if state.links > 0 && !state.shared {
             // Locked until it is noted: a writer that comes now forgets it.
             let seen = ran::boxed(attr);
             *self.seen.lock() = Some(seen);
@@ -267,7 +323,7 @@ impl Inode {
 
     /// Whether a write of whole blocks may store its data before it locks it.
     pub(super) fn takes_data_ahead(&self) -> bool {
-        self.is_file && !self.reserves.load(Relaxed)
+        self.is_file && !self.is_special.load(Relaxed)
     }
 
     /// Opens it once more.
@@ -284,6 +340,20 @@ impl Inode {
         Reading::touch(&state);
         let closed = state.opens.fetch_update(Relaxed, Relaxed, |opens| opens.checked_sub(1));
         closed == Ok(1) && state.links == 0
+    }
+
+    /// What permission depends on.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        let [mode, uid, gid] = [0, 1, 2].map(|part| self.rights[part].load(Relaxed));
+        let owner = Owner { uid, gid };
+        Some(Subject { kind: FileKind::from_mode(mode)?, perm: mode & 0o7777, owner })
+    }
+
+    /// Notes that mode or owner have changed. The caller has it alone.
+    pub(super) fn note_rights(&self, state: &State) {
+        for (part, value) in self.rights.iter().zip([state.mode, state.uid, state.gid]) {
+            part.store(value, Relaxed);
+        }
     }
 
     /// A path has led to it: what a task waits for that has neither its name nor it in its cache.

@@ -2,13 +2,76 @@
 //!
 //! Leaves of 64 slots, 256 KiB of a file each, in an ordered map. A slot is a word: bit 0 unwritten, the number of the block above
 //! it; 0: a hole.
+//!
+//! A task that has the file alone may change anything. Those that share it (`sharing.rs`) only give another place to blocks that
+//! have one, so the leaves stay as they are. Each leaf has a lock for each of its granules of 64 KiB, made when it is first wanted:
+//! held alone by a task that replaces places of the granule, shared by one that reads from them.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use sim::map::TreeMap;
-use sim::ran;
+use sim::sync::{AtomicU64, Ordering::Relaxed};
+use sim::{LockClass, RwLock, RwLockWriteGuard, ran};
+
+pub(super) static GRANULE: LockClass = LockClass::new("crest.granule");
 
 const SLOTS: u64 = 64;
+/// Blocks of a granule: 64 KiB.
+const GRANULE_BLOCKS: u64 = 16;
+const GRANULES: usize = (SLOTS / GRANULE_BLOCKS) as usize;
+
+/// A granule's lock, with the logical time of the last record that replaced a place in it while the file was shared.
+pub(super) type Granule = RwLock<u64>;
+
+/// Granules that a task has locked.
+#[derive(Debug)]
+pub(super) struct Held<G> {
+    first: Option<G>,
+    rest: Vec<G>,
+}
+
+impl<G> Default for Held<G> {
+    fn default() -> Self {
+        Self { first: None, rest: Vec::new() }
+    }
+}
+
+impl Held<RwLockWriteGuard<'_, u64>> {
+    /// Logical time of the last record that replaced a place in one of them.
+    pub(super) fn last(&self) -> u64 {
+        self.first.iter().chain(&self.rest).map(|last| **last).max().unwrap_or(0)
+    }
+
+    /// A record has replaced places.
+    pub(super) fn note(&mut self, time: u64) {
+        self.first.iter_mut().chain(&mut self.rest).for_each(|last| **last = time);
+    }
+}
+
+#[derive(Debug)]
+struct Leaf {
+    slots: [AtomicU64; SLOTS as usize],
+    granules: OnceLock<Box<[Granule; GRANULES]>>,
+}
+
+impl Leaf {
+    fn new() -> Self {
+        Self { slots: [const { AtomicU64::new(0) }; SLOTS as usize], granules: OnceLock::new() }
+    }
+
+    fn word(&self, slot: u64) -> u64 {
+        self.slots[slot as usize].load(Relaxed)
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().map(|word| word.load(Relaxed))
+    }
+
+    fn granules(&self) -> &[Granule; GRANULES] {
+        self.granules.get_or_init(|| ran::boxed([const { RwLock::new(&GRANULE, 0) }; GRANULES]))
+    }
+}
 
 /// Where a block of a file lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +106,7 @@ pub(super) struct Run {
 /// The blocks of one file.
 #[derive(Debug, Default)]
 pub(super) struct BlockMap {
-    leaves: TreeMap<u64, Box<[u64; SLOTS as usize]>>,
+    leaves: TreeMap<u64, Box<Leaf>>,
     mapped: u64,
 }
 
@@ -55,12 +118,12 @@ impl BlockMap {
 
     /// Whether a block of it is reserved only.
     pub(super) fn has_reserved(&self) -> bool {
-        self.mapped > 0 && self.leaves.range(0..).any(|(_, leaf)| leaf.iter().any(|word| word & 1 != 0))
+        self.mapped > 0 && self.leaves.range(0..).any(|(_, leaf)| leaf.words().any(|word| word & 1 != 0))
     }
 
     pub(super) fn get(&self, file: u64) -> Option<Place> {
         let leaf = self.leaves.get(&(file / SLOTS))?;
-        Place::of(leaf[(file % SLOTS) as usize])
+        Place::of(leaf.word(file % SLOTS))
     }
 
     /// Sets the place of a block of the file; answers the one that it had.
@@ -69,27 +132,61 @@ impl BlockMap {
         let word = place.map_or(0, Place::word);
         let Some(leaf) = self.leaves.get_mut(&key) else {
             if let Some(place) = place {
-                let mut leaf = ran::boxed([0; SLOTS as usize]);
-                leaf[slot] = place.word();
+                let mut leaf = ran::boxed(Leaf::new());
+                *leaf.slots[slot].get_mut() = place.word();
                 self.leaves.insert(key, leaf);
                 self.mapped += 1;
             }
             return None;
         };
-        let old = Place::of(std::mem::replace(&mut leaf[slot], word));
+        let old = Place::of(std::mem::replace(leaf.slots[slot].get_mut(), word));
         self.mapped = self.mapped + u64::from(place.is_some()) - u64::from(old.is_some());
-        if place.is_none() && leaf.iter().all(|word| *word == 0) {
+        if place.is_none() && leaf.words().all(|word| word == 0) {
             self.leaves.remove(&key);
         }
         old
     }
 
-    /// The run that begins at `file`, which has a place, of at most `most` blocks.
+    /// Gives a block that has a place another one, in a file that tasks share: the caller has its granule alone. Answers the one
+    /// that it had.
+    pub(super) fn replace(&self, file: u64, place: Place) -> Option<Place> {
+        let leaf = self.leaves.get(&(file / SLOTS))?;
+        Place::of(leaf.slots[(file % SLOTS) as usize].swap(place.word(), Relaxed))
+    }
+
+    /// Locks the granules of a range in which blocks may have places, in their order.
+    pub(super) fn hold<'a, G>(&'a self, range: Range<u64>, lock: impl Fn(&'a Granule) -> G) -> Held<G> {
+        let mut granules = self.granules(range);
+        let first = granules.next().map(&lock);
+        Held { first, rest: ran::collected(granules.map(lock)) }
+    }
+
+    fn granules(&self, range: Range<u64>) -> impl Iterator<Item = &Granule> {
+        let Range { start, end } = range;
+        self.leaves.range(start / SLOTS..end.div_ceil(SLOTS)).flat_map(move |(key, leaf)| {
+            let first = start.saturating_sub(key * SLOTS) / GRANULE_BLOCKS;
+            let behind = (end - key * SLOTS).min(SLOTS).div_ceil(GRANULE_BLOCKS);
+            &leaf.granules()[first as usize..behind as usize]
+        })
+    }
+
+    /// Whether all blocks of a range have places, and are written.
+    pub(super) fn has_all(&self, range: Range<u64>) -> bool {
+        let mut at = range.start;
+        while at < range.end {
+            let run = self.run_at(at, range.end - at);
+            if run.place.is_none_or(|place| place.unwritten) {
+                return false;
+            }
+            at += run.count;
+        }
+        true
+    }
+
+    /// The run that begins at `file`, of at most `most` blocks; a hole is alone.
     fn run_at(&self, file: u64, most: u64) -> Run {
         let mut leaf = self.leaves.get(&(file / SLOTS));
-        let word = |leaf: Option<&Box<[u64; SLOTS as usize]>>, at: u64| {
-            leaf.map_or(0, |leaf| leaf[(at % SLOTS) as usize])
-        };
+        let word = |leaf: Option<&Box<Leaf>>, at: u64| leaf.map_or(0, |leaf| leaf.word(at % SLOTS));
         let first = word(leaf, file);
         let mut count = 1;
         while count < most {
@@ -125,7 +222,7 @@ impl BlockMap {
         let leaves = self.leaves.range(file / SLOTS..);
         for (key, leaf) in leaves {
             let from = if *key == file / SLOTS { file % SLOTS } else { 0 };
-            let found = (from..SLOTS).find(|slot| leaf[*slot as usize] != 0);
+            let found = (from..SLOTS).find(|slot| leaf.word(*slot) != 0);
             if let Some(slot) = found {
                 return Some(key * SLOTS + slot);
             }
@@ -140,8 +237,8 @@ impl BlockMap {
             let Some(leaf) = self.leaves.get_mut(&key) else { return };
             let from = if key == file / SLOTS { file % SLOTS } else { 0 };
             let mut taken = 0;
-            for word in &mut leaf[from as usize..] {
-                if let Some(place) = Place::of(std::mem::take(word)) {
+            for word in &mut leaf.slots[from as usize..] {
+                if let Some(place) = Place::of(std::mem::take(word.get_mut())) {
                     gone(place);
                     taken += 1;
                 }

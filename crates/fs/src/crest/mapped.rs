@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use sim::sync::Ordering::Relaxed;
 use vfs::mapping::{PAGE, within_file};
 use vfs::{Errno, Ino, MappedFiles, Result};
 
@@ -55,6 +56,8 @@ impl Volume {
 impl MappedFiles for Mounted {
     fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()> {
         let inode = self.0.inodes.get(ino.0)?;
+        // From now on tasks do not share it, so that a page has its place until the lock is released.
+        inode.is_special.store(true, Relaxed);
         let file = inode.changing()?;
         if file.blocks().is_err() {
             return Err(Errno::ENODEV);

@@ -22,6 +22,7 @@
 //! | `alloc.rs` | free zones and blocks |
 //! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
+//! | `sharing.rs` | changes of one file or directory by several tasks at once |
 //! | `file.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
@@ -35,13 +36,14 @@
 //!
 //! `crest.renames` (shared by renames of other files between directories, exclusive for those of directories), then `crest.inode`:
 //! directories, an ancestor before its descendants and otherwise by number, then the inodes that names lead to, directories first
-//! and otherwise by number; then `crest.data`, or `crest.log` of a shard (the cleaner: of all, by number); then `crest.superblock`,
+//! and otherwise by number; of an inode that tasks share (`sharing.rs`) first its own lock, then its `crest.bucket`s or
+//! `crest.granule`s in ascending order, then the next inode's; then `crest.data`, or `crest.log` of a shard (the cleaner: of all, by number); then `crest.superblock`,
 //! `crest.orphans`, `crest.zones`, `crest.blocks`, each of the last four a leaf but that `crest.blocks` is taken under
 //! `crest.zones`.
 //!
 //! # What is not here yet
 //!
-//! Locks finer than one for an inode, reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving
+//! Reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving
 //! blocks out of data zones of which most is free.
 
 mod ablation;
@@ -71,6 +73,7 @@ pub mod record;
 mod recovery;
 mod rename;
 mod repair;
+mod sharing;
 mod superblock;
 mod vfs;
 mod xattr;
@@ -88,6 +91,7 @@ use inode::Inodes;
 use layout::Geometry;
 use log::Logs;
 use mutant::Rules;
+use sharing::Sharing;
 
 use crate::dax::DirectMaps;
 
@@ -100,6 +104,9 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &alloc::DATA,
     &alloc::ZONES,
     &inode::INODE,
+    &map::GRANULE,
+    &sharing::BUCKET,
+    &sharing::STAMPS,
     &log::LOG,
     &log::SUPERBLOCK,
     &ORPHANS,
@@ -114,6 +121,7 @@ struct Volume {
     rules: Rules,
     /// The part that is left out.
     without: Without,
+    sharing: Sharing,
     /// The first opening of this mount.
     mounted: u64,
     inodes: Inodes,

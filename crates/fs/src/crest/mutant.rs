@@ -24,8 +24,8 @@ impl Rules {
 }
 
 macro_rules! mutants {
-    ($($constant:ident $name:literal $class:literal;)*) => {
-        $(#[doc = $class] pub const $constant: Mutant = Mutant::new($name, $class);)*
+    ($($constant:ident $name:literal $class:literal $(=> $scenarios:expr)?;)*) => {
+        $(#[doc = $class] pub const $constant: Mutant = Mutant::new($name, $class)$(.shown_by_tasks($scenarios))?;)*
         /// All of them.
         pub const ALL: &[Mutant] = &[$($constant),*];
     };
@@ -78,11 +78,18 @@ mutants! {
     CHECKED_IN_PLACE "checked-in-place" "a block with a checksum is changed in place";
     NO_RESERVE "no-reserve" "data may take the last zones";
     CLEANER_WITHOUT_RESERVE "cleaner-without-reserve" "no zone is kept for copies";
+    GRANULES_UNLOCKED "granules-unlocked" "tasks that overwrite the same blocks do not exclude each other"
+        => &["write | write"];
+    GRANULE_WITHOUT_ID "granule-without-id" "an overwrite beside others does not follow the last ones of its blocks"
+        => &["write | write"];
+    BUCKET_BY_CORE "bucket-by-core" "tasks lock the bucket of their core, not that of the name that they change"
+        => &["create | create"];
     CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
 }
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find.
-pub const MOUNTED: &[Mutant] = &[DATA_UNFENCED, WORD_UNFLUSHED, TAIL_NOT_ZEROED];
+pub const MOUNTED: &[Mutant] =
+    &[DATA_UNFENCED, WORD_UNFLUSHED, TAIL_NOT_ZEROED, GRANULES_UNLOCKED, GRANULE_WITHOUT_ID, BUCKET_BY_CORE];
 
 #[cfg(test)]
 mod tests {

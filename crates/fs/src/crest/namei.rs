@@ -13,8 +13,10 @@ use super::inode::{Body, Changing, Inode, LINKS_MAX, State, implicit, now};
 use super::layout::{LINE, item};
 use super::log::{Call, Committed, Ticket};
 use super::map::BlockMap;
+use super::mutant;
 use super::parts;
 use super::record::{self, AddId, Create, Id, Item, Names, Record};
+use super::sharing::Naming;
 use super::zone::Want;
 use super::{Volume, layout};
 use crate::error::{Error, Result};
@@ -84,7 +86,7 @@ impl Node<'_> {
     /// What it is in DRAM when its record counts.
     pub(super) fn state(&self, ticket: &Ticket, time: u64) -> State {
         let (links, body) = match self.kind {
-            FileKind::Directory => (2, Body::Dir(ran::boxed(Dir::default()))),
+            FileKind::Directory => (2, Body::Dir(ran::shared(Dir::default()))),
             FileKind::Regular => (1, Body::File(BlockMap::default())),
             FileKind::Symlink => (1, Body::Symlink(ran::copied(self.target).into())),
             _ => (1, Body::Node),
@@ -106,6 +108,9 @@ impl Node<'_> {
             last: ticket.id.time(),
             opens: AtomicU32::new(0),
             nameless: false,
+            shared: false,
+            changes: 0,
+            changer: u32::MAX,
             xattrs: TreeMap::new(),
             body,
         }
@@ -130,31 +135,40 @@ impl Volume {
         let _part = sim::part(&parts::LOOKUP);
         let dir = self.inodes.get(parent)?;
         let state = dir.reading()?;
+        let _bucket = dir.bucket(&state, name)?;
         state.dir()?.find(name).map(|found| found.ino).ok_or(Error::NoEntry)
+    }
+
+    /// Locks a directory for changes of one or two names.
+    pub(super) fn naming<'a>(&self, dir: &'a Inode, name: &[u8], other: Option<&[u8]>) -> Result<Naming<'a>> {
+        if self.rules.lacks(mutant::BUCKET_BY_CORE) {
+            return dir.naming(&[self.shard() as u8], None);
+        }
+        dir.naming(name, other)
     }
 
     /// Adds an inode that a record has made.
     pub(super) fn publish_inode(&self, state: State, parent: u64) {
         self.zones.add_lines(lines_of(&state));
-        self.inodes.insert(ran::shared(Inode::new(state, parent)));
+        self.inodes.insert(ran::shared(Inode::new(state, parent, self.sharing)));
     }
 
     /// Makes a new inode called `name`.
     pub(super) fn make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<Attr> {
         let _scope = sim::scope(media::charges::METADATA);
         let inode = self.inodes.get(parent)?;
-        let mut dir = inode.changing()?;
+        let is_dir = node.kind == FileKind::Directory;
+        let mut dir = if is_dir { inode.naming_alone()? } else { self.naming(&inode, name, None)? };
         if dir.dir()?.find(name).is_some() {
             return Err(Error::Exists);
         }
-        let is_dir = node.kind == FileKind::Directory;
         if is_dir && dir.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
         if !self.region.grants_space() {
             return Err(Error::NoSpace);
         }
-        let time = dir.stamp(now());
+        let time = dir.stamp(self.shard(), now());
         let call = Call { want: Want::Records, after: 0, makes: true, needs: &[] };
         let done = self.commit(call, |ticket| {
             ran::allocate(1);
@@ -164,24 +178,23 @@ impl Volume {
         let state = node.state(&done.ticket, time);
         let attr = state.attr();
         self.publish_inode(state, parent);
-        self.publish_name(&mut dir, name, done.ticket.ino, (done.ticket.id, 0));
-        dir.links += u32::from(is_dir);
-        dir.data_changed(time);
+        self.publish_name(&dir, name, done.ticket.ino, (done.ticket.id, 0));
+        dir.changed(self.shard(), time, i32::from(is_dir));
         Ok(attr)
     }
 
     /// Adds a name whose record counts.
-    pub(super) fn publish_name(&self, dir: &mut State, name: &[u8], ino: u64, add: AddId) {
-        if let Ok(dir) = dir.dir_mut() {
+    pub(super) fn publish_name(&self, dir: &State, name: &[u8], ino: u64, add: AddId) {
+        if let Ok(dir) = dir.names() {
             dir.insert(name, ino, add);
             self.zones.add_lines(name_lines(name));
         }
     }
 
     /// Takes a name out whose removal counts.
-    pub(super) fn unpublish_name(&self, dir: &mut State, name: &[u8]) {
-        if let Ok(dir) = dir.dir_mut()
-            && dir.remove(name).is_some()
+    pub(super) fn unpublish_name(&self, dir: &State, name: &[u8]) {
+        if let Ok(dir) = dir.names()
+            && dir.remove(name)
         {
             self.zones.sub_lines(name_lines(name));
         }
@@ -211,7 +224,7 @@ impl Volume {
     pub(super) fn link(&self, number: u64, parent: u64, name: &[u8]) -> Result<Attr> {
         let _scope = sim::scope(media::charges::METADATA);
         let above = self.inodes.get(parent)?;
-        let mut dir = above.changing()?;
+        let mut dir = self.naming(&above, name, None)?;
         if dir.dir()?.find(name).is_some() {
             return Err(Error::Exists);
         }
@@ -227,12 +240,12 @@ impl Volume {
             _ => {}
         }
         let now = now();
-        let time = dir.stamp(now).max(file.stamp(now));
+        let time = dir.stamp(self.shard(), now).max(file.stamp(now));
         ran::allocate(1);
         let items = [add(0, parent, number, name)];
         let done = self.commit_names(Want::Records, time, &items)?;
-        self.publish_name(&mut dir, name, number, (done.ticket.id, 0));
-        dir.data_changed(time);
+        self.publish_name(&dir, name, number, (done.ticket.id, 0));
+        dir.changed(self.shard(), time, 0);
         file.links += 1;
         file.ctime = implicit(time);
         if file.links == 1 {
@@ -244,12 +257,18 @@ impl Volume {
 
     /// Removes a name that is not a directory's.
     pub(super) fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.remove(parent, name, |inode, _| if inode.is_dir { Err(Error::IsDirectory) } else { Ok(()) })
+        let _scope = sim::scope(media::charges::METADATA);
+        let dir = self.inodes.get(parent)?;
+        let check =
+            |inode: &Inode, _: Option<&State>| if inode.is_dir { Err(Error::IsDirectory) } else { Ok(()) };
+        self.remove(self.naming(&dir, name, None)?, name, check)
     }
 
     /// Removes an empty directory.
     pub(super) fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.remove(parent, name, |inode, state| match state {
+        let _scope = sim::scope(media::charges::METADATA);
+        let dir = self.inodes.get(parent)?;
+        self.remove(dir.naming_alone()?, name, |inode, state| match state {
             _ if !inode.is_dir => Err(Error::NotDirectory),
             Some(state) if state.dir()?.len() > 0 => Err(Error::NotEmpty),
             _ => Ok(()),
@@ -260,13 +279,10 @@ impl Volume {
     /// again with its state.
     fn remove(
         &self,
-        parent: u64,
+        mut dir: Naming<'_>,
         name: &[u8],
         check: impl Fn(&Inode, Option<&State>) -> Result<()>,
     ) -> Result<()> {
-        let _scope = sim::scope(media::charges::METADATA);
-        let above = self.inodes.get(parent)?;
-        let mut dir = above.changing()?;
         let found = dir.dir()?.find(name).ok_or(Error::NoEntry)?;
         let (number, add) = (found.ino, found.add);
         let inode = self.inodes.get(number)?;
@@ -274,12 +290,11 @@ impl Volume {
         let mut child = inode.changing()?;
         check(&inode, Some(&child))?;
         let now = now();
-        let time = dir.stamp(now).max(child.stamp(now));
-        let done = self.commit_names(Want::Removals, time, &[removal(parent, number, add)])?;
+        let time = dir.stamp(self.shard(), now).max(child.stamp(now));
+        let done = self.commit_names(Want::Removals, time, &[removal(dir.ino, number, add)])?;
         let _part = sim::part(&parts::PUBLISH);
-        self.unpublish_name(&mut dir, name);
-        dir.links -= u32::from(inode.is_dir);
-        dir.data_changed(time);
+        self.unpublish_name(&dir, name);
+        dir.changed(self.shard(), time, -i32::from(inode.is_dir));
         self.lose_name(&mut child, time, &done);
         Ok(())
     }

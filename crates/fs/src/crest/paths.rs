@@ -1,52 +1,35 @@
 //! Paths: a `stat` goes through the names of the design, and changes no line that another core reads.
 //!
-//! A directory is locked while its names are searched, by a reader whose line is its core's own (`sim::SpreadRwLock`), one after the
-//! other; what the last name leads to shows its attributes without a lock where nothing has changed (`inode.rs`). That the tree
-//! has not changed in between is for the caller (`vfs::paths`).
-
-use std::sync::Arc;
+//! A name is looked up without the lock of its directory, as `vfs`'s cache of names does it: what is published there is durable
+//! (R2), and a task that splits the directory may hide a name, which then counts as one that the caller has to look for. What the
+//! last name leads to shows its attributes without a lock where nothing has changed (`inode.rs`). That no directory has moved in
+//! between is for the caller (`vfs::paths`).
+//!
+//! The locks of the host that keep the bytes whole are held for a few instructions. They stand for a sequence that readers check;
+//! under the real clock they are lines that cores share.
 
 use sim::Work;
 use vfs::charges::PATH_COMPONENT;
 use vfs::credentials::Subject;
-use vfs::{Attr, Ino, Names, Owner, Paths};
+use vfs::{Attr, Ino, Names, Paths};
 
 use super::Volume;
-use super::inode::{Inode, State};
-
-/// What permission depends on.
-fn subject(state: &State) -> Option<Subject> {
-    let owner = Owner { uid: state.uid, gid: state.gid };
-    Some(Subject { kind: state.kind()?, perm: state.mode & 0o7777, owner })
-}
-
-impl Volume {
-    /// What a name in a directory leads to.
-    fn step(&self, dir: &Inode, name: &[u8], searches: &dyn Fn(&Subject) -> bool) -> Option<Arc<Inode>> {
-        let state = dir.reading().ok()?;
-        if !subject(&state).is_some_and(|subject| searches(&subject)) {
-            return None;
-        }
-        let found = state.dir().ok()?.find_at_hand(name)?;
-        sim::work(Work::MISS, u64::from(found.text.is_apart()));
-        let ino = found.ino;
-        drop(state);
-        self.inodes.at_hand(ino)
-    }
-}
 
 impl Paths for Volume {
     fn stat(&self, from: Ino, names: Names<'_>, searches: &dyn Fn(&Subject) -> bool) -> Option<Attr> {
         let mut at = self.inodes.at_hand(from.0)?;
-        let mut steps = 0;
+        let (mut steps, mut apart) = (0, 0);
         for name in names {
-            if !at.is_dir {
+            if !searches(&at.subject()?) {
                 return None;
             }
-            at = self.step(&at, name, searches)?;
+            let (ino, is_apart) = at.names.as_ref()?.find_at_hand(name)?;
+            at = self.inodes.at_hand(ino)?;
             steps += 1;
+            apart += u64::from(is_apart);
         }
         sim::work(PATH_COMPONENT, steps);
+        sim::work(Work::MISS, apart);
         at.found();
         at.attr().ok()
     }

@@ -28,6 +28,7 @@ use super::merge::{self, Slot, Tree, merge};
 use super::mutant::Rules;
 use super::namei;
 use super::record::{Previous, Seal};
+use super::sharing::Sharing;
 use super::superblock;
 use super::zone::{Damage, Log, Use, Word, lost_ends};
 use super::{ORPHANS, RENAMES, Volume};
@@ -143,6 +144,7 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
 pub(super) fn mount(
     region: &Arc<Region>,
     rules: Rules,
+    sharing: Sharing,
     without: Without,
 ) -> Result<(Arc<Volume>, Vec<String>), FsError> {
     let loaded = load(region, rules)?;
@@ -156,13 +158,14 @@ pub(super) fn mount(
         return Err(FsError::Damaged { design: NAME, what: format!("{}{more}", first.what) });
     }
     let done = make_equal(region, &loaded)?;
-    let volume = Volume { without, ..build(region, &loaded, rules) };
+    let volume = Volume { without, ..build(region, &loaded, rules, sharing) };
     Ok((Arc::new(volume), done))
 }
 
 /// The volume of an image, as far as it is sound.
-pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volume {
+pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules, sharing: Sharing) -> Volume {
     let Loaded { superblock, geometry, .. } = loaded;
+    let sharing = Sharing { shards: superblock.shards as u16, ..sharing };
     let zones = Zones::new(region, *geometry, superblock.shards as usize, rules);
     for (word, zone) in loaded.words.iter().zip(0..) {
         match word {
@@ -175,7 +178,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
     for state in states(loaded, &zones) {
         let parent = state.1;
         zones.add_lines(namei::lines_of(&state.0));
-        inodes.insert(Arc::new(Inode::new(state.0, parent)));
+        inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
     let clock = loaded.log.top.time();
     Volume {
@@ -184,6 +187,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
         secret: superblock.secret[0],
         rules,
         without: Without::Nothing,
+        sharing,
         mounted: superblock.openings,
         inodes,
         zones,
@@ -210,7 +214,7 @@ fn states(loaded: &Loaded, zones: &Zones) -> Vec<(State, u64)> {
         if is_dir {
             state.links += 1;
         }
-        if let Ok(dir) = state.dir_mut() {
+        if let Ok(dir) = state.names() {
             dir.insert(name, ino, held.value.add);
         }
     }
@@ -222,7 +226,7 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
     // The kind is that of the birth: no call changes it.
     let mode = u32::from(inode.birth.value.mode & 0o170_000 | mode & 0o7777);
     let (links, body) = match FileKind::from_mode(mode) {
-        Some(FileKind::Directory) => (2, Body::Dir(Box::default())),
+        Some(FileKind::Directory) => (2, Body::Dir(Arc::default())),
         Some(FileKind::Regular) => (inode.links, Body::File(map_of(inode, zones))),
         Some(FileKind::Symlink) => (inode.links, Body::Symlink(inode.birth.value.target.as_slice().into())),
         _ => (inode.links, Body::Node),
@@ -247,6 +251,9 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
         last: 0,
         opens: AtomicU32::new(0),
         nameless: false,
+        shared: false,
+        changes: 0,
+        changer: u32::MAX,
         xattrs: xattrs.collect(),
         body,
     }

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use vfs::{FileKind, RenameFlags, Renaming, rename};
 
 use super::Volume;
+use super::dir::Known;
 use super::inode::{Changing, Inode, LINKS_MAX, State, implicit, now};
 use super::log::{Call, Committed};
 use super::namei::{Node, add, removal};
-use super::record::{AddId, Body, Item, Names, group};
+use super::record::{Body, Item, Names, group};
+use super::sharing::Naming;
 use super::zone::Want;
 use crate::error::{Error, Result};
 use sim::ran;
@@ -19,28 +21,10 @@ use sim::ran;
 /// The index of the name that a rename adds: a whiteout's record has the first.
 const ADDED: u8 = 1;
 
-/// How the lock of renames is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tree {
-    /// Not at all: both names are in one directory.
-    Any,
-    /// Shared: no directory may move.
-    Shared,
-    /// Exclusively.
-    Alone,
-}
-
-/// A name and what it leads to.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    ino: u64,
-    add: AddId,
-}
-
 /// What a rename is about.
 struct Move<'n, 'a> {
     /// The two directories; one if both names are in it.
-    dirs: Vec<Changing<'a>>,
+    dirs: Vec<Naming<'a>>,
     /// Their places among these.
     src: usize,
     dst: usize,
@@ -50,20 +34,26 @@ struct Move<'n, 'a> {
     target: Option<Known>,
 }
 
-fn find(dir: &State, name: &[u8]) -> Result<Option<Known>> {
-    Ok(dir.dir()?.find(name).map(|found| Known { ino: found.ino, add: found.add }))
-}
-
 impl Move<'_, '_> {
     fn crosses(&self) -> bool {
         self.src != self.dst
     }
 
     /// The time of the change: later than those of all that it is about.
-    fn time(&self, moved: &State, replaced: Option<&State>) -> u64 {
+    fn time(&self, shard: usize, moved: &State, replaced: Option<&State>) -> u64 {
         let now = now();
-        let dirs = self.dirs.iter().map(|dir| dir.stamp(now)).max().unwrap_or(now);
+        let dirs = self.dirs.iter().map(|dir| dir.stamp(shard, now)).max().unwrap_or(now);
         dirs.max(moved.stamp(now)).max(replaced.map_or(0, |replaced| replaced.stamp(now)))
+    }
+
+    /// The names have changed: so many directories more are under the new one's, and have gone from under the old one's.
+    fn changed(&mut self, shard: usize, time: u64, (source, target): (i32, i32)) {
+        if self.crosses() {
+            self.dirs[self.src].changed(shard, time, source);
+            self.dirs[self.dst].changed(shard, time, target);
+        } else {
+            self.dirs[self.src].changed(shard, time, source + target);
+        }
     }
 }
 
@@ -73,23 +63,26 @@ impl Volume {
         below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
     }
 
-    /// Locks one or two directories in order; the places of the two in the result.
-    fn lock_dirs<'a>(&self, from: &'a Inode, to: &'a Inode) -> Result<(Vec<Changing<'a>>, usize, usize)> {
-        let lock = |inode: &'a Inode| {
-            let state = inode.changing()?;
-            state.dir().map(drop)?;
-            Ok::<_, Error>(state)
+    /// Locks one or two directories in order, for changes of a name in each; the places of the two in the result.
+    fn lock_dirs<'a>(
+        &self,
+        (from, old): (&'a Inode, &[u8]),
+        (to, new): (&'a Inode, &[u8]),
+        alone: bool,
+    ) -> Result<(Vec<Naming<'a>>, usize, usize)> {
+        let lock = |inode: &'a Inode, name: &[u8], other: Option<&[u8]>| {
+            if alone { inode.naming_alone() } else { self.naming(inode, name, other) }
         };
         ran::allocate(1);
         if from.ino == to.ino {
-            return Ok((vec![lock(from)?], 0, 0));
+            return Ok((vec![lock(from, old, Some(new))?], 0, 0));
         }
         if !from.is_dir || !to.is_dir {
             return Err(Error::NotDirectory);
         }
         match rename::is_locked_first(from.ino, to.ino, |dir, above| self.is_below(dir, above))? {
-            true => Ok((vec![lock(from)?, lock(to)?], 0, 1)),
-            false => Ok((vec![lock(to)?, lock(from)?], 1, 0)),
+            true => Ok((vec![lock(from, old, None)?, lock(to, new, None)?], 0, 1)),
+            false => Ok((vec![lock(to, new, None)?, lock(from, old, None)?], 1, 0)),
         }
     }
 
@@ -105,35 +98,34 @@ impl Volume {
         // are.
         let shared = (from != to).then(|| self.renames.read());
         let how = Renaming { flags, whiteout };
-        if shared.is_none() {
-            return self.rename_under((from, old), (to, new), how, Tree::Any).map(drop);
-        }
-        if self.rename_under((from, old), (to, new), how, Tree::Shared)? {
+        if self.rename_under((from, old), (to, new), how, false)? {
             return Ok(());
         }
         drop(shared);
-        let _alone = self.renames.write();
-        self.rename_under((from, old), (to, new), how, Tree::Alone).map(drop)
+        let _alone = (from != to).then(|| self.renames.write());
+        self.rename_under((from, old), (to, new), how, true).map(drop)
     }
 
-    /// Renames under the lock of renames as `tree` says; false if a directory moves, for which the lock must be exclusive.
+    /// Renames with the lock of renames, where the name goes to another directory, and those of the directories held exclusively or
+    /// not; false if a directory moves, for which they must be.
     fn rename_under(
         &self,
         (from, old): (u64, &[u8]),
         (to, new): (u64, &[u8]),
         Renaming { flags, whiteout }: Renaming<'_>,
-        tree: Tree,
+        alone: bool,
     ) -> Result<bool> {
         let parents = (self.inodes.get(from)?, self.inodes.get(to)?);
-        let (dirs, src, dst) = self.lock_dirs(&parents.0, &parents.1)?;
-        let source = find(&dirs[src], old)?.ok_or(Error::NoEntry)?;
-        let target = find(&dirs[dst], new)?;
+        let (dirs, src, dst) = self.lock_dirs((&parents.0, old), (&parents.1, new), alone)?;
+        let source = dirs[src].dir()?.find(old).ok_or(Error::NoEntry)?;
+        let target = dirs[dst].dir()?.find(new);
         let numbers = (source.ino, target.map(|target| target.ino));
         if !rename::check_target(flags, numbers.0, numbers.1)? {
             return Ok(true);
         }
         let inodes = (self.inodes.get(numbers.0)?, numbers.1.map(|ino| self.inodes.get(ino)).transpose()?);
-        if tree == Tree::Shared && (inodes.0.is_dir || inodes.1.as_ref().is_some_and(|other| other.is_dir)) {
+        let moves_dir = inodes.0.is_dir || inodes.1.as_ref().is_some_and(|other| other.is_dir);
+        if moves_dir && !alone && (from != to || dirs.iter().any(Naming::is_beside)) {
             return Ok(false);
         }
         rename::check_subtrees(flags, (from, to), numbers, |dir, above| {
@@ -184,7 +176,8 @@ impl Volume {
         whiteout: Option<Node<'_>>,
     ) -> Result<()> {
         let (from, to) = (change.dirs[change.src].ino, change.dirs[change.dst].ino);
-        let time = change.time(moved, replaced.as_ref().map(|replaced| &***replaced));
+        let shard = self.shard();
+        let time = change.time(shard, moved, replaced.as_ref().map(|replaced| &***replaced));
         let mut items = Vec::with_capacity(3);
         ran::allocate(1);
         items.push(removal(from, moved.ino, change.source.add));
@@ -192,29 +185,27 @@ impl Volume {
         items.push(add(ADDED, to, moved.ino, change.new));
         let made = whiteout.map(|node| (node, from, change.old));
         let done = self.commit_rename(time, &items, made)?;
-        let is_dir = u32::from(moved.is_dir());
-        let (src, dst, crosses) = (change.src, change.dst, change.crosses());
-        self.unpublish_name(&mut change.dirs[src], change.old);
+        let (src, dst) = (change.src, change.dst);
+        self.unpublish_name(&change.dirs[src], change.old);
         if change.target.is_some() {
-            self.unpublish_name(&mut change.dirs[dst], change.new);
+            self.unpublish_name(&change.dirs[dst], change.new);
         }
-        self.publish_name(&mut change.dirs[dst], change.new, moved.ino, (done.ticket.id, ADDED));
-        if crosses {
-            change.dirs[src].links -= is_dir;
-            change.dirs[dst].links += is_dir;
+        self.publish_name(&change.dirs[dst], change.new, moved.ino, (done.ticket.id, ADDED));
+        if change.crosses() {
             Self::set_parent(inode, to);
         }
         if let Some(node) = whiteout {
             self.publish_inode(node.state(&done.ticket, time), from);
             let add = (done.ticket.id, 0);
-            self.publish_name(&mut change.dirs[src], change.old, done.ticket.ino, add);
+            self.publish_name(&change.dirs[src], change.old, done.ticket.ino, add);
         }
         moved.ctime = implicit(time);
+        let (is_dir, mut gone) = (i32::from(moved.is_dir()), 0);
         if let Some(replaced) = replaced {
-            change.dirs[dst].links -= u32::from(replaced.is_dir());
+            gone = i32::from(replaced.is_dir());
             self.lose_name(replaced, time, &done);
         }
-        change.dirs.iter_mut().for_each(|dir| dir.data_changed(time));
+        change.changed(shard, time, (-is_dir, is_dir - gone));
         Ok(())
     }
 
@@ -227,7 +218,8 @@ impl Volume {
     ) -> Result<()> {
         let Some(target) = change.target else { return Err(Error::NoEntry) };
         let (from, to) = (change.dirs[change.src].ino, change.dirs[change.dst].ino);
-        let time = change.time(first, Some(second));
+        let shard = self.shard();
+        let time = change.time(shard, first, Some(second));
         ran::allocate(1);
         let items = vec![
             removal(from, first.ino, change.source.add),
@@ -237,20 +229,18 @@ impl Volume {
         ];
         let done = self.commit_rename(time, &items, None)?;
         let (src, dst) = (change.src, change.dst);
-        self.unpublish_name(&mut change.dirs[src], change.old);
-        self.unpublish_name(&mut change.dirs[dst], change.new);
+        self.unpublish_name(&change.dirs[src], change.old);
+        self.unpublish_name(&change.dirs[dst], change.new);
         let id = done.ticket.id;
-        self.publish_name(&mut change.dirs[dst], change.new, first.ino, (id, ADDED));
-        self.publish_name(&mut change.dirs[src], change.old, second.ino, (id, ADDED + 1));
+        self.publish_name(&change.dirs[dst], change.new, first.ino, (id, ADDED));
+        self.publish_name(&change.dirs[src], change.old, second.ino, (id, ADDED + 1));
+        let (goes, comes) = (i32::from(first.is_dir()), i32::from(second.is_dir()));
         if change.crosses() {
-            let (goes, comes) = (u32::from(first.is_dir()), u32::from(second.is_dir()));
-            change.dirs[src].links = change.dirs[src].links + comes - goes;
-            change.dirs[dst].links = change.dirs[dst].links + goes - comes;
             Self::set_parent(first_inode, to);
             Self::set_parent(second_inode, from);
         }
         (first.ctime, second.ctime) = (implicit(time), implicit(time));
-        change.dirs.iter_mut().for_each(|dir| dir.data_changed(time));
+        change.changed(shard, time, (comes - goes, goes - comes));
         Ok(())
     }
 }

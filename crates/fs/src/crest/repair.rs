@@ -23,6 +23,7 @@ use super::layout::ROOT_INO;
 use super::mutant::Rules;
 use super::namei::removal;
 use super::recovery::{Loaded, build, describe, load, make_equal, zone_of};
+use super::sharing::Sharing;
 use super::zone::{Use, Want, Word};
 use crate::error::Result;
 
@@ -39,7 +40,7 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     if loaded.tree.unborn.contains(&ROOT_INO) {
         return Ok(done);
     }
-    let volume = build(region, &loaded, Rules::ALL);
+    let volume = build(region, &loaded, Rules::ALL, Sharing::NONE);
     done.extend(mend(&volume, &loaded).map_err(damaged)?);
     Ok(done)
 }

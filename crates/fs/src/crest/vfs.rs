@@ -41,7 +41,7 @@ impl Volume {
         sink: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> DesignResult<()> {
         let inode = self.inodes.get(number)?;
-        let state = inode.reading()?;
+        let state = inode.settled()?;
         let dir = match state.dir() {
             Err(Error::NoEntry) => return Ok(()),
             dir => dir?,
@@ -59,15 +59,7 @@ impl Volume {
             }
             cursor = FIRST_NAME;
         }
-        let (mut slot, mut steps) = (cursor - FIRST_NAME, 0);
-        while let Some((found, known)) = dir.next_from(slot) {
-            // The slots up to this one, and its name where that lies apart.
-            steps += found - slot + 1 + u64::from(known.text.is_apart());
-            slot = found + 1;
-            if !give(known.text.bytes(), known.ino, slot + FIRST_NAME) {
-                break;
-            }
-        }
+        let steps = dir.list(cursor - FIRST_NAME, |name, ino, next| give(name, ino, next + FIRST_NAME));
         sim::work(Work::STEP, steps);
         Ok(())
     }
@@ -204,6 +196,7 @@ impl FileSystem for Mounted {
         }
         if *set != SetAttr::default() {
             self.0.set_attributes(&mut state, set)?;
+            inode.note_rights(&state);
         }
         Ok(state.attr())
     }
@@ -249,7 +242,7 @@ impl FileSystem for Mounted {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
         let inode = self.0.inodes.get(ino.0)?;
-        inode.reserves.store(true, Relaxed);
+        inode.is_special.store(true, Relaxed);
         let mut file = inode.changing()?;
         file.blocks()?;
         Ok(self.0.fallocate(&mut file, mode, (offset, len))?)

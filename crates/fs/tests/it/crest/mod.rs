@@ -16,6 +16,7 @@ mod image;
 mod mount;
 mod ops;
 mod planted;
+mod sharing;
 mod view;
 mod world;
 
