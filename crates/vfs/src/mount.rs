@@ -5,7 +5,6 @@
 //! holds claims on exactly these names (`dentry.rs`), so calls on different names contend only in the design.
 //! Two claims (rename) are taken in the order of their keys.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
@@ -67,8 +66,6 @@ pub struct Mount {
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
     deferred: Arc<DeferredReleases>,
     moves: AtomicU64,
-    /// Of these, those that have ended.
-    moved: AtomicU64,
     pub(crate) locks: Locks,
     kernel: Option<Box<KernelLocks>>,
 }
@@ -89,7 +86,6 @@ impl Mount {
             linked: Mutex::default(),
             deferred,
             moves: AtomicU64::new(0),
-            moved: AtomicU64::new(0),
             locks: Locks::new(),
             kernel,
         }))
@@ -206,14 +202,9 @@ impl Mount {
         let paths = self.fs.paths().filter(|_| self.kernel.is_none())?;
         let names = Names::of(path)?;
         sim::interact();
-        let ended = self.moved.load(SeqCst);
-        if self.moves() != ended {
-            return None;
-        }
         let from = if path.starts_with(b"/") { self.root.ino } else { dir() };
         let searches = |subject: &Subject| who.is_root() || who.check(subject, Access::EXECUTE).is_ok();
-        let attr = paths.stat(from, names, &searches)?;
-        (self.moves() == ended).then_some(attr)
+        paths.stat(from, names, &searches)
     }
 
     /// Claims `name` in `dir` and finds out what it leads to.
@@ -403,8 +394,6 @@ pub(crate) struct Claim<'a> {
     binding: Option<Binding>,
     /// The kernel's lock of the directory, from the first question to the design on.
     held: Option<DirectoryGuard<'a>>,
-    /// How many moves it has begun.
-    moves: Cell<u64>,
 }
 
 /// What a call that may make a name finds.
@@ -422,7 +411,7 @@ impl<'a> Claim<'a> {
         name: &'a [u8],
         (ticket, binding): (Ticket, Binding),
     ) -> Self {
-        Self { mount, dir, name, ticket, binding: Some(binding), held: None, moves: Cell::new(0) }
+        Self { mount, dir, name, ticket, binding: Some(binding), held: None }
     }
 
     /// Takes the kernel's lock of the directory, if there is one and the claim does not have it.
@@ -623,7 +612,6 @@ impl<'a> Claim<'a> {
     fn count_move(&self) {
         if self.vnode().is_some_and(|vnode| vnode.is_dir()) {
             self.mount.moves.fetch_add(1, SeqCst);
-            self.moves.set(self.moves.get() + 1);
         }
     }
 
@@ -674,8 +662,5 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let binding = self.binding.take().unwrap_or(Binding::Unknown);
         self.mount.dentries.settle(self.ticket, binding);
-        if self.moves.get() > 0 {
-            self.mount.moved.fetch_add(self.moves.get(), SeqCst);
-        }
     }
 }

@@ -4,8 +4,8 @@
 //! dentry is taken, whose count every lookup of one file would change. What it leaves open, the walk of `walk.rs` answers: links,
 //! `..`, and all errors.
 //!
-//! Directories that move, or go, while a path is walked could make it lead where it never did. The mount counts their moves before
-//! and after they happen; a walk counts only if none was under way and none began.
+//! As with the kernel's walk, a directory that moves while a path is walked may lead to what was put there afterwards. But a number
+//! that was given away anew leads nowhere: a design that gives numbers again has to notice.
 
 use crate::attr::{Attr, Ino};
 use crate::credentials::Subject;

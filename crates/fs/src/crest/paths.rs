@@ -2,8 +2,8 @@
 //!
 //! A name is looked up without the lock of its directory, as `vfs`'s cache of names does it: what is published there is durable
 //! (R2), and a task that splits the directory may hide a name, which then counts as one that the caller has to look for. What the
-//! last name leads to shows its attributes without a lock where nothing has changed (`inode.rs`). That no directory has moved in
-//! between is for the caller (`vfs::paths`).
+//! last name leads to shows its attributes without a lock where nothing has changed (`inode.rs`). Numbers are given once, so a step
+//! never leads to another inode.
 //!
 //! The locks of the host that keep the bytes whole are held for a few instructions. They stand for a sequence that readers check;
 //! under the real clock they are lines that cores share.

@@ -408,7 +408,8 @@ impl Sides {
         let dir = tempfile::tempdir_in(scratch).expect("scratch space");
         let as_root = rustix::process::geteuid().is_root();
         let me = Credentials::of_this_process();
-        let fs = Arc::new(MemFs::owned_by(me.owner()));
+        // With the smallest cache, the file system resolves paths itself.
+        let fs = Arc::new(MemFs::owned_by(me.owner()).resolving(dentries == 0));
         let mount = Mount::new(fs.clone(), MountOptions { dentries, ..MountOptions::default() })
             .expect("it has a root");
         let all = || USERS.iter().map(|(uid, gid, groups)| Credentials::new(*uid, *gid, groups)).collect();

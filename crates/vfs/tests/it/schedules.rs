@@ -28,7 +28,7 @@ struct World {
 
 impl World {
     fn new(kernel: Option<Linux>) -> Self {
-        let fs = Arc::new(MemFs::new());
+        let fs = Arc::new(MemFs::new().resolving(true));
         let options = MountOptions { kernel, dentries: 0, ..MountOptions::default() };
         let mount = Mount::new(fs.clone(), options).expect("it has a root");
         let process = |uid| Process::new(Arc::clone(&mount), Credentials::new(uid, uid, &[]));

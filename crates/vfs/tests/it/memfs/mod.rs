@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sim::{LockClass, Mutex, MutexGuard, Nanos, Work};
+use vfs::credentials::Subject;
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, KernelWays, NewInode,
-    OpenFlags, Owner, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written,
-    XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, KernelWays, Names, NewInode,
+    OpenFlags, Owner, Paths, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp,
+    Written, XattrMode,
 };
 
 static STATE: LockClass = LockClass::new("memfs.state");
@@ -41,6 +42,8 @@ pub(crate) struct MemFs {
     pub unlinks: AtomicU64,
     /// What a kernel's objects above it do.
     pub ways: KernelWays,
+    /// It resolves paths itself.
+    resolves: bool,
 }
 
 struct State {
@@ -222,12 +225,18 @@ impl MemFs {
             takes_ns: Default::default(),
             unlinks: AtomicU64::new(0),
             ways: KernelWays::default(),
+            resolves: false,
         }
     }
 
     /// An empty file system of root's.
     pub(crate) fn new() -> Self {
         Self::owned_by(Owner::default())
+    }
+
+    /// The same file system, which resolves paths itself, or does not.
+    pub(crate) fn resolving(self, resolves: bool) -> Self {
+        Self { resolves, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -270,7 +279,26 @@ fn punch(pages: &mut Pages, start: u64, end: u64) {
     }
 }
 
+impl Paths for MemFs {
+    fn stat(&self, from: Ino, names: Names<'_>, searches: &dyn Fn(&Subject) -> bool) -> Option<Attr> {
+        let mut state = self.state();
+        let mut at = state.inode(from).ok()?.attr;
+        for name in names {
+            if !searches(&Subject { kind: at.kind, perm: at.perm, owner: at.owner }) {
+                return None;
+            }
+            let ino = state.child(at.ino, name).ok()?;
+            at = state.inode(ino).ok()?.attr;
+        }
+        Some(at)
+    }
+}
+
 impl FileSystem for MemFs {
+    fn paths(&self) -> Option<&dyn Paths> {
+        self.resolves.then_some(self)
+    }
+
     fn kernel_ways(&self) -> KernelWays {
         self.ways
     }
