@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_listing_gives_each_name_once_though_the_directory_is_split_meanwhile() {
         for most in [1, 3, 40, 99] {
-            let mut dir = Dir::default();
+            let dir = Dir::default();
             let name = |number: u64| format!("{number:03}");
             for number in 0..100 {
                 dir.insert(name(number).as_bytes(), number, (Id(number), 0));
