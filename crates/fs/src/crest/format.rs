@@ -7,6 +7,7 @@ use design::{Format, FsError, FsckReport, Needs, OptionError, Options};
 use media::Storage;
 use sim::Bytes;
 
+use super::Settings;
 use super::certify::certify;
 use super::design::NAME;
 use super::dump::{PARTS, dump};
@@ -77,7 +78,7 @@ impl Format for CrestFormat {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        recovery::mount(storage.memory()?, Rules::ALL).map(|(_, done)| done)
+        recovery::mount(storage.memory()?, &Settings::default()).map(|(_, done)| done)
     }
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

@@ -21,6 +21,7 @@ use sim::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Recency, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, Work, ran};
 use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
 
+use super::buffered::Buffer;
 use super::dir::Dir;
 use super::layout::BLOCK;
 use super::map::BlockMap;
@@ -94,6 +95,8 @@ pub(super) struct State {
     pub(super) nameless: bool,
     pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
     pub(super) body: Body,
+    /// What of a file is in DRAM only, and how it is written.
+    pub(super) buffer: Option<Box<Buffer>>,
 }
 
 /// An inode in DRAM.
@@ -190,7 +193,7 @@ impl State {
     /// What `stat` shows.
     pub(super) fn attr(&self) -> Attr {
         let (size, blocks) = match &self.body {
-            Body::File(blocks) => (self.size, blocks.mapped()),
+            Body::File(blocks) => (self.size, self.blocks_held(blocks)),
             Body::Dir(dir) => (dir.len() as u64, 0),
             Body::Symlink(target) => (target.len() as u64, 0),
             Body::Node => (0, 0),

@@ -55,10 +55,11 @@ impl Volume {
 impl MappedFiles for Mounted {
     fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()> {
         let inode = self.0.inodes.get(ino.0)?;
-        let file = inode.changing()?;
+        let mut file = inode.changing()?;
         if file.blocks().is_err() {
             return Err(Errno::ENODEV);
         }
+        self.0.settle(&mut file)?;
         self.0.maps.map(ino.0, pages, writable);
         Ok(())
     }

@@ -23,6 +23,8 @@
 //! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `file.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
+//! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
+//! | `words.rs` | overwrites in place |
 //! | `namei.rs` `rename.rs` | what changes names |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
@@ -44,6 +46,7 @@
 //! blocks out of data zones of which most is free.
 
 mod alloc;
+mod buffered;
 mod certify;
 pub mod clean;
 mod cleaner;
@@ -52,6 +55,7 @@ mod dir;
 mod dump;
 mod file;
 pub(crate) mod format;
+mod frames;
 mod fsck;
 mod inode;
 pub mod layout;
@@ -70,6 +74,8 @@ mod rename;
 mod repair;
 mod superblock;
 mod vfs;
+mod words;
+mod writeback;
 mod xattr;
 pub mod zone;
 
@@ -80,6 +86,7 @@ use media::nvmm::Region;
 use sim::{LockClass, Mutex, SpreadRwLock};
 
 use alloc::Zones;
+use frames::Frames;
 use inode::Inodes;
 use layout::Geometry;
 use log::Logs;
@@ -100,6 +107,10 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &log::SUPERBLOCK,
     &ORPHANS,
     &RENAMES,
+    &frames::FRAMES,
+    &frames::FRAME_POOL,
+    &frames::TASKS,
+    &frames::WRITEBACK_IDLE,
 ];
 
 /// A mounted pool.
@@ -119,4 +130,17 @@ struct Volume {
     orphans: Mutex<BTreeSet<u64>>,
     /// Files that are mapped.
     maps: DirectMaps,
+    /// Frames of files under `sync=fsync`.
+    frames: Frames,
+    /// Whether overwrites go in place (`atomic=words`).
+    words: bool,
+}
+
+/// How a pool is mounted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settings {
+    rules: Rules,
+    frames: frames::Settings,
+    /// Whether overwrites go in place (`atomic=words`).
+    words: bool,
 }

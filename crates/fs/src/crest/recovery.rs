@@ -18,6 +18,7 @@ use sim::{Mutex, SpreadRwLock, ran};
 use super::alloc::Zones;
 use super::clean::Present;
 use super::design::NAME;
+use super::frames::Frames;
 use super::fsck;
 use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock};
@@ -29,7 +30,7 @@ use super::namei;
 use super::record::{Previous, Seal};
 use super::superblock;
 use super::zone::{Damage, Log, Use, Word, lost_ends};
-use super::{ORPHANS, RENAMES, Volume};
+use super::{ORPHANS, RENAMES, Settings, Volume};
 use crate::dax::DirectMaps;
 use crate::persist::checksum::charge_for;
 
@@ -139,8 +140,11 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
 }
 
 /// Mounts a sound image; says what its recovery has done.
-pub(super) fn mount(region: &Arc<Region>, rules: Rules) -> Result<(Arc<Volume>, Vec<String>), FsError> {
-    let loaded = load(region, rules)?;
+pub(super) fn mount(
+    region: &Arc<Region>,
+    settings: &Settings,
+) -> Result<(Arc<Volume>, Vec<String>), FsError> {
+    let loaded = load(region, settings.rules)?;
     let violations = fsck::violations(&loaded);
     if let Some(first) = violations.first() {
         let more = if violations.len() > 1 {
@@ -151,14 +155,14 @@ pub(super) fn mount(region: &Arc<Region>, rules: Rules) -> Result<(Arc<Volume>, 
         return Err(FsError::Damaged { design: NAME, what: format!("{}{more}", first.what) });
     }
     let done = make_equal(region, &loaded)?;
-    let volume = Arc::new(build(region, &loaded, rules));
+    let volume = Arc::new(build(region, &loaded, settings));
     Ok((volume, done))
 }
 
 /// The volume of an image, as far as it is sound.
-pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volume {
-    let Loaded { superblock, geometry, .. } = loaded;
-    let zones = Zones::new(region, *geometry, superblock.shards as usize, rules);
+pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings) -> Volume {
+    let (Loaded { superblock, geometry, .. }, rules) = (loaded, settings.rules);
+    let zones = Zones::new(region, *geometry, superblock.shards as usize, settings);
     for (word, zone) in loaded.words.iter().zip(0..) {
         match word {
             Some(Word { usage: Use::Log, opening, .. }) => zones.set_log(zone, *opening),
@@ -185,6 +189,8 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules) -> Volu
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
+        frames: Frames::new(settings.frames, superblock.shards as usize),
+        words: settings.words,
     }
 }
 
@@ -243,6 +249,7 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
         nameless: false,
         xattrs: xattrs.collect(),
         body,
+        buffer: None,
     }
 }
 
