@@ -17,9 +17,9 @@ use crate::shared::harness::{self, Given, promises, subject, virtually, with_mut
 const SEED: u64 = 20_261_128;
 const BLOCK: usize = 4096;
 const NONE: IoFlags = IoFlags::empty();
-const FSYNC: Given = &[("sync", "fsync")];
+const FSYNC: Given<'static> = &[("sync", "fsync")];
 /// Eight frames.
-const EIGHT: Given = &[("sync", "fsync"), ("buffer", "32k"), ("writeback_tasks", "1")];
+const EIGHT: Given<'static> = &[("sync", "fsync"), ("buffer", "32k"), ("writeback_tasks", "1")];
 
 fn mounted(region: &Arc<Region>, given: Given) -> Arc<dyn FileSystem> {
     let crest = fs::by_name("crest").expect("crest is a design");
@@ -27,11 +27,10 @@ fn mounted(region: &Arc<Region>, given: Given) -> Arc<dyn FileSystem> {
 }
 
 /// A pool with a file, mounted.
-fn with_file(given: Given, body: impl FnOnce(&Arc<Region>, &dyn FileSystem, Ino) + Send + 'static) {
-    let given: Vec<_> = given.to_vec();
+fn with_file(given: Given<'static>, body: impl FnOnce(&Arc<Region>, &dyn FileSystem, Ino) + Send + 'static) {
     virtually(1, move || {
         let region = made(Bytes::mib(8));
-        let fs = mounted(&region, &given);
+        let fs = mounted(&region, given);
         let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
         body(&region, &*fs, file);
         fs.unmount().expect("unmount");
@@ -189,7 +188,7 @@ fn write_back_settles_files_thirty_seconds_after_their_last_write() {
 /// A write that finds room is never refused later.
 #[test]
 fn a_full_pool_is_refused_at_the_write_and_not_at_the_sync() {
-    let given: Given = &[("sync", "fsync"), ("buffer", "256k")];
+    let given: Given<'static> = &[("sync", "fsync"), ("buffer", "256k")];
     virtually(1, move || {
         let region = made(Bytes::kib(512));
         let fs = mounted(&region, given);
