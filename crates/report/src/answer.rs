@@ -46,7 +46,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
         let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
         sentences.push(alone(&cells, cells[0].axis(design).unwrap_or_default()));
     }
-    sentences.insert(0, standing::sentence(results));
+    sentences.splice(..0, standing::sentences(results));
     sentences.push(robust::sentence(results));
     sentences.push(claims::tally(&results.claims));
     sentences.retain(|sentence| !sentence.is_empty());
@@ -58,7 +58,7 @@ pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
     let mut sentences = contest_of(&cells);
-    sentences.insert(0, standing::sentence(results));
+    sentences.splice(..0, standing::sentences(results));
     sentences.push(robust::sentence(results));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences

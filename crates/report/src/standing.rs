@@ -1,8 +1,8 @@
-//! The place of one design among those that promise the same: in how many cells it is best, level and behind, and what holds it
+//! The place of a design among those that promise the same: in how many cells it is best, level and behind, and what holds it
 //! back where it is behind.
 //!
-//! A plan that has a table `[standing]` names the design and has the class of promise of each of its designs
-//! (`lab::plan::Standing`). In each cell the design is set against the best of the others of its class, by the medians of their
+//! A plan that has a table `[standing]` names the design, or several mounts of it, and has the class of promise of each of its
+//! designs (`lab::plan::Standing`). In each cell the design is set against the best of the others of its class, by the medians of their
 //! throughput. Within [`THRESHOLD`] it is level. Under the virtual clock a cell's number has no noise, and of one run each no
 //! winner is named (`answer`): this counts, and does not test.
 
@@ -61,10 +61,21 @@ fn counts(places: &[&Place<'_>]) -> [String; 5] {
 }
 
 impl<'c> InClass<'c> {
-    /// That of a result whose plan asks for it; none where no other design of the class was measured.
-    fn new(results: &'c ResultFile, cells: &'c [Cell<'c>]) -> Option<Self> {
-        let said = results.plan.get("standing")?;
-        let (of, classes) = (said.get("of")?.as_str()?, said.get("classes")?.as_object()?);
+    /// Those of a result whose plan asks for them, but where no other design of the class was measured.
+    fn all(results: &'c ResultFile, cells: &'c [Cell<'c>]) -> Vec<Self> {
+        let asked = || {
+            let said = results.plan.get("standing")?;
+            Some((said.get("of")?.as_array()?, said.get("classes")?.as_object()?))
+        };
+        let Some((of, classes)) = asked() else { return Vec::new() };
+        of.iter().filter_map(|of| Self::new(of.as_str()?, classes, cells)).collect()
+    }
+
+    fn new(
+        of: &'c str,
+        classes: &'c serde_json::Map<String, serde_json::Value>,
+        cells: &'c [Cell<'c>],
+    ) -> Option<Self> {
         let class = classes.get(of)?.as_str()?;
         let design = axis::design_axis(cell::all_axes(cells).keys().copied());
         let is_rival = |cell: &&&Cell<'_>| {
@@ -215,18 +226,18 @@ fn varying<'c>(cells: &'c [Cell<'c>]) -> Vec<&'c str> {
     all.into_keys().filter(|name| *name != design && *name != "workload").collect()
 }
 
-/// The place of the design in a sentence; empty where the plan asks for none.
-pub fn sentence(results: &ResultFile) -> String {
+/// The place of each design that the plan asks for in a sentence.
+pub fn sentences(results: &ResultFile) -> Vec<String> {
     let cells = cell::cells(results);
-    InClass::new(results, &cells).map_or_else(String::new, |standing| standing.sentence())
+    InClass::all(results, &cells).iter().map(InClass::sentence).collect()
 }
 
-/// The counts, and the cells in which the design is behind; none where the plan asks for none.
+/// The counts of each design that the plan asks for, and the cells in which it is behind.
 pub fn tables(results: &ResultFile) -> Vec<Table> {
     let cells = cell::cells(results);
-    let Some(standing) = InClass::new(results, &cells) else { return Vec::new() };
     let varying = varying(&cells);
-    [Some(standing.table(&varying)), standing.behind(&varying)].into_iter().flatten().collect()
+    let of = |standing: &InClass<'_>| [Some(standing.table(&varying)), standing.behind(&varying)];
+    InClass::all(results, &cells).iter().flat_map(of).flatten().collect()
 }
 
 #[cfg(test)]
@@ -237,7 +248,7 @@ mod tests {
     fn result(rates: &[(&str, &str, f64)]) -> ResultFile {
         let classes =
             serde_json::json!({ "mine": "whole", "other": "whole", "third": "whole", "torn": "words" });
-        let plan = serde_json::json!({ "standing": { "of": "mine", "classes": classes } });
+        let plan = serde_json::json!({ "standing": { "of": ["mine", "torn", "alone"], "classes": classes } });
         let mut result = ResultFile::new("t", plan, 1, Clock::Virtual);
         result.samples = rates
             .iter()
@@ -267,7 +278,8 @@ mod tests {
             ("mine", "8", 1.0),
             ("torn", "8", 2.0),
         ]);
-        let said = sentence(&result);
+        let all = sentences(&result);
+        let [said] = &all[..] else { panic!("{all:?}: what stands alone in its class is not counted") };
         assert!(
             said.contains("(whole: other, third), mine is best in 1 of 3 cells, level within 2.0 % in 1"),
             "{said}"
@@ -285,6 +297,6 @@ mod tests {
     fn a_plan_that_asks_for_no_standing_has_none() {
         let mut result = result(&[("mine", "1", 1.0), ("other", "1", 2.0)]);
         result.plan = serde_json::Value::Null;
-        assert!(sentence(&result).is_empty() && tables(&result).is_empty());
+        assert!(sentences(&result).is_empty() && tables(&result).is_empty());
     }
 }

@@ -18,6 +18,7 @@ use sim::map::TreeSet;
 use sim::sync::{AtomicI64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, Work};
 
+use super::Settings;
 use super::clean::Present;
 use super::layout::{BLOCK, Geometry};
 use super::mutant::Rules;
@@ -152,6 +153,8 @@ pub(super) struct Zones {
     used: Sum,
     /// Lines that the metadata of all files may take, at most.
     lines: Sum,
+    /// Zones that are kept for the records of what is in frames.
+    buffered: u32,
     rules: Rules,
 }
 
@@ -182,9 +185,15 @@ impl Drop for Taken<'_> {
     }
 }
 
+/// Zones that have a line for each frame: of so many blocks as a pool has, at most.
+fn buffered_zones(geometry: Geometry, frames: u64) -> u32 {
+    let blocks = u64::from(geometry.zones) * u64::from(geometry.zone_blocks());
+    frames.min(blocks).div_ceil(u64::from(geometry.zone_lines() - 1)) as u32
+}
+
 impl Zones {
     /// All free.
-    pub(super) fn new(region: &Arc<Region>, geometry: Geometry, shards: usize, rules: Rules) -> Self {
+    pub(super) fn new(region: &Arc<Region>, geometry: Geometry, shards: usize, settings: &Settings) -> Self {
         let zones = geometry.zones;
         let mut free = TreeSet::new();
         (0..zones).for_each(|zone| _ = free.insert(zone));
@@ -198,7 +207,8 @@ impl Zones {
             heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
             used: Sum::new(shards),
             lines: Sum::new(shards),
-            rules,
+            buffered: buffered_zones(geometry, settings.frames.limit),
+            rules: settings.rules,
         }
     }
 
@@ -208,7 +218,8 @@ impl Zones {
     pub(super) fn counts(&self) -> (u64, u64) {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
         let log = self.live_lines().div_ceil(BLOCK / super::layout::LINE as u64);
-        let kept = (self.heads.len() as u64 + 2) * u64::from(self.geometry.zone_blocks());
+        let kept =
+            (self.heads.len() as u64 + 2 + u64::from(self.buffered)) * u64::from(self.geometry.zone_blocks());
         (blocks, blocks.saturating_sub(self.used.get() + log + kept))
     }
 
@@ -233,6 +244,7 @@ impl Zones {
             shards: self.heads.len() as u32,
             zone_lines: self.geometry.zone_lines() - 1,
             live_lines: self.live_lines(),
+            buffered: self.buffered,
         }
     }
 

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use ::vfs::{FileSystem, Promises};
+use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
 use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, OptionSpec, Options, Phase};
 use media::Storage;
 use sim::{Bytes, LockClass};
 
 use super::ablation::Without;
 use super::format::CrestFormat;
+use super::layout::BLOCK;
 use super::mutant::{self, Rules};
-use super::recovery;
 use super::sharing::Sharing;
 use super::vfs::Mounted;
+use super::{Settings, frames, recovery, writeback};
 
 /// Crest.
 pub(crate) struct CrestDesign;
@@ -58,10 +59,53 @@ const OPTIONS: &[OptionSpec] = &[
         when: Phase::Mount,
         help: "changes that came from another core than the one before, until granules or buckets are locked; 0: always",
     },
+    OptionSpec {
+        name: "sync",
+        kind: OptionKind::Choice(&["strict", "fsync"]),
+        default: "strict",
+        when: Phase::Mount,
+        help: "when data is durable: when a write returns, or after a sync; until then it is in frames of DRAM",
+    },
+    OptionSpec {
+        name: "atomic",
+        kind: OptionKind::Choice(&["whole", "words"]),
+        default: "whole",
+        when: Phase::Mount,
+        help: "what a crash inside a write leaves old or new: all of it, or each aligned word of an overwrite in place",
+    },
+    OptionSpec {
+        name: "buffer",
+        kind: OptionKind::Cache,
+        default: "2GiB",
+        when: Phase::Mount,
+        help: "with sync=fsync: DRAM for frames; 0: none, so that each write is durable when it returns",
+    },
+    OptionSpec {
+        name: "wake",
+        kind: OptionKind::Time,
+        default: "5s",
+        when: Phase::Mount,
+        help: "with sync=fsync: interval at which write-back looks for old files",
+    },
+    OptionSpec {
+        name: "dirty_age",
+        kind: OptionKind::Time,
+        default: "30s",
+        when: Phase::Mount,
+        help: "with sync=fsync: files not written for this long are written back",
+    },
+    OptionSpec {
+        name: "writeback_tasks",
+        kind: OptionKind::Count,
+        default: "4",
+        when: Phase::Mount,
+        help: "with sync=fsync: number of write-back tasks",
+    },
 ];
 
-/// Two shards: zones fill up and are left in short programs. Files and directories are shared from the beginning.
-const SMALL: Given = &[("shards", "2"), ("shared-after", "0")];
+/// Two shards, so that zones fill up and are left in short programs; four frames, so that write-back is at work. Files and
+/// directories are shared from the beginning.
+const SMALL: Given = &[("shards", "2"), ("shared-after", "0"), ("buffer", "16k"), ("writeback_tasks", "2")];
 
 /// Which files and directories tasks share.
 fn sharing(options: &Options) -> Sharing {
@@ -69,13 +113,31 @@ fn sharing(options: &Options) -> Sharing {
         granules: options.flag("granules"),
         buckets: options.flag("buckets"),
         after: options.number("shared-after").try_into().unwrap_or(u32::MAX),
-        ..Sharing::NONE
+        ..Sharing::default()
     }
 }
 
-/// The rules that an instance with these options keeps.
-fn rules(options: &Options) -> Rules {
-    options.mutant().map_or(Rules::ALL, Rules::without)
+/// Three frames, and write-back that finds every file old.
+const TINY: Given =
+    &[("shards", "2"), ("buffer", "12k"), ("wake", "1us"), ("dirty_age", "1us"), ("writeback_tasks", "2")];
+
+/// How a pool is mounted with these options.
+fn settings(options: &Options) -> Result<Settings, FsError> {
+    let (buffers, words) = (options.choice("sync") == "fsync", options.choice("atomic") == "words");
+    if buffers && words {
+        let what = "atomic=words is about writes that are durable when they return, and sync=fsync has none; give one of the two";
+        return Err(FsError::Unsupported { what: what.to_owned() });
+    }
+    let limit = if buffers { options.size("buffer").0 / BLOCK } else { 0 };
+    let sharing = sharing(options);
+    Ok(Settings {
+        rules: options.mutant().map_or(Rules::ALL, Rules::without),
+        frames: frames::Settings { limit, dirty_age: options.time("dirty_age"), wake: options.time("wake") },
+        // Frames and overwrites in place have the file alone.
+        sharing: Sharing { granules: sharing.granules && limit == 0 && !words, ..sharing },
+        without: Without::of(options.choice("without")),
+        words,
+    })
 }
 
 impl Design for CrestDesign {
@@ -95,22 +157,27 @@ impl Design for CrestDesign {
         &FORMAT
     }
 
-    fn dram(&self, _: &Options, _: Bytes) -> Bytes {
-        Bytes(0)
+    fn dram(&self, options: &Options, _: Bytes) -> Bytes {
+        if options.choice("sync") == "fsync" { options.size("buffer") } else { Bytes(0) }
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {
         super::CLASSES.to_vec()
     }
 
-    fn promises(&self, _: &Options) -> Promises {
-        Promises::STRICT
+    fn promises(&self, options: &Options) -> Promises {
+        match (options.choice("sync"), options.choice("atomic")) {
+            ("fsync", _) => Promises { data: Durability::OnSync, sync: SyncScope::File, ..Promises::STRICT },
+            (_, "words") => Promises { write: Atomicity::Words, ..Promises::STRICT },
+            _ => Promises::STRICT,
+        }
     }
 
     fn checking(&self) -> Checking {
         Checking {
             small: SMALL,
-            tiny: SMALL,
+            tiny: TINY,
+            variants: &[&[("sync", "fsync")], &[("atomic", "words")]],
             crash_every: 4,
             fail_every: 2,
             mount_reads_all: true,
@@ -123,8 +190,11 @@ impl Design for CrestDesign {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let without = Without::of(options.choice("without"));
-        let (volume, _) = recovery::mount(storage.memory()?, rules(options), sharing(options), without)?;
+        let settings = settings(options)?;
+        let (volume, _) = recovery::mount(storage.memory()?, &settings)?;
+        if volume.frames.are_used() {
+            writeback::start(&volume, options.number("writeback_tasks").max(1));
+        }
         Ok(Arc::new(Mounted(volume)))
     }
 }

@@ -52,28 +52,32 @@ impl Freed {
 }
 
 /// A change of the blocks of one file that does not count yet.
-struct Draft<'v> {
+pub(super) struct Draft<'v> {
     taken: Taken<'v>,
     extents: Vec<Extent>,
     /// Data that was stored: offset and length on the medium.
     stored: Vec<(u64, u64)>,
     /// Whether all that was stored is fenced.
     fenced: bool,
+    /// The size that the records say before.
+    durable: u64,
     /// Size of the file at the end; of data that was stored ahead, where that ends.
-    size: u64,
-    time: u64,
+    pub(super) size: u64,
+    pub(super) time: u64,
+    /// Whether it makes durable what the file has in frames, so that size and times are those of the file already.
+    pub(super) settles: bool,
 }
 
 /// Bytes `start..end` of a file.
 #[derive(Clone, Copy, Debug)]
-struct Span {
-    start: u64,
-    end: u64,
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) end: u64,
 }
 
 impl Span {
     /// Its first block, and the one behind its last.
-    fn blocks(self) -> Range<u64> {
+    pub(super) fn blocks(self) -> Range<u64> {
         self.start / BLOCK..self.end.div_ceil(BLOCK)
     }
 
@@ -92,33 +96,38 @@ impl Volume {
             return Ok(0);
         }
         let span = Span { start: offset, end: offset + len };
-        let _granules =
-            if file.shared { file.blocks()?.hold(span.blocks(), Granule::read) } else { Held::default() };
+        let out = &mut buffer[..len as usize];
+        if file.is_dirty() {
+            self.read_frames(file, span, out)?;
+        } else {
+            let _granules =
+                if file.shared { file.blocks()?.hold(span.blocks(), Granule::read) } else { Held::default() };
+            self.read_medium(file, span, out)?;
+        }
+        Ok(len as usize)
+    }
+
+    /// Reads bytes of a file that lie before its end, from the medium.
+    pub(super) fn read_medium(&self, file: &State, span: Span, out: &mut [u8]) -> Result<()> {
         for run in file.blocks()?.runs(span.blocks()) {
             let start = span.start.max(run.file * BLOCK);
             let end = span.end.min((run.file + run.count) * BLOCK);
-            let piece = &mut buffer[(start - offset) as usize..(end - offset) as usize];
+            let piece = &mut out[(start - span.start) as usize..(end - span.start) as usize];
             match run.place.filter(|place| !place.unwritten) {
                 Some(place) => self.region.load(place.block * BLOCK + start - run.file * BLOCK, piece)?,
                 None => piece.fill(0),
             }
         }
-        Ok(len as usize)
+        Ok(())
     }
 
     fn draft(&self, file: &State) -> Draft<'_> {
-        Draft {
-            taken: Taken::new(&self.zones),
-            extents: Vec::new(),
-            stored: Vec::new(),
-            fenced: true,
-            size: file.size,
-            time: file.stamp(now()),
-        }
+        let draft = Draft::new(Taken::new(&self.zones), file.durable_size());
+        Draft { size: file.size, time: file.stamp(now()), ..draft }
     }
 
     /// Extents that the records of one call may have.
-    fn extents_max(&self) -> usize {
+    pub(super) fn extents_max(&self) -> usize {
         (self.geometry.zone_lines() as usize - 8) * 3
     }
 
@@ -127,17 +136,22 @@ impl Volume {
         if draft.extents.len() >= self.extents_max() {
             return Err(Error::NoSpace);
         }
-        let shard = self.shard();
-        let blocks = match self.zones.take(shard, most) {
-            Err(Error::NoSpace) if self.clean()? => self.zones.take(shard, most),
-            taken => taken,
-        }?;
+        let blocks = self.take_blocks(most)?;
         draft.taken.add(blocks);
         Ok(blocks)
     }
 
+    /// Takes at most `most` neighbouring blocks.
+    pub(super) fn take_blocks(&self, most: u64) -> Result<Blocks> {
+        let shard = self.shard();
+        match self.zones.take(shard, most) {
+            Err(Error::NoSpace) if self.clean()? => self.zones.take(shard, most),
+            taken => taken,
+        }
+    }
+
     /// Stores data past the cache; fenced with the rest of the draft.
-    fn store(&self, draft: &mut Draft<'_>, at: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn store(&self, draft: &mut Draft<'_>, at: u64, data: &[u8]) -> Result<()> {
         let _part = sim::part(&parts::DATA);
         if !data.is_empty() {
             self.region.nt_store(at, data)?;
@@ -173,7 +187,21 @@ impl Volume {
     }
 
     /// Writes into a file, at its end where `offset` is none; where, and how many bytes: fewer when space runs out.
-    pub(super) fn write(&self, inode: &Inode, offset: Option<u64>, data: &[u8]) -> Result<Written> {
+    pub(super) fn write(
+        &self,
+        inode: &Inode,
+        offset: Option<u64>,
+        data: &[u8],
+        syncs: bool,
+    ) -> Result<Written> {
+        if self.frames.are_used() {
+            return self.write_buffered(inode, offset, data, syncs);
+        }
+        if self.words
+            && let Some(written) = self.write_in_place(inode, offset, data)?
+        {
+            return Ok(written);
+        }
         let whole = |offset: &u64| offset.is_multiple_of(BLOCK) && (data.len() as u64).is_multiple_of(BLOCK);
         let ahead = offset.filter(|offset| whole(offset) && !data.is_empty() && inode.takes_data_ahead());
         let mut ahead = ahead.map(|offset| self.store_ahead(offset, data)).transpose()?;
@@ -187,7 +215,7 @@ impl Volume {
         let bytes = match ahead {
             Some(mut draft) => {
                 let end = draft.size;
-                (draft.size, draft.time) = (size.max(end), file.stamp(now()));
+                (draft.durable, draft.size, draft.time) = (size, size.max(end), file.stamp(now()));
                 self.zero_tail(&file, &mut draft, offset)?;
                 self.commit_draft(&mut file, draft, Want::Records, &[])?;
                 (end - offset) as usize
@@ -248,8 +276,7 @@ impl Volume {
     fn store_ahead(&self, offset: u64, data: &[u8]) -> Result<Draft<'_>> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_MAX);
         let end = end.ok_or(Error::TooLarge)?;
-        let (taken, extents, stored) = (Taken::new(&self.zones), Vec::new(), Vec::new());
-        let mut draft = Draft { taken, extents, stored, fenced: true, size: offset, time: 0 };
+        let mut draft = Draft { size: offset, ..Draft::new(Taken::new(&self.zones), 0) };
         while draft.size < end {
             let rest = &data[(draft.size - offset) as usize..];
             let blocks = match self.take(&mut draft, rest.len() as u64 / BLOCK) {
@@ -266,7 +293,7 @@ impl Volume {
     }
 
     /// Writes into a locked file; returns how many bytes, fewer when space runs out.
-    fn write_file(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> Result<usize> {
+    pub(super) fn write_file(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> Result<usize> {
         file.blocks()?;
         if data.is_empty() {
             return Ok(0);
@@ -382,7 +409,7 @@ impl Volume {
     }
 
     /// Makes a draft count, whole, with further records beside its extents; nothing of it does when this fails.
-    fn commit_draft(
+    pub(super) fn commit_draft(
         &self,
         file: &mut Changing<'_>,
         mut draft: Draft<'_>,
@@ -390,10 +417,10 @@ impl Volume {
         more: &[Body],
     ) -> Result<()> {
         self.fence_data(&mut draft);
-        let Draft { taken, extents, stored, size, time, .. } = draft;
-        let cuts = size < file.size;
+        let Draft { taken, extents, stored, durable, size, time, settles, .. } = draft;
+        let cuts = size < file.size && !settles;
         let write =
-            Write { ino: file.ino, extents, size: (size > file.size).then_some(size), time: Some(time) };
+            Write { ino: file.ino, extents, size: (size > durable).then_some(size), time: Some(time) };
         let call = Call { want, after: file.last, makes: false, needs: &stored };
         let done = self.commit(call, |ticket| records(ticket, &write, more, cuts))?;
         taken.keep();
@@ -414,8 +441,10 @@ impl Volume {
                 _ => {}
             }
         }
-        file.size = size;
-        file.data_changed(time);
+        if !settles {
+            file.size = size;
+            file.data_changed(time);
+        }
         for body in more {
             apply(file, body);
         }
@@ -448,6 +477,7 @@ impl Volume {
             }
             return Ok(());
         };
+        self.settle_for(file, size)?;
         let mut draft = self.draft(file);
         (draft.size, draft.time) = (size, time);
         self.zero_tail(file, &mut draft, size)?;
@@ -456,7 +486,9 @@ impl Volume {
             let cut = Cut { ino: file.ino, size, before: 0, time };
             ran::push(&mut bodies, Body::Cut(cut));
         }
-        self.commit_draft(file, draft, want, &bodies)
+        self.commit_draft(file, draft, want, &bodies)?;
+        self.drop_frames(file, size.div_ceil(BLOCK));
+        Ok(())
     }
 
     /// Reserves, zeroes or frees a range; one operation.
@@ -467,6 +499,7 @@ impl Volume {
         (offset, len): (u64, u64),
     ) -> Result<()> {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Error::TooLarge)?;
+        self.settle(file)?;
         let span = Span { start: offset, end };
         let punches = mode.contains(FallocateMode::PUNCH_HOLE);
         let mut draft = self.draft(file);
@@ -668,9 +701,15 @@ fn apply(file: &mut State, body: &Body) {
     }
 }
 
-impl Draft<'_> {
+impl<'v> Draft<'v> {
+    /// Of nothing yet; the records say this size.
+    pub(super) fn new(taken: Taken<'v>, durable: u64) -> Self {
+        let (extents, stored, size) = (Vec::new(), Vec::new(), durable);
+        Self { taken, extents, stored, fenced: true, durable, size, time: 0, settles: false }
+    }
+
     /// Blocks of the file get places.
-    fn map(&mut self, file: u64, place: u64, count: u64, unwritten: bool) {
+    pub(super) fn map(&mut self, file: u64, place: u64, count: u64, unwritten: bool) {
         let mut done = 0;
         if let Some(last) = self.extents.last_mut()
             && last.unwritten == unwritten

@@ -7,7 +7,7 @@ use design::{Format, FsError, FsckReport, Needs, OptionError, Options};
 use media::Storage;
 use sim::Bytes;
 
-use super::ablation::Without;
+use super::Settings;
 use super::certify::certify;
 use super::design::NAME;
 use super::dump::{PARTS, dump};
@@ -15,7 +15,6 @@ use super::layout::{BITS_40, BLOCK, Geometry};
 use super::mkfs::mkfs;
 use super::mutant::Rules;
 use super::repair::repair;
-use super::sharing::Sharing;
 use super::zone::shards_max;
 use super::{fsck, recovery, superblock};
 use crate::error::Error;
@@ -79,8 +78,7 @@ impl Format for CrestFormat {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        let mounted = recovery::mount(storage.memory()?, Rules::ALL, Sharing::NONE, Without::Nothing);
-        mounted.map(|(_, done)| done)
+        recovery::mount(storage.memory()?, &Settings::default()).map(|(_, done)| done)
     }
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

@@ -25,6 +25,7 @@ use sim::{LockClass, Recency, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, W
 use vfs::credentials::Subject;
 use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
 
+use super::buffered::Buffer;
 use super::dir::Dir;
 use super::layout::BLOCK;
 use super::map::BlockMap;
@@ -106,6 +107,8 @@ pub(super) struct State {
     pub(super) changer: u32,
     pub(super) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
     pub(super) body: Body,
+    /// What of a file is in DRAM only, and how it is written.
+    pub(super) buffer: Option<Box<Buffer>>,
 }
 
 /// An inode in DRAM.
@@ -228,7 +231,7 @@ impl State {
     /// What `stat` shows.
     pub(super) fn attr(&self) -> Attr {
         let (size, blocks) = match &self.body {
-            Body::File(blocks) => (self.size, blocks.mapped()),
+            Body::File(blocks) => (self.size, self.blocks_held(blocks)),
             Body::Dir(dir) => (dir.len() as u64, 0),
             Body::Symlink(target) => (target.len() as u64, 0),
             Body::Node => (0, 0),

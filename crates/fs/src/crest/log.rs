@@ -137,7 +137,18 @@ impl Volume {
     pub(super) fn commit(
         &self,
         call: Call<'_>,
+        build: impl FnMut(&Ticket) -> Vec<Record>,
+    ) -> Result<Committed<'_>> {
+        self.commit_with(call, build, || Ok(()))
+    }
+
+    /// The same, with data that is stored when there is room for the records, and fenced with them: it may be durable without
+    /// them, and they without it. Where `store` fails the records count.
+    pub(super) fn commit_with(
+        &self,
+        call: Call<'_>,
         mut build: impl FnMut(&Ticket) -> Vec<Record>,
+        mut store: impl FnMut() -> Result<()>,
     ) -> Result<Committed<'_>> {
         let shard = self.shard();
         let mut tried = false;
@@ -147,6 +158,7 @@ impl Volume {
             let records = build(&ticket);
             match self.append(&mut tail, shard, call, &records) {
                 Ok(()) => {
+                    let stored = store();
                     self.region.fence();
                     if self.without == Without::Seal {
                         self.store_end(shard, tail.open.map_or(0, |at| at.line));
@@ -154,7 +166,7 @@ impl Volume {
                     if !self.logs.changed.load(Relaxed) {
                         self.logs.changed.store(true, Relaxed);
                     }
-                    return Ok(Committed { _tail: tail, ticket });
+                    return stored.map(|()| Committed { _tail: tail, ticket });
                 }
                 Err(Error::NoSpace) if !tried => {
                     tried = true;

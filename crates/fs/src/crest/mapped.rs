@@ -58,10 +58,11 @@ impl MappedFiles for Mounted {
         let inode = self.0.inodes.get(ino.0)?;
         // From now on tasks do not share it, so that a page has its place until the lock is released.
         inode.is_special.store(true, Relaxed);
-        let file = inode.changing()?;
+        let mut file = inode.changing()?;
         if file.blocks().is_err() {
             return Err(Errno::ENODEV);
         }
+        self.0.settle(&mut file)?;
         self.0.maps.map(ino.0, pages, writable);
         Ok(())
     }

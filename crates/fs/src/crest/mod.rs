@@ -24,6 +24,8 @@
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
 //! | `file.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
+//! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
+//! | `words.rs` | overwrites in place |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
@@ -48,6 +50,7 @@
 
 mod ablation;
 mod alloc;
+mod buffered;
 mod certify;
 pub mod clean;
 mod cleaner;
@@ -56,6 +59,7 @@ mod dir;
 mod dump;
 mod file;
 pub(crate) mod format;
+mod frames;
 mod fsck;
 mod inode;
 pub mod layout;
@@ -76,6 +80,8 @@ mod repair;
 mod sharing;
 mod superblock;
 mod vfs;
+mod words;
+mod writeback;
 mod xattr;
 pub mod zone;
 
@@ -87,6 +93,7 @@ use sim::{LockClass, Mutex, SpreadRwLock};
 
 use ablation::Without;
 use alloc::Zones;
+use frames::Frames;
 use inode::Inodes;
 use layout::Geometry;
 use log::Logs;
@@ -111,6 +118,10 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &log::SUPERBLOCK,
     &ORPHANS,
     &RENAMES,
+    &frames::FRAMES,
+    &frames::FRAME_POOL,
+    &frames::TASKS,
+    &frames::WRITEBACK_IDLE,
 ];
 
 /// A mounted pool.
@@ -133,4 +144,20 @@ struct Volume {
     orphans: Mutex<BTreeSet<u64>>,
     /// Files that are mapped.
     maps: DirectMaps,
+    /// Frames of files under `sync=fsync`.
+    frames: Frames,
+    /// Whether overwrites go in place (`atomic=words`).
+    words: bool,
+}
+
+/// How a pool is mounted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settings {
+    rules: Rules,
+    /// Which inodes tasks may share.
+    sharing: Sharing,
+    without: Without,
+    frames: frames::Settings,
+    /// Whether overwrites go in place (`atomic=words`).
+    words: bool,
 }

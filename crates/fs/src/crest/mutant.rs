@@ -87,9 +87,23 @@ mutants! {
     CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
 }
 
-/// Those that a mounted pool can be given, each of which the checks of the mount find.
-pub const MOUNTED: &[Mutant] =
-    &[DATA_UNFENCED, WORD_UNFLUSHED, TAIL_NOT_ZEROED, GRANULES_UNLOCKED, GRANULE_WITHOUT_ID, BUCKET_BY_CORE];
+/// A record of data in frames says the size in DRAM before all of the data is durable.
+pub const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer: size ahead of data");
+/// A file gets a name before its size is durable.
+pub const NAME_BEFORE_SIZE: Mutant = Mutant::new("name-before-size", "buffer: a name ahead of the size");
+
+/// Those that a mounted pool can be given, each of which the checks of the mount find. The last two are about frames, which the
+/// model of the rules does not have.
+pub const MOUNTED: &[Mutant] = &[
+    DATA_UNFENCED,
+    WORD_UNFLUSHED,
+    TAIL_NOT_ZEROED,
+    GRANULES_UNLOCKED,
+    GRANULE_WITHOUT_ID,
+    BUCKET_BY_CORE,
+    SIZE_AHEAD_OF_DATA,
+    NAME_BEFORE_SIZE,
+];
 
 #[cfg(test)]
 mod tests {

@@ -113,6 +113,7 @@ impl Node<'_> {
             changer: u32::MAX,
             xattrs: TreeMap::new(),
             body,
+            buffer: None,
         }
     }
 }
@@ -239,6 +240,7 @@ impl Volume {
             LINKS_MAX.. => return Err(Error::TooManyLinks),
             _ => {}
         }
+        self.settle_named(&mut file)?;
         let now = now();
         let time = dir.stamp(self.shard(), now).max(file.stamp(now));
         ran::allocate(1);
@@ -313,6 +315,7 @@ impl Volume {
     /// Frees what an inode has that neither a name nor a user leads to.
     fn free_inode(&self, inode: &mut Changing<'_>) {
         self.zones.sub_lines(lines_of(inode));
+        self.drop_frames(inode, 0);
         let mut freed = Freed::default();
         if let Body::File(blocks) = &mut inode.body {
             blocks.cut(0, |place| freed.add(place.block));

@@ -15,10 +15,10 @@ use media::nvmm::Region;
 use sim::sync::AtomicU32;
 use sim::{Mutex, SpreadRwLock, ran};
 
-use super::ablation::Without;
 use super::alloc::Zones;
 use super::clean::Present;
 use super::design::NAME;
+use super::frames::Frames;
 use super::fsck;
 use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock};
@@ -31,7 +31,7 @@ use super::record::{Previous, Seal};
 use super::sharing::Sharing;
 use super::superblock;
 use super::zone::{Damage, Log, Use, Word, lost_ends};
-use super::{ORPHANS, RENAMES, Volume};
+use super::{ORPHANS, RENAMES, Settings, Volume};
 use crate::dax::DirectMaps;
 use crate::persist::checksum::charge_for;
 
@@ -140,14 +140,12 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
     Ok(done)
 }
 
-/// Mounts a sound image, without one part or with all; says what its recovery has done.
+/// Mounts a sound image; says what its recovery has done.
 pub(super) fn mount(
     region: &Arc<Region>,
-    rules: Rules,
-    sharing: Sharing,
-    without: Without,
+    settings: &Settings,
 ) -> Result<(Arc<Volume>, Vec<String>), FsError> {
-    let loaded = load(region, rules)?;
+    let loaded = load(region, settings.rules)?;
     let violations = fsck::violations(&loaded);
     if let Some(first) = violations.first() {
         let more = if violations.len() > 1 {
@@ -158,15 +156,15 @@ pub(super) fn mount(
         return Err(FsError::Damaged { design: NAME, what: format!("{}{more}", first.what) });
     }
     let done = make_equal(region, &loaded)?;
-    let volume = Volume { without, ..build(region, &loaded, rules, sharing) };
-    Ok((Arc::new(volume), done))
+    let volume = Arc::new(build(region, &loaded, settings));
+    Ok((volume, done))
 }
 
 /// The volume of an image, as far as it is sound.
-pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules, sharing: Sharing) -> Volume {
-    let Loaded { superblock, geometry, .. } = loaded;
-    let sharing = Sharing { shards: superblock.shards as u16, ..sharing };
-    let zones = Zones::new(region, *geometry, superblock.shards as usize, rules);
+pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings) -> Volume {
+    let (Loaded { superblock, geometry, .. }, rules) = (loaded, settings.rules);
+    let sharing = Sharing { shards: superblock.shards as u16, ..settings.sharing };
+    let zones = Zones::new(region, *geometry, superblock.shards as usize, settings);
     for (word, zone) in loaded.words.iter().zip(0..) {
         match word {
             Some(Word { usage: Use::Log, opening, .. }) => zones.set_log(zone, *opening),
@@ -186,7 +184,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules, sharing
         geometry: *geometry,
         secret: superblock.secret[0],
         rules,
-        without: Without::Nothing,
+        without: settings.without,
         sharing,
         mounted: superblock.openings,
         inodes,
@@ -195,6 +193,8 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, rules: Rules, sharing
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
+        frames: Frames::new(settings.frames, superblock.shards as usize),
+        words: settings.words,
     }
 }
 
@@ -256,6 +256,7 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
         changer: u32::MAX,
         xattrs: xattrs.collect(),
         body,
+        buffer: None,
     }
 }
 

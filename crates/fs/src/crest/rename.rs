@@ -133,9 +133,11 @@ impl Volume {
             Ok::<_, Error>(from != to && self.is_below(dir, above)?)
         })?;
         let (mut moved, mut replaced) = lock_both(&inodes.0, inodes.1.as_deref())?;
+        self.settle_named(&mut moved)?;
         let change = Move { dirs, src, dst, old, new, source, target };
         let done = match (&mut replaced, &inodes.1) {
             (Some(replaced), Some(other)) if flags.contains(RenameFlags::EXCHANGE) => {
+                self.settle_named(replaced)?;
                 self.exchange(change, (&inodes.0, &mut moved), (other, replaced))
             }
             (replaced, _) => {

@@ -17,14 +17,13 @@ use std::sync::Arc;
 use design::FsError;
 use media::nvmm::Region;
 
-use super::Volume;
 use super::format::damaged;
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
 use super::namei::removal;
 use super::recovery::{Loaded, build, describe, load, make_equal, zone_of};
-use super::sharing::Sharing;
 use super::zone::{Use, Want, Word};
+use super::{Settings, Volume};
 use crate::error::Result;
 
 /// Repairs an image; says what was done.
@@ -40,7 +39,7 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     if loaded.tree.unborn.contains(&ROOT_INO) {
         return Ok(done);
     }
-    let volume = build(region, &loaded, Rules::ALL, Sharing::NONE);
+    let volume = build(region, &loaded, &Settings::default());
     done.extend(mend(&volume, &loaded).map_err(damaged)?);
     Ok(done)
 }

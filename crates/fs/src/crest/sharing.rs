@@ -45,8 +45,8 @@ const BUCKETS_A_SHARD: usize = 16;
 /// Names for each bucket with which a directory is split though no tasks share it: its buckets then take as much memory as the names.
 const NAMES_A_BUCKET: usize = 2;
 
-/// Which inodes are shared, and when.
-#[derive(Clone, Copy, Debug)]
+/// Which inodes are shared, and when; by default none.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
     /// Files, by granules.
     pub(super) granules: bool,
@@ -58,9 +58,6 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// No inode, ever.
-    pub(super) const NONE: Self = Self { granules: false, buckets: false, after: u32::MAX, shards: 0 };
-
     fn buckets_of_dir(self) -> usize {
         (BUCKETS_A_SHARD * usize::from(self.shards)).next_power_of_two()
     }

@@ -123,12 +123,15 @@ impl FileSystem for Mounted {
         space.blocks_free.saturating_sub(space.blocks_free / lines + 1)
     }
 
-    /// Everything was durable when it returned, but for what mappings have stored.
+    /// Everything was durable when it returned, but for what is in frames, and what mappings have stored.
     fn sync(&self) -> Result<()> {
+        self.0.settle_all()?;
         Ok(self.0.flush_all_mapped()?)
     }
 
     fn unmount(&self) -> Result<()> {
+        self.0.frames.stop();
+        self.0.settle_all()?;
         self.0.flush_all_mapped()?;
         Ok(self.0.keep_accesses()?)
     }
@@ -236,7 +239,7 @@ impl FileSystem for Mounted {
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         let inode = self.0.inodes.get(ino.0)?;
         let offset = (!flags.contains(IoFlags::APPEND)).then_some(offset);
-        Ok(self.0.write(&inode, offset, data)?)
+        Ok(self.0.write(&inode, offset, data, flags.contains(IoFlags::SYNC))?)
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
@@ -249,15 +252,28 @@ impl FileSystem for Mounted {
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
-        Ok(seek(&*self.0.inodes.get(ino.0)?.reading()?, offset, to)?)
+        let inode = self.0.inodes.get(ino.0)?;
+        let file = inode.reading()?;
+        if !file.is_dirty() {
+            return Ok(seek(&file, offset, to)?);
+        }
+        drop(file);
+        let mut file = inode.changing()?;
+        self.0.settle(&mut file)?;
+        Ok(seek(&file, offset, to)?)
     }
 
-    /// Nothing is left to do but for what mappings have stored: what has returned is durable.
+    /// Nothing is left to do but for what is in frames, and what mappings have stored: what has returned is durable otherwise.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         if self.0.maps.has_dirty(ino.0) {
             self.0.flush_mapped(ino.0, WHOLE_FILE)?;
         }
-        drop(self.0.inodes.get(ino.0)?.reading()?);
+        let inode = self.0.inodes.get(ino.0)?;
+        if self.0.frames.are_used() {
+            self.0.sync_file(&mut inode.changing()?)?;
+        } else {
+            drop(inode.reading()?);
+        }
         Ok(())
     }
 

@@ -246,7 +246,7 @@ pub enum Want {
     Data,
     /// Records of calls that may take space.
     Records,
-    /// Records of calls that free space: unlink, truncate, punch.
+    /// Records of calls that free space: unlink, truncate, punch; and of data that is in frames.
     Removals,
     /// Copies of records that the cleaner makes.
     Copies,
@@ -263,6 +263,8 @@ pub struct Stock {
     pub zone_lines: u32,
     /// Live lines in log zones.
     pub live_lines: u64,
+    /// Zones that are kept for the records of data that is in frames.
+    pub buffered: u32,
 }
 
 /// Most shards of a pool of so many zones.
@@ -278,10 +280,11 @@ impl Stock {
     /// Whether a free zone may be taken.
     ///
     /// One zone is kept for copies, one per shard for calls that free space, and data leaves an eighth of the live log, too: so
-    /// that a removal always finds a line, and the cleaner a place for copies.
+    /// that a removal always finds a line, and the cleaner a place for copies. Records of data that is in frames may take what
+    /// removals may, for which both others leave them zones of their own.
     pub fn grants(&self, want: Want, rules: Rules) -> bool {
         let copies = u64::from(!rules.lacks(mutant::CLEANER_WITHOUT_RESERVE));
-        let removals = copies + u64::from(self.shards);
+        let removals = copies + u64::from(self.shards) + u64::from(self.buffered);
         let kept = match want {
             Want::Copies => 0,
             Want::Removals => copies,

@@ -19,8 +19,8 @@ use super::file_buffer::{
     BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, LockedBuffer, OpenTransaction, lines_of,
 };
 use super::in_flight::Wanted;
-use super::lrw::Owner;
 use super::mutant;
+use super::pool::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};

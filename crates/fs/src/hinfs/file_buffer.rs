@@ -25,9 +25,9 @@ use sim::sync::AtomicU32;
 use sim::sync::Ordering::{Acquire, Release};
 use sim::{LINE_BYTES, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, ran};
 
-use super::lrw::EntryId;
-use super::pool::Page;
 use crate::error::{Error, Result};
+use crate::persist::lrw::EntryId;
+use crate::persist::page::Page;
 use crate::pmfs::journal::Transaction;
 
 pub(super) static FILE: LockClass = LockClass::new("hinfs.file");

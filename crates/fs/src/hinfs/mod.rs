@@ -13,7 +13,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `benefit.rs` | the model |
-//! | `lrw.rs` `pool.rs` | the list by last write; the pages, thresholds, waiting for a page |
+//! | `pool.rs` | the pages, lists by last write, thresholds, waiting for a page |
 //! | `file_buffer.rs` | what is buffered of one file; lines; the open transaction |
 //! | `file.rs` | read and write |
 //! | `in_flight.rs` | blocks on their way to the medium |
@@ -37,7 +37,6 @@ pub(crate) mod design;
 mod file;
 mod file_buffer;
 mod in_flight;
-mod lrw;
 mod mutant;
 mod pool;
 mod sync;

@@ -18,48 +18,22 @@ use std::sync::Arc;
 
 use sim::map::{TreeMap, TreeSet};
 use sim::sync::{AtomicU64, Ordering::Relaxed};
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work, ran};
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Work, ran};
 
-use super::lrw::{EntryId, Lrw, Owner};
+use crate::persist::lrw::{EntryId, Lrw};
+use crate::persist::page::Page;
 
 pub(super) static POOL: LockClass = LockClass::new("hinfs.pool");
 pub(super) static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");
 pub(super) static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 
-/// A DRAM block. Its bytes are an allocation of their own: together with the counts of an `Arc` they would be more than a
-/// page, which allocators round up by a quarter.
-pub(crate) struct Page {
-    lines: Box<Lines>,
-    /// Whether the processor's caches have it.
-    recency: Recency,
-}
-
-/// A page that begins at a line: copies of whole lines stay within lines.
-#[repr(align(64))]
-struct Lines([u8; PAGE_BYTES]);
-
-impl Page {
-    fn new() -> Self {
-        Self { lines: ran::boxed(Lines([0; PAGE_BYTES])), recency: Recency::new() }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8; PAGE_BYTES] {
-        &self.lines.0
-    }
-
-    /// Charges a copy of `len` bytes from the page to a buffer of the caller.
-    pub(crate) fn charge_copy_out(&self, len: usize) {
-        sim::copy_from(&self.recency, len as u64);
-    }
-
-    /// Charges a copy of `len` bytes from a buffer of the caller to the page.
-    pub(crate) fn charge_copy_in(&self, len: usize) {
-        sim::copy_to(&self.recency, len as u64);
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
-        &mut self.lines.0
-    }
+/// Which block of which file an entry of a list stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    /// Slot of the inode.
+    pub(crate) slot: u64,
+    /// Block of the file.
+    pub(crate) block: u64,
 }
 
 /// Pages and lists.
@@ -101,9 +75,9 @@ pub(crate) struct PoolState {
     used: u64,
     spare: Vec<Arc<Page>>,
     /// Buffered blocks.
-    pub(crate) blocks: Lrw,
+    pub(crate) blocks: Lrw<Owner>,
     /// Ghost entries.
-    pub(crate) ghosts: Lrw,
+    pub(crate) ghosts: Lrw<Owner>,
     /// Open transactions that wait for write-back, by ticket, the oldest first. One stays until it is durable.
     pending: TreeMap<u64, Noted>,
     next_ticket: u64,
@@ -295,7 +269,8 @@ impl Pool {
     pub(crate) fn owners(&self) -> TreeSet<u64> {
         let state = self.lock();
         sim::work(Work::STEP, state.used);
-        let mut owners = state.blocks.slots();
+        let mut owners = TreeSet::new();
+        state.blocks.add_owners(&mut owners, |owner| owner.slot);
         for noted in state.pending.values() {
             owners.insert(noted.slot);
         }

@@ -7,7 +7,7 @@ use sim::{Work, ran};
 
 use super::file_buffer::{FileBuffer, FileSlot, Ghost, LockedBuffer, OpenTransaction};
 use super::in_flight::Wanted;
-use super::lrw::Owner;
+use super::pool::Owner;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
 use crate::pmfs::inode::Inode;

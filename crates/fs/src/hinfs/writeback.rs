@@ -20,11 +20,11 @@ use sim::{MutexGuard, TaskSpec};
 
 use super::file_buffer::FileBuffer;
 use super::in_flight::Wanted;
-use super::lrw::{EntryId, Owner};
 use super::mutant;
-use super::pool::PoolState;
+use super::pool::{Owner, PoolState};
 use super::{HiNfs, add};
 use crate::error::Result;
+use crate::persist::lrw::EntryId;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.8;

@@ -8,6 +8,8 @@ pub(crate) mod attributes;
 pub(crate) mod backed;
 pub(crate) mod checksum;
 pub(crate) mod free_map;
+pub(crate) mod lrw;
+pub(crate) mod page;
 pub(crate) mod slot_table;
 
 /// The hash by which tables in DRAM find a name; charges for it.

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{AxisValue, Plan, Target};
 
-/// A design of the plan, and what all of its designs promise.
+/// Designs of the plan, and what all of its designs promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The label of the design.
-    pub of: String,
+    /// The labels of the designs whose place is counted: of one design, in one or several classes.
+    pub of: Vec<String>,
     /// The class of promise (`vfs::Promises::class`) of each design by its label, under the options of the plan. A directory or
     /// file system of the host has none.
     pub classes: BTreeMap<String, String>,
@@ -20,17 +20,22 @@ pub struct Standing {
 impl Standing {
     /// Reads the table of a plan whose axes and options are known.
     pub(super) fn read(table: &Table<'_>, plan: &Plan) -> Result<Self, Problem> {
-        let item = table.need("of", "the label of a design")?;
-        let of = item.text()?;
+        let items = table.need("of", "the label of a design, or several")?.one_or_more()?;
         table.finish()?;
         let designs = || {
             let axes = plan.axis.iter().filter(|axis| axis.sets.contains(&Target::Design));
             axes.flat_map(|axis| &axis.values)
         };
-        if !designs().any(|value| value.label == of) {
-            let known = designs().map(|value| value.label.as_str());
-            let advice = nearest(&of, known);
-            return Err(item.problem(format!("no design of the plan has the label \"{of}\"; {advice}")));
+        let mut of = Vec::new();
+        for item in items {
+            let label = item.text()?;
+            if !designs().any(|value| value.label == label) {
+                let advice = nearest(&label, designs().map(|value| value.label.as_str()));
+                return Err(
+                    item.problem(format!("no design of the plan has the label \"{label}\"; {advice}"))
+                );
+            }
+            of.push(label);
         }
         let class = |value: &AxisValue| Some((value.label.clone(), plan.class_of(value)?.to_owned()));
         Ok(Self { of, classes: designs().filter_map(class).collect() })
@@ -73,11 +78,16 @@ mod tests {
         assert_eq!(classes, [("hinfs", "fsync"), ("nova", "whole"), ("pmfs", "words"), ("synced", "words")]);
         let all = plan("", "[fs]\nsync = true\n[standing]\nof = \"hinfs\"\n").unwrap().standing.unwrap();
         assert_eq!(all.classes["hinfs"], "words", "an option of all designs counts");
+        assert_eq!(all.of, ["hinfs"]);
+        let several = plan("", "[standing]\nof = [\"hinfs\", \"synced\"]\n").unwrap().standing.unwrap();
+        assert_eq!(several.of, ["hinfs", "synced"]);
     }
 
     #[test]
     fn a_standing_of_no_design_is_refused_with_its_place() {
-        let wrong = plan("", "[standing]\nof = \"novae\"\n").unwrap_err().to_string();
-        assert!(wrong.contains("novae") && wrong.contains("did you mean \"nova\""), "{wrong}");
+        for of in ["\"novae\"", "[\"pmfs\", \"novae\"]"] {
+            let wrong = plan("", &format!("[standing]\nof = {of}\n")).unwrap_err().to_string();
+            assert!(wrong.contains("novae") && wrong.contains("did you mean \"nova\""), "{wrong}");
+        }
     }
 }

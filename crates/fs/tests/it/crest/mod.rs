@@ -11,6 +11,7 @@
 mod bytes;
 mod explore;
 mod families;
+mod frames;
 mod full;
 mod image;
 mod mount;

@@ -22,7 +22,7 @@ fn crest() -> &'static dyn design::Design {
     fs::by_name("crest").expect("crest is a design")
 }
 
-fn made(size: Bytes) -> Arc<Region> {
+pub(super) fn made(size: Bytes) -> Arc<Region> {
     let region = harness::region(size);
     let options = harness::options(crest(), &[]);
     crest().format().mkfs(&Storage::from(&region), &options).expect("mkfs");
@@ -39,7 +39,7 @@ fn assert_sound(region: &Arc<Region>) {
 }
 
 /// Fences, and lines that are written.
-fn cost<T>(call: impl FnOnce() -> vfs::Result<T>) -> (u64, u64) {
+pub(super) fn cost<T>(call: impl FnOnce() -> vfs::Result<T>) -> (u64, u64) {
     let before = Snapshot::of_task();
     call().expect("the call succeeds");
     let after = Snapshot::of_task().since(&before);

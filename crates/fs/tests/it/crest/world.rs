@@ -203,6 +203,7 @@ impl World {
             free: self.free_zones().len() as u32,
             shards: self.setup.shards as u32,
             zone_lines: self.setup.zone_lines as u32 - 1,
+            buffered: 0,
             live_lines: if self.setup.scarce { u64::from(self.live_lines()) } else { 0 },
         }
     }

@@ -1,4 +1,4 @@
-//! The list of buffered blocks by last write: least recently written first.
+//! The list of what is buffered by last write: least recently written first. HiNFS lists blocks, Crest files.
 //!
 //! A doubly linked list in an arena. Reads never move an entry; a write moves it to the end (HiNFS, section 3.2).
 
@@ -10,18 +10,9 @@ const NONE: u32 = u32::MAX;
 /// Name of an entry.
 pub(crate) type EntryId = u32;
 
-/// Which block an entry stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Owner {
-    /// Slot of the inode.
-    pub(crate) slot: u64,
-    /// Block of the file.
-    pub(crate) block: u64,
-}
-
 /// A line of memory, nearly.
-struct Entry {
-    owner: Owner,
+struct Entry<O> {
+    owner: O,
     written: Nanos,
     before: u32,
     after: u32,
@@ -29,24 +20,23 @@ struct Entry {
     recency: Recency,
 }
 
-impl Entry {
+impl<O: Default> Entry<O> {
     fn unused() -> Self {
-        let owner = Owner { slot: 0, block: 0 };
         let recency = Recency::now();
-        Self { owner, written: Nanos::ZERO, before: NONE, after: NONE, linked: false, recency }
+        Self { owner: O::default(), written: Nanos::ZERO, before: NONE, after: NONE, linked: false, recency }
     }
 }
 
-/// The list.
-pub(crate) struct Lrw {
-    entries: Vec<Entry>,
+/// The list; `O` says what an entry stands for.
+pub(crate) struct Lrw<O> {
+    entries: Vec<Entry<O>>,
     unused: Vec<EntryId>,
     oldest: u32,
     newest: u32,
     len: u64,
 }
 
-impl Lrw {
+impl<O: Copy + Default> Lrw<O> {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new(), unused: Vec::new(), oldest: NONE, newest: NONE, len: 0 }
     }
@@ -57,14 +47,14 @@ impl Lrw {
     }
 
     /// A new entry, written at `now`.
-    pub(crate) fn add(&mut self, owner: Owner, now: Nanos) -> EntryId {
+    pub(crate) fn add(&mut self, owner: O, now: Nanos) -> EntryId {
         let id = self.reserve(owner, now);
         self.link(id);
         id
     }
 
     /// A new entry that the first touch puts on the list.
-    pub(crate) fn reserve(&mut self, owner: Owner, now: Nanos) -> EntryId {
+    pub(crate) fn reserve(&mut self, owner: O, now: Nanos) -> EntryId {
         let id = self.unused.pop().unwrap_or_else(|| {
             ran::push(&mut self.entries, Entry::unused());
             self.entries.len() as u32 - 1
@@ -74,16 +64,15 @@ impl Lrw {
         id
     }
 
-    /// The owners of all entries that were not removed, on the list or not, by slot; each slot once.
-    pub(crate) fn slots(&self) -> TreeSet<u64> {
-        let (mut gone, mut slots) = (TreeSet::new(), TreeSet::new());
+    /// Adds to a set what all entries stand for that were not removed, on the list or not.
+    pub(crate) fn add_owners<K: Ord>(&self, owners: &mut TreeSet<K>, key: impl Fn(&O) -> K) {
+        let mut gone = TreeSet::new();
         for id in &self.unused {
             gone.insert(*id);
         }
         for (_, entry) in (0..).zip(&self.entries).filter(|(id, _): &(EntryId, _)| !gone.contains(id)) {
-            slots.insert(entry.owner.slot);
+            owners.insert(key(&entry.owner));
         }
-        slots
     }
 
     /// The block was written at `now`.
@@ -100,14 +89,14 @@ impl Lrw {
     }
 
     /// The least recently written entry.
-    pub(crate) fn oldest(&self) -> Option<(EntryId, Owner, Nanos)> {
+    pub(crate) fn oldest(&self) -> Option<(EntryId, O, Nanos)> {
         let entry = self.entries.get(self.oldest as usize)?;
         Some((self.oldest, entry.owner, entry.written))
     }
 
     /// Takes the least recently written entry off the list; it keeps its name until [`Lrw::remove`], and a touch links it
     /// again.
-    pub(crate) fn take_oldest(&mut self) -> Option<(EntryId, Owner)> {
+    pub(crate) fn take_oldest(&mut self) -> Option<(EntryId, O)> {
         let (id, owner, _) = self.oldest()?;
         self.unlink(id);
         Some((id, owner))
@@ -131,7 +120,7 @@ impl Lrw {
     }
 
     /// An entry, for which the processor waits if it has not been used for long.
-    fn visit(&mut self, id: EntryId) -> &mut Entry {
+    fn visit(&mut self, id: EntryId) -> &mut Entry<O> {
         let entry = &mut self.entries[id as usize];
         entry.recency.touch(1);
         entry
@@ -159,19 +148,15 @@ impl Lrw {
 mod tests {
     use super::*;
 
-    fn owner(block: u64) -> Owner {
-        Owner { slot: 1, block }
-    }
-
     #[test]
     fn the_least_recently_written_goes_first() {
         let mut list = Lrw::new();
-        let ids: Vec<_> = (0..4).map(|block| list.add(owner(block), Nanos(block))).collect();
+        let ids: Vec<_> = (0..4).map(|block| list.add(block, Nanos(block))).collect();
         list.touch(ids[0], Nanos(10));
         list.remove(ids[2]);
         let mut order = Vec::new();
         while let Some((_, owner)) = list.take_oldest() {
-            order.push(owner.block);
+            order.push(owner);
         }
         assert_eq!(order, [1, 3, 0]);
         assert_eq!(list.len(), 0);
@@ -180,10 +165,10 @@ mod tests {
     #[test]
     fn a_write_links_an_entry_that_was_taken() {
         let mut list = Lrw::new();
-        let id = list.add(owner(7), Nanos(1));
+        let id = list.add(7, Nanos(1));
         list.take_oldest();
         assert!(!list.is_linked(id));
         list.touch(id, Nanos(2));
-        assert_eq!(list.oldest(), Some((id, owner(7), Nanos(2))));
+        assert_eq!(list.oldest(), Some((id, 7, Nanos(2))));
     }
 }
