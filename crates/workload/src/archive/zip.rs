@@ -7,9 +7,9 @@
 //! | entry | stat twice; of a file open, a read of 64 KiB, reads of 32 KiB until there is nothing, close |
 //! | | writes of 16 KiB; of a file the header once more, with an lseek before and behind |
 //!
-//! A file of one block of deflate that does not become smaller is stored instead. Before its bytes the program writes the header by
-//! itself, and tries by two more lseek whether the archive can be sought. A longer one keeps what deflate made of it. The crate does
-//! not write extended times.
+//! A file of one block of deflate that does not become smaller is stored instead. Before its bytes the program writes the header
+//! by itself, and tries by two more lseek whether the archive can be sought. A longer one keeps what deflate made of it. The crate
+//! does not write extended times.
 //!
 //! | unpacking | calls |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! TPC-C (standard, revision 5.11): the orders of a wholesale supplier, on a storage engine of Weir's own with two storage layers, or
-//! on SQLite.
+//! TPC-C (standard, revision 5.11): the orders of a wholesale supplier, on a storage engine of Weir's own with two storage layers,
+//! or on SQLite.
 //!
 //! | module | holds |
 //! |---|---|
@@ -68,8 +68,8 @@ tpcc.write_share_permille is write calls in a thousand of reads and writes at th
 /// What a row takes to be read or changed: the processor time of PostgreSQL 15 for a transaction of `tests/apps/tpcc.sql` in memory
 /// without syncs, 0.98 ms, by the 51 rows that a transaction has here in the mean.
 const ROW_NS: u64 = 19_000;
-/// The same of SQLite 3.54.1, in the process that calls it: 0.206 ms of user time for each of 11,115 transactions on files of a tmpfs
-/// (AMD EPYC at 2.6 GHz, all pages in memory), by the 41 rows that SQL reads or changes in one.
+/// The same of SQLite 3.54.1, in the process that calls it: 0.206 ms of user time for each of 11,115 transactions on files of a
+/// tmpfs (AMD EPYC at 2.6 GHz, all pages in memory), by the 41 rows that SQL reads or changes in one.
 const SQLITE_ROW_NS: u64 = 5_000;
 /// Bytes of a transaction that stay: an order with ten lines in trees that are three quarters full.
 const GROWTH: u64 = 1200;

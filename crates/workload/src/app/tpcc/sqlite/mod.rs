@@ -1,7 +1,7 @@
 //! TPC-C on SQLite itself, in this process ([`crate::sqlite`]): the tables and transactions in SQL.
 //!
-//! All terminals share one connection and take turns, a transaction each, since SQLite has one writer at a time. What SQLite computes
-//! is charged by row under the virtual clock; under the real one it takes its time.
+//! All terminals share one connection and take turns, a transaction each, since SQLite has one writer at a time. What SQLite
+//! computes is charged by row under the virtual clock; under the real one it takes its time.
 //!
 //! | module | holds |
 //! |---|---|
