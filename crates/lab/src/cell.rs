@@ -62,6 +62,8 @@ pub struct Run {
     pub check: bool,
     /// Whether to look what tasks wait for in the kernel, on a directory of the host.
     pub kernel_locks: bool,
+    /// Whether to leave the files that it has made in a directory of the host.
+    pub keep_files: bool,
     /// Whether events of the host's processor and kernel are counted.
     pub counts: bool,
     /// Whether this process is watched by the plugin that counts, which is told the measured time.
@@ -278,7 +280,11 @@ fn on_design(
         move || work.on_design(design, &storage, built.as_ref(), &options)
     };
     let sample = sim::run(&setup, run.counted(inside)).map_err(|error| failed(spec, error))?;
-    let sample = sample.map_err(|what| failed(spec, what))?;
+    let mut sample = sample.map_err(|what| failed(spec, what))?;
+    for count in design.counts() {
+        // What never happened is told as well.
+        sample.counters.entry(count.name().to_owned()).or_insert(0);
+    }
     image::after(spec, run, design, &storage)?;
     drop(storage);
     run.spare.keep(region);

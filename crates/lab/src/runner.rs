@@ -72,6 +72,8 @@ pub struct Settings {
     pub check: bool,
     /// Whether to look what tasks wait for in the kernel, in cells on directories of the host.
     pub kernel_locks: bool,
+    /// Whether to leave the files that a cell has made in a directory of the host.
+    pub keep_files: bool,
     /// Whether this process is watched by the plugin that counts what a simulated processor does.
     pub is_watched: bool,
     /// The command that runs one cell while it is watched ([`Runner::watched`]); without it nothing is simulated.
@@ -438,6 +440,7 @@ impl<'p> Runner<'p> {
             save_image: self.settings.save_image.clone(),
             check: self.settings.check,
             kernel_locks: self.settings.kernel_locks,
+            keep_files: self.settings.keep_files,
             counts: plan.counters.real(),
             is_watched: self.settings.is_watched,
             counting: Arc::default(),

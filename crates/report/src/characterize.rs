@@ -34,7 +34,7 @@ pub fn tables(results: &ResultFile) -> Vec<Table> {
 }
 
 /// The events that were asked for: on how many samples each was counted, or why not; those that are alike together.
-fn availability(results: &ResultFile) -> Option<Table> {
+pub(crate) fn availability(results: &ResultFile) -> Option<Table> {
     let mut events: Vec<(&str, usize, &str)> = Vec::new();
     for sample in &results.samples {
         for event in sample.events.iter().flat_map(|events| &events.events) {
@@ -236,6 +236,8 @@ fn in_windows(sample: &Sample, kind: &EventKind) -> Vec<(f64, f64)> {
 /// What is said of a host without such counters, and of every coefficient.
 const NO_MISSES: &str =
     "This host counts no misses of caches or TLBs, so that its own counters say nothing of them.";
+const NOTHING: &str = "no event goes with throughput so closely, in all systems alike, that chance or a difference between \
+                       systems is excluded";
 const NO_CAUSE: &str = "A coefficient says that two columns go together in these samples; it does not say that one \
                         causes the other.";
 
@@ -266,8 +268,31 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     sentences
 }
 
-/// What the relations of a workload say together.
-fn sentence(workload: &str, source: Source, all: &[&Relation<'_>]) -> String {
+/// What the relations of one source and divisor say: a sentence for each workload that shows something, and one for the others.
+fn conclusions(all: &[&Relation<'_>]) -> Vec<String> {
+    let mut workloads: Vec<&str> = Vec::new();
+    for one in all {
+        if !workloads.contains(&one.workload) {
+            workloads.push(one.workload);
+        }
+    }
+    let (mut says, mut silent) = (Vec::new(), Vec::new());
+    for workload in workloads {
+        let own = all.iter().filter(|one| one.workload == workload).copied();
+        match &going_with(&own.collect::<Vec<_>>(), |_| String::new())[..] {
+            [] => silent.push(workload),
+            some => says.push(format!("{workload}: higher throughput goes with {}.", some.join(", "))),
+        }
+    }
+    if !silent.is_empty() {
+        says.push(format!("{}: {NOTHING}.", silent.join(", ")));
+    }
+    says.push(NO_CAUSE.to_owned());
+    says
+}
+
+/// The events that go with throughput in all systems alike, in words, with what `per` says of their rates.
+fn going_with(all: &[&Relation<'_>], per: impl Fn(Per) -> String) -> Vec<String> {
     let high = |one: &&&Relation<'_>| {
         let pooled = one.pooled.as_ref();
         pooled.is_some_and(|pooled| {
@@ -276,24 +301,25 @@ fn sentence(workload: &str, source: Source, all: &[&Relation<'_>]) -> String {
                 && correlation::disagreement(pooled, &one.coefficients()).is_none()
         })
     };
-    let told: Vec<String> = all
-        .iter()
+    all.iter()
         .filter(high)
         .map(|one| {
             let r = one.pooled.as_ref().map_or(0.0, |pooled| pooled.r);
             let way = if r < 0.0 { "fewer" } else { "more" };
-            format!("{way} {} {} (r {r:.2})", one.kind.title, per_words(one.per))
+            format!("{way} {}{} (r {r:.2})", one.kind.title, per(one.per))
         })
-        .collect();
+        .collect()
+}
+
+/// What the relations of a workload say together.
+fn sentence(workload: &str, source: Source, all: &[&Relation<'_>]) -> String {
+    let told = going_with(all, |per| format!(" {}", per_words(per)));
     let who = match source {
         Source::Real => "this host's counters",
         Source::Simulated => "the simulated processor",
     };
     match &told[..] {
-        [] => format!(
-            "{workload}, by {who}: no event goes with throughput so closely, in all systems alike, that chance or a \
-             difference between systems is excluded."
-        ),
+        [] => format!("{workload}, by {who}: {NOTHING}."),
         some => format!("{workload}, by {who}: higher throughput goes with {}.", some.join(", ")),
     }
 }
@@ -343,6 +369,8 @@ fn as_json(of: Option<&Correlation>) -> Value {
 /// A chart of coefficients and the points behind each, of one source and divisor.
 pub(crate) struct Drawn {
     pub(crate) title: String,
+    /// What may be concluded.
+    pub(crate) says: Vec<String>,
     pub(crate) bars: Coefficients,
     pub(crate) points: Vec<Scatter>,
     pub(crate) table: Table,
@@ -360,6 +388,7 @@ pub(crate) fn drawn(results: &ResultFile) -> Vec<Drawn> {
             let (bars, points) = (coefficients(&own), own.iter().map(|one| points(one)).collect());
             Some(Drawn {
                 title: format!("Events and throughput, {}, {}", called(source), per_words(per)),
+                says: conclusions(&own),
                 bars,
                 points,
                 table,

@@ -43,6 +43,9 @@ pub(crate) struct How {
     /// Whether to look what tasks wait for in the kernel, on directories of the host; commands that can have a flag of their own.
     #[arg(skip)]
     pub(crate) kernel_locks: bool,
+    /// Whether to leave the files of runs in directories of the host; likewise.
+    #[arg(skip)]
+    pub(crate) keep_files: bool,
 }
 
 /// The least that a run of its own takes.
@@ -72,6 +75,7 @@ impl How {
             save_image: self.save_image.clone(),
             check: self.check,
             kernel_locks: self.kernel_locks,
+            keep_files: self.keep_files,
             interrupt: interrupt::flag(),
             worker: vec!["/proc/self/exe".into(), crate::command::worker::NAME.into()],
             counted: counted(),

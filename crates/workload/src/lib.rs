@@ -13,6 +13,7 @@
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
 //! | [`fio`] | job files of fio |
 //! | [`replay`] | recorded programs |
+//! | `sqlite` | SQLite in this process, on the files of a run |
 //! | [`fxmark`] | loops on one part of a file system each, with more and more workers |
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod fio;
 pub mod fragmentation;
 pub mod fxmark;
 pub mod replay;
+mod sqlite;
 pub mod suite;
 mod tree;
 

@@ -8,12 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use sim::map::TreeSet;
-use sim::{Activity, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work, ran};
+use sim::{Activity, Count, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work, ran};
 
 pub(super) static PAGE: LockClass = LockClass::new("cache.page");
 pub(super) static PAGES: LockClass = LockClass::new("cache.pages");
 pub(super) static DIRTY_INDEXES: LockClass = LockClass::new("cache.dirty_indexes");
 pub(super) static WRITING: LockClass = LockClass::new("cache.writing");
+
+/// What programs read from pages and write to them.
+pub(crate) static FILE_BYTES: Count = Count::new(
+    "cache.file_bytes",
+    "bytes",
+    "of file data that programs read from the page cache and wrote to it",
+);
 
 /// The block of a page that has none on the device.
 pub(crate) const NO_BLOCK: u64 = u64::MAX;
@@ -124,13 +131,15 @@ impl Page {
         self.index
     }
 
-    /// Charges a copy of `len` bytes from the page to a buffer of the caller.
+    /// Charges a copy of `len` bytes of file data from the page to a buffer of the caller.
     pub(crate) fn charge_copy_out(&self, len: u64) {
+        sim::count(&FILE_BYTES, len);
         sim::copy_from(&self.recency, len);
     }
 
-    /// Charges a copy of `len` bytes from a buffer of the caller to the page.
+    /// Charges a copy of `len` bytes of file data from a buffer of the caller to the page.
     pub(crate) fn charge_copy_in(&self, len: u64) {
+        sim::count(&FILE_BYTES, len);
         sim::copy_to(&self.recency, len);
     }
 

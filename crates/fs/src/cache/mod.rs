@@ -31,7 +31,7 @@ use sim::map::TreeMap;
 use sim::{Bytes, LockClass, Mutex, Nanos, ran};
 
 use mapping::Buffers;
-pub(crate) use mapping::{Growth, Mapping, NO_BLOCK, Page, PageState};
+pub(crate) use mapping::{FILE_BYTES, Growth, Mapping, NO_BLOCK, Page, PageState};
 
 static RING: LockClass = LockClass::new("cache.ring");
 static DIRTY: LockClass = LockClass::new("cache.dirty");

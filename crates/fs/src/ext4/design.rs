@@ -9,7 +9,7 @@ use design::{
 };
 use media::Storage;
 use media::block::{BlockDevice, MemoryDevice};
-use sim::{Bytes, LockClass};
+use sim::{Bytes, Count, LockClass};
 
 use super::journal::DataMode;
 use super::vfs::Mounted;
@@ -351,6 +351,10 @@ impl Design for ExtDesign {
                 ..Checking::default()
             }
         }
+    }
+
+    fn counts(&self) -> &'static [&'static Count] {
+        &super::COUNTS
     }
 
     fn dram(&self, options: &Options, _: Bytes) -> Bytes {

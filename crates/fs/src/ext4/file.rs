@@ -13,15 +13,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::vfs::{FallocateMode, FileKind, SeekTo};
 use sim::Activity;
 
-use super::Volume;
 use super::extent;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::credits::{TRUNCATE_CREDITS, WRITE_CREDITS};
 use super::journal::{DataMode, Handle};
 use super::layout::flag;
-use super::mutant;
 use super::runs::Mapped;
-use crate::cache::{Growth, NO_BLOCK, Page, PageState};
+use super::{JOURNALED_BYTES, Volume, mutant};
+use crate::cache::{FILE_BYTES, Growth, NO_BLOCK, Page, PageState};
 use crate::error::{Error, Result};
 
 /// Blocks that one handle writes at most.
@@ -235,6 +234,7 @@ impl Volume {
             return false;
         }
         self.cache.count_hit();
+        sim::count(&FILE_BYTES, data.len() as u64);
         sim::copy(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         self.cache.mark_dirty(inode.mapping(), &page);
@@ -385,7 +385,10 @@ impl Volume {
         page.charge_copy_in(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         match handle.journal() {
-            Some(journal) if journal.mode == DataMode::Journal => journal.add_as(block, &page),
+            Some(journal) if journal.mode == DataMode::Journal => {
+                sim::count(&JOURNALED_BYTES, data.len() as u64);
+                journal.add_as(block, &page);
+            }
             _ => self.cache.mark_dirty(inode.mapping(), &page),
         }
     }

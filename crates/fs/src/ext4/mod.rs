@@ -122,12 +122,12 @@ use std::sync::{Arc, OnceLock};
 use ::vfs::{Listener, Timestamp};
 use media::Region;
 use media::block::{BlockDevice, Hint, Piece, Queue};
-use sim::{Bytes, LockClass, Mutex, Nanos};
+use sim::{Bytes, Count, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
 
 pub use journal::journal_uuid;
 
-use crate::cache::{Growth, Mapping, PageCache, PageState};
+use crate::cache::{FILE_BYTES, Growth, Mapping, PageCache, PageState};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use ::design::FsError;
@@ -168,6 +168,13 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &windows::READAHEAD,
     &writeback::WRITEBACK,
 ];
+
+/// File data that a transaction takes, which no data mode but `journal` lets it.
+static JOURNALED_BYTES: Count =
+    Count::new("ext4.journaled_bytes", "bytes", "of file data that were given to the journal");
+
+/// What it counts in results.
+static COUNTS: [&Count; 2] = [&FILE_BYTES, &JOURNALED_BYTES];
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]

@@ -168,10 +168,15 @@ impl Tallies {
             .then_some(SeriesRecord { step_ns: self.part_ns, ops })
     }
 
-    /// Forgets what was seen: the measured time begins.
-    pub(super) fn restart(&self) {
+    /// The measured time begins.
+    pub(super) fn begin(&self) {
         self.begin_ns.store(sim::now().0, Relaxed);
         self.begun.store(true, Relaxed);
+    }
+
+    /// Forgets what was seen: the measured time begins.
+    pub(super) fn restart(&self) {
+        self.begin();
         for shard in &self.shards {
             **shard.lock().unwrap_or_else(PoisonError::into_inner) = [const { None }; Op::MAX];
         }

@@ -126,7 +126,15 @@ impl Work {
     /// In a new folder of a directory of the host, which is left as it was found.
     pub(super) fn on_host(&self, path: &Path) -> Result<Sample, Failed> {
         let folder = Folder::new(path).map_err(words)?;
-        let path = folder.0.as_path();
+        let mut sample = self.in_folder(&folder.0)?;
+        if self.run.keep_files {
+            sample.notes.push(format!("its files are left in {}", folder.leave().display()));
+        }
+        Ok(sample)
+    }
+
+    /// In an empty directory of the host.
+    fn in_folder(&self, path: &Path) -> Result<Sample, Failed> {
         // The directory is opened once here, so that its errors are told; each process then has it from its own opening.
         drop(Host::new(path).map_err(words)?);
         let (tallies, root, confined) = (self.tallies(), path.to_owned(), self.spec.workload.is_foreign());
@@ -150,7 +158,7 @@ impl Work {
     /// then on.
     pub(super) fn on_kernel(&self, kernel: KernelFs, size: Bytes) -> Result<Sample, Failed> {
         let mounted = kernel.make(size).map_err(words)?;
-        let sample = self.on_host(mounted.root());
+        let sample = Folder::new(mounted.root()).map_err(words).and_then(|folder| self.in_folder(&folder.0));
         let told = mounted.told().to_vec();
         let removed = mounted.remove().map_err(words);
         let mut sample = sample?;
@@ -186,7 +194,7 @@ impl Work {
         account: impl Fn() -> Account,
     ) -> Result<Sample, JobError> {
         job.prepare()?;
-        let mut before = None;
+        let (mut before, mut is_ready) = (None, false);
         let mut recorder = self.run.kernel_locks.then(Recorder::open);
         let measured = job.work(&mut |phase| {
             match (phase, &mut recorder) {
@@ -195,8 +203,15 @@ impl Work {
                 _ => {}
             }
             self.count(phase, tallies);
-            if phase == Phase::Begins {
-                tallies.restart();
+            match phase {
+                // What is booked from here on counts: on a busy host this thread may be late at the beginning.
+                Phase::Ready => {
+                    tallies.restart();
+                    is_ready = true;
+                }
+                Phase::Begins if is_ready => tallies.begin(),
+                Phase::Begins => tallies.restart(),
+                Phase::Ends => {}
             }
             if phase != Phase::Ends {
                 before.get_or_insert_with(|| (account(), Snapshot::of_run()));
@@ -303,6 +318,11 @@ impl Folder {
         // Calls on the host follow symbolic links: other users must not be able to create any here.
         std::fs::DirBuilder::new().mode(0o700).create(&folder.0)?;
         Ok(folder)
+    }
+
+    /// Leaves it and what is in it.
+    fn leave(self) -> PathBuf {
+        std::mem::ManuallyDrop::new(self).0.clone()
     }
 }
 

@@ -23,8 +23,9 @@
 //! may have a list; `pick` (`min`, `max`, `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
 //! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `data_rate` (bytes read and written a second), `latency` (mean
-//! time of an operation, without the load generator), `ops`, a counter, counters joined by `+`, these for each operation:
-//! `per_op.COUNTER`, or the time of all operations of some kinds together: `time_of.read+write`.
+//! time of an operation, without the load generator), `ops`, `read_bytes`, `written_bytes` or `data_bytes` (both), a counter, counters
+//! joined by `+`, these for each operation: `per_op.COUNTER`, or the time of all operations of some kinds together:
+//! `time_of.read+write`.
 //!
 //! `order = { each = "workload", axis = "scheme", within = 0.02, pairs = [{ low = ["a"], high = ["b", "c"] }] }`: at a value of
 //! `each`, all of `low` are at most the largest of `high`, within that part of it, by the geometric mean over the other axes in
@@ -582,6 +583,9 @@ fn number(sample: &Sample, metric: Option<&str>) -> Option<f64> {
             Some(results::record::throughput(sample.read_bytes + sample.written_bytes, sample.elapsed_ns))
         }
         Some("ops") => Some(sample.ops as f64),
+        Some("read_bytes") => Some(sample.read_bytes as f64),
+        Some("written_bytes") => Some(sample.written_bytes as f64),
+        Some("data_bytes") => Some((sample.read_bytes + sample.written_bytes) as f64),
         Some("latency") => Some(sample.latency_ns().mean_ns()).filter(|mean| *mean > 0.0),
         Some(name) if name.starts_with(TIME_OF) => {
             let kinds: Vec<&str> = name[TIME_OF.len()..].split('+').collect();

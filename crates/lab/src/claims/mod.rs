@@ -15,6 +15,9 @@
 //! marks a claim on recorded input whose place something made up takes: it does not count as reproduced either. `unbuilt` says
 //! what a claim is about and Weir does not have: it is not measured, and its measure may be the plan alone.
 //!
+//! A `[[figure]]` has an `id` and a `plan`. `apart` says why the plan takes too long to run beside the others: it runs where the
+//! figure is named, and its claims are judged by the last result of it that was kept.
+//!
 //! A `[[tally]]` has a sentence and a measure: a number that is printed and is no claim, as it would prove nothing.
 //!
 //! | module | holds |
@@ -36,6 +39,7 @@ use results::{ClaimOutcome, Input, Origin, ResultFile};
 
 use crate::error::Error;
 use crate::machine::MachinePreset;
+use crate::plan::Plan;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use crate::readings::Readings;
@@ -53,6 +57,8 @@ pub struct Paper {
     pub spec: String,
     /// Its figures with the plans that measure them, in order; nothing may measure a figure.
     pub figures: Vec<(String, Option<String>)>,
+    /// Plans that run only where a figure of theirs is named, each with the reason.
+    pub apart: BTreeMap<String, String>,
     /// Its claims, in order.
     pub claims: Vec<PaperClaim>,
     /// Numbers that are printed and are no claims: what they are, and how they are measured.
@@ -135,7 +141,9 @@ impl Paper {
             let figures = root.need("figure", "figures and their plans").and_then(|item| item.items());
             let figures =
                 figures.and_then(|items| Problems::each(items.iter().map(|item| item.read(figure))));
-            let figures = all.take(figures).unwrap_or_default();
+            let (figures, apart): (Vec<_>, Vec<_>) =
+                all.take(figures).unwrap_or_default().into_iter().unzip();
+            let apart = apart.into_iter().flatten().collect();
             let of = paper.as_deref().unwrap_or_default();
             let claims = root.need("claim", "what was published").and_then(|item| item.items());
             let claims = claims.and_then(|items| {
@@ -149,7 +157,7 @@ impl Paper {
             all.take(root.finish());
             all.finish()?;
             let (paper, spec) = (paper.unwrap_or_default(), spec.unwrap_or_default());
-            Ok(Self { name: name.to_owned(), spec, claims, paper, figures, tallies, readings })
+            Ok(Self { name: name.to_owned(), spec, claims, paper, figures, apart, tallies, readings })
         })
     }
 
@@ -159,7 +167,7 @@ impl Paper {
         Ok(Self::parse(&format!("presets/papers/{name}.toml"), name, preset.text)?)
     }
 
-    /// The plans of these figures (all if none is named), each once.
+    /// The plans of these figures, each once; where none is named, all that run beside others.
     pub fn plans(&self, figures: &[String]) -> Result<Vec<String>, Error> {
         let known = || self.figures.iter().map(|(figure, _)| figure.as_str());
         if let Some(name) = figures.iter().find(|name| !known().any(|figure| figure == *name)) {
@@ -169,7 +177,8 @@ impl Paper {
         let wanted = self.figures.iter().filter(|(figure, _)| figures.is_empty() || figures.contains(figure));
         let mut plans: Vec<String> = Vec::new();
         for plan in wanted.filter_map(|(_, plan)| plan.as_ref()) {
-            if !plans.contains(plan) {
+            let is_left_out = figures.is_empty() && self.apart.contains_key(plan);
+            if !is_left_out && !plans.contains(plan) {
                 plans.push(plan.clone());
             }
         }
@@ -188,6 +197,17 @@ impl Paper {
             })
         };
         self.claims.iter().filter_map(judge).collect()
+    }
+
+    /// The claims of a plan that was not run, which say so with the command that runs it.
+    pub fn not_run(&self, plan: &Plan) -> Vec<ClaimOutcome> {
+        let figure = self.figures.iter().find(|(_, has)| has.as_ref() == Some(&plan.name));
+        let figure = figure.map_or("", |(figure, _)| figure.as_str());
+        let why = self.apart.get(&plan.name).map_or("", String::as_str);
+        let told = format!("not run: {why}; `weir reproduce {}/{figure}` runs it", self.name);
+        let own = self.claims.iter().filter(|claim| claim.measure.plan == plan.name);
+        let clock = crate::cell::clock(plan.clock);
+        own.map(|claim| claim.claim.clone().not_measured(told.clone(), plan.seed, clock)).collect()
     }
 
     /// The tallies whose cells were measured, in words: `43: cells of the 57 …`.
@@ -264,9 +284,15 @@ fn media(plan: &serde_json::Value) -> Vec<Medium> {
     names.iter().filter_map(|name| Medium::parse(name).ok()).collect()
 }
 
-fn figure(table: &Table<'_>) -> Result<(String, Option<String>), Problem> {
+/// A figure with its plan.
+type Figure = (String, Option<String>);
+
+/// A figure, and the plan that runs only where it is named, with the reason.
+fn figure(table: &Table<'_>) -> Result<(Figure, Option<(String, String)>), Problem> {
     let id = table.need("id", "the figure's number")?.word()?;
-    Ok((id, table.get("plan").map(|item| item.text()).transpose()?))
+    let plan = table.get("plan").map(|item| item.text()).transpose()?;
+    let apart = table.get("apart").map(|item| item.text()).transpose()?;
+    Ok(((id, plan.clone()), plan.zip(apart)))
 }
 
 fn tally(table: &Table<'_>) -> Result<(String, Measure), Problem> {
@@ -374,12 +400,12 @@ fn needs(item: &Item<'_>) -> Result<Vec<String>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Axis, AxisValue, Plan};
+    use crate::plan::{Axis, AxisValue};
 
     /// For each paper the number of its claims, and the beginning of the hash of what they say, bands included: as they were when
     /// they were compared with the project's list of published claims. One that changes is compared again.
     const LISTS: [(&str, usize, &str); 9] = [
-        ("characterization", 13, "0e6dde2cbcc7c20d"),
+        ("characterization", 13, "780040e97fad86f3"),
         ("fragmentation", 30, "5c18ab302c6fd390"),
         ("fxmark-apps", 16, "a6be5b4d7ac45fa4"),
         ("fxmark-designs", 8, "3eab9667457234fc"),
@@ -513,6 +539,26 @@ mod tests {
     fn an_unknown_figure_is_told_which_there_are() {
         let error = Paper::load("hinfs").unwrap().plans(&["12".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("7, 8, 9, 10, 11"), "{error}");
+    }
+
+    /// A plan of hours does not run with the others, and its claims are not passed over.
+    #[test]
+    fn a_plan_that_runs_apart_runs_where_its_figure_is_named_and_its_claims_tell_the_command() {
+        let paper = Paper::load("characterization").unwrap();
+        let events = "characterization-events".to_owned();
+        let all = paper.plans(&[]).unwrap();
+        assert!(!all.contains(&events) && all.contains(&"characterization-ffsb".to_owned()));
+        assert_eq!(paper.plans(&["C4".to_owned()]).unwrap(), std::slice::from_ref(&events));
+        let claims = paper.not_run(&Plan::load(&events, false).unwrap());
+        assert_eq!(claims.len(), 3);
+        for claim in &claims {
+            let reason = claim.reason.as_deref().unwrap_or_default();
+            assert!(claim.value.is_none() && reason.starts_with("not run: "), "{reason}");
+            assert!(reason.ends_with("`weir reproduce characterization/C4` runs it"), "{reason}");
+        }
+        // Every claim is measured by a plan or told.
+        let known = paper.claims.iter().filter(|claim| all.contains(&claim.measure.plan)).count();
+        assert_eq!(known + claims.len(), paper.claims.len());
     }
 
     /// The text of a miss is of the model of one day, which a reader is told.

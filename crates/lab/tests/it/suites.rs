@@ -48,3 +48,40 @@ fn every_design_runs_a_profile_of_ffsb() {
         assert_eq!(sample.read_bytes + sample.written_bytes, 2000 * 4096, "{:?}", sample.axes);
     }
 }
+
+#[test]
+fn tpcc_on_sqlite_is_the_same_again_and_its_conditions_hold_on_designs() {
+    let axes = "[[axis]]\nfs = [\"pmfs\", \"ext4\"]\n[[axis]]\nmedium = [\"dram\"]";
+    for journal in ["delete", "wal"] {
+        let vars = format!(
+            "layer = \"sqlite\", journal = \"{journal}\", terminals = \"4\", new_orders = \"60\", pool = \"8MiB\""
+        );
+        let once = || run("stop = \"end\"", axes, "app/tpcc", &vars).samples;
+        for (one, other) in once().iter().zip(&once()) {
+            is_whole(one);
+            let told = |sample: &results::Sample| (sample.ops, sample.elapsed_ns, sample.counters.clone());
+            assert_eq!(told(one), told(other), "{journal}: {:?}", one.axes);
+            let count = |name: &str| one.counters[&format!("tpcc.{name}")];
+            assert_eq!(count("new_orders") + count("rolled_back"), 60, "{journal}: {:?}", one.axes);
+            assert!((1..1000).contains(&count("write_share_permille")), "{journal}: {:?}", one.axes);
+        }
+    }
+}
+
+#[test]
+fn file_data_is_counted_in_the_page_cache_and_in_the_journal_where_it_goes_there() {
+    let axes = "[[axis]]\nfs = [\"ext4\", { name = \"ext4\", label = \"journaled\", data = \"journal\" }, \"ext4-dax\"]\n\
+                [[axis]]\nmedium = [\"dram\"]";
+    let file = run("stop = \"2000 ops\"", axes, "ffsb/mix", "read = \"50\", write = \"50\", files = \"30\"");
+    for sample in &file.samples {
+        is_whole(sample);
+        let data = sample.read_bytes + sample.written_bytes;
+        let wanted = match sample.axis("fs") {
+            Some("ext4") => (data, 0),
+            Some("journaled") => (data, sample.written_bytes),
+            _ => (0, 0),
+        };
+        let count = |name: &str| sample.counters[name];
+        assert_eq!((count("cache.file_bytes"), count("ext4.journaled_bytes")), wanted, "{:?}", sample.axes);
+    }
+}

@@ -77,14 +77,19 @@ struct PageSection {
 }
 
 /// One figure on the page, or the reason why it is missing.
+#[derive(Default)]
 pub(crate) struct PageFigure {
     pub(crate) id: String,
     pub(crate) title: String,
+    /// What may be concluded from it, in sentences.
+    pub(crate) says: Vec<String>,
     pub(crate) caption: String,
     pub(crate) legend: Vec<(String, String)>,
     pub(crate) panels: Vec<PagePanel>,
     /// Whether panels stand below one another.
     pub(crate) stacked: bool,
+    /// Many more, which are folded up.
+    pub(crate) behind: Vec<PagePanel>,
     pub(crate) table: Table,
     pub(crate) error: String,
 }
@@ -205,6 +210,7 @@ fn page_section(
             .chain(scaling::tables(results, &BTreeMap::new()))
             .chain(jobs::tables(results))
             .chain(robust::table(results))
+            .chain(characterize::availability(results))
             .chain(shown.iter().map(|why| why.tables()[1].clone()))
             .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
@@ -278,15 +284,16 @@ fn correlation(id: String, drawn: characterize::Drawn, palette: &Palette) -> Pag
     PageFigure {
         id,
         title: drawn.title,
-        caption: "Bars: the coefficient of a rate of events and throughput over all samples of a workload. Points: one sample \
-                  each. \
-                  A coefficient of points that lie in a cluster for each system says how systems differ, not what a system does."
+        says: drawn.says,
+        caption: "Bars: the coefficient of a rate of events and throughput over all samples of a workload, with its standard \
+                  error. Where the points behind one lie in a cluster for each system, it says how systems differ, not what a \
+                  system does."
             .to_owned(),
         legend,
-        panels: std::iter::once(panel("", chart::coefficient_bars(&drawn.bars, palette))).chain(points).collect(),
-        stacked: false,
+        behind: points.collect(),
+        panels: vec![panel("", chart::coefficient_bars(&drawn.bars, palette))],
         table: drawn.table,
-        error: String::new(),
+        ..PageFigure::default()
     }
 }
 
@@ -307,8 +314,7 @@ fn dies_figure(id: &str, results: &ResultFile) -> Option<PageFigure> {
         legend: chart::dies::legend(),
         panels: pictures.iter().map(panel).collect(),
         table: dies::table(&pictures),
-        error: String::new(),
-        stacked: false,
+        ..PageFigure::default()
     })
 }
 
@@ -342,9 +348,8 @@ fn curves(
         caption: format!("{caption}{more}"),
         legend: names.iter().map(key).collect(),
         panels: charts.iter().map(panel).collect(),
-        stacked: false,
         table,
-        error: String::new(),
+        ..PageFigure::default()
     })
 }
 
@@ -363,7 +368,7 @@ pub(crate) fn page_figure(id: String, figure: &Figure, palette: &Palette) -> Pag
         panels: figure.panels.iter().map(panel).collect(),
         stacked: chart::is_stacked(figure),
         table: figure.table(),
-        error: String::new(),
+        ..PageFigure::default()
     }
 }
 
@@ -402,16 +407,7 @@ fn legend(figure: &Figure, palette: &Palette) -> Vec<(String, String)> {
 }
 
 fn missing(id: String, title: String, error: String) -> PageFigure {
-    PageFigure {
-        id,
-        title,
-        caption: String::new(),
-        legend: Vec::new(),
-        panels: Vec::new(),
-        stacked: false,
-        table: Table::default(),
-        error,
-    }
+    PageFigure { id, title, error, ..PageFigure::default() }
 }
 
 fn page_readings(claims: &[results::ClaimOutcome]) -> Option<PageReadings> {

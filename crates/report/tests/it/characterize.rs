@@ -69,3 +69,21 @@ fn an_event_without_a_count_has_its_reason_in_every_form() {
     assert!(!has_events(&empty) && uncounted(&empty).is_none() && tables(&empty).is_empty());
     assert!(sentences(&empty).is_empty());
 }
+
+/// Bars with the whole width of the page, the sentence above them, the points behind them.
+#[test]
+fn the_page_says_what_may_be_concluded_and_has_the_points_behind_each_bar() {
+    let page = |slopes| {
+        let report = report::Report::new(vec![result(slopes)]).unwrap();
+        report::by_name("html").unwrap().render(&report).unwrap()
+    };
+    let alike = page([-40.0, -40.0]);
+    let at = |text: &str| alike.find(text).unwrap_or_else(|| panic!("the page does not have: {text}"));
+    let conclusion = at("filebench/varmail: higher throughput goes with fewer dTLB misses (r -");
+    let bars = at("Bar chart of coefficients");
+    let points = at("The points behind each (");
+    assert!(conclusion < bars && bars < points, "{conclusion}, {bars}, {points}");
+    assert!(alike.contains("does not say that one causes the other"));
+    assert!(alike.contains("ENOENT: none"), "the table of events, with why one has no count");
+    assert!(page([40.0, 40.0]).contains("no event goes with throughput so closely, in all systems alike"));
+}

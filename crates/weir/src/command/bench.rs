@@ -75,6 +75,9 @@ pub(crate) struct Bench {
     /// Run the real program of app/dbench, exim, postmark, rocksdb or tpcc in directories of the host (--fs host:DIR --clock real)
     #[arg(long, hide_short_help = true)]
     program: bool,
+    /// On host:DIR: leave the files of each run, and say where
+    #[arg(long, hide_short_help = true, conflicts_with = "kernel_fs")]
+    keep_files: bool,
     /// Turn a switch of the suite on, or off with NAME=false (`weir show SUITE`); repeatable
     #[arg(long = "switch", value_name = "NAME", hide_short_help = true)]
     switches: Vec<String>,
@@ -120,6 +123,7 @@ enum Clocks {
 impl Bench {
     pub(crate) fn run(mut self, output: &Output) -> Result<(), Failure> {
         self.how.kernel_locks = self.kernel.kernel_locks;
+        self.how.keep_files = self.keep_files;
         for (flag, values) in [("--fs", &self.fs), ("--medium", &self.medium)] {
             once(flag, values)?;
         }
@@ -172,6 +176,11 @@ impl Bench {
         if self.kernel.kernel_locks && ((systems.is_empty() && !hosts) || self.clock == Clocks::Virtual) {
             return Err(Failure::usage(
                 "--kernel-locks looks into the host's kernel: use it with --clock real, and --fs host:DIR or --kernel-fs",
+            ));
+        }
+        if self.keep_files && !hosts {
+            return Err(Failure::usage(
+                "--keep-files is for a directory of the host: use it with --fs host:DIR; --save-image keeps what is on a design",
             ));
         }
         Ok(())

@@ -56,6 +56,7 @@ static CLASSES: &[&LockClass] = &[
     tpcc::CLASSES[2],
     tpcc::CLASSES[3],
     tpcc::CLASSES[4],
+    tpcc::CLASSES[5],
 ];
 
 /// The suite.

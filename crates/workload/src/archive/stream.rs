@@ -6,6 +6,7 @@
 //! | [`Buffered`] | zip's archive: stdio with 16 KiB | writes of what the buffer holds when it is full or left by a seek |
 //! | [`Blocks`] | unzip's archive | reads of 8 KiB at multiples of it, an lseek before each that does not follow the last |
 
+use std::cell::Cell;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use vfs::{Errno, Fd, Syscalls, Whence};
@@ -113,6 +114,8 @@ impl Read for Records<'_> {
 pub(super) struct Buffered<'a> {
     calls: &'a dyn Syscalls,
     fd: Fd,
+    /// Set: before its next bytes the program tries whether the archive can be sought, by a seek a byte back and one forth.
+    tries_seeking: &'a Cell<bool>,
     buffer: Vec<u8>,
     /// Where the buffer begins in the file.
     at: u64,
@@ -121,13 +124,24 @@ pub(super) struct Buffered<'a> {
 }
 
 impl<'a> Buffered<'a> {
-    pub(super) fn new(calls: &'a dyn Syscalls, fd: Fd) -> Self {
-        Self { calls, fd, buffer: Vec::with_capacity(BUFFER), at: 0, bytes: 0, end: 0 }
+    pub(super) fn new(calls: &'a dyn Syscalls, fd: Fd, tries_seeking: &'a Cell<bool>) -> Self {
+        Self { calls, fd, tries_seeking, buffer: Vec::with_capacity(BUFFER), at: 0, bytes: 0, end: 0 }
+    }
+
+    fn try_seeking(&mut self) -> io::Result<()> {
+        self.flush()?;
+        for offset in [self.at.saturating_sub(1), self.at] {
+            self.calls.lseek(self.fd, offset.cast_signed(), Whence::Set).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 
 impl Write for Buffered<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if self.tries_seeking.take() {
+            self.try_seeking()?;
+        }
         if self.buffer.len() == BUFFER {
             self.flush()?;
         }

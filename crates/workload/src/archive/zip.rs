@@ -7,8 +7,9 @@
 //! | entry | stat twice; of a file open, a read of 64 KiB, reads of 32 KiB until there is nothing, close |
 //! | | writes of 16 KiB; of a file the header once more, with an lseek before and behind |
 //!
-//! Of a file that does not become smaller the program stores the bytes instead, and writes the header by itself with two more
-//! lseek, which is not done here; nor does the crate write extended times.
+//! A file of one block of deflate that does not become smaller is stored instead. Before its bytes the program writes the header
+//! by itself, and tries by two more lseek whether the archive can be sought. A longer one keeps what deflate made of it. The crate
+//! does not write extended times.
 //!
 //! | unpacking | calls |
 //! |---|---|
@@ -16,8 +17,11 @@
 //! | directory | stat of each directory above and of itself, mkdir, stat, chmod; at the end utimens, chmod |
 //! | file | stat of each directory above, four of itself, open (new or emptied), writes of 64 KiB, fchmod, close, utimens |
 
+use std::cell::Cell;
 use std::io::{self, Cursor, Read, Write};
 
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use sim::Seed;
 use vfs::{Errno, OpenFlags, RenameFlags, SetAttr, SetTime, Syscalls, Timestamp};
 use zip::result::ZipError;
@@ -36,6 +40,10 @@ use crate::tree::CallFailed;
 /// Bytes of the first read of a file, and of the following ones: the window of deflate, twice and once.
 const FIRST: usize = 64 << 10;
 const NEXT: usize = 32 << 10;
+/// Literals that a block of the program's deflate takes (`LIT_BUFSIZE`): bytes that repeat nothing fill it one by one.
+const BLOCK: usize = 0x8000 - 1;
+/// The level of deflate that zip uses.
+const LEVEL: u32 = 6;
 /// Bytes that unzip writes at once.
 const OUTPUT: usize = 64 << 10;
 /// The file that becomes the archive, in its directory.
@@ -55,7 +63,7 @@ fn wrong(path: &str) -> impl Fn(ZipError) -> Failure + '_ {
 
 fn options(codec: Codec, is_directory: bool) -> SimpleFileOptions {
     let method = if codec.is_on { CompressionMethod::Deflated } else { CompressionMethod::Stored };
-    let level = codec.is_on.then_some(6);
+    let level = codec.is_on.then_some(i64::from(LEVEL));
     // The same bytes at each time of day.
     let options = SimpleFileOptions::default().compression_method(method).compression_level(level);
     let mode = if is_directory { 0o755 } else { 0o644 };
@@ -137,14 +145,19 @@ pub(super) fn pack(
         archive.rsplit_once('/').map_or(TEMPORARY.to_owned(), |(above, _)| format!("{above}/{TEMPORARY}"));
     let temporary = temporary.as_str();
     let fd = calls.open(temporary.as_bytes(), new, 0o600).map_err(CallFailed::of("open", temporary))?;
-    let mut writer = ZipWriter::new(Buffered::new(calls, fd));
+    let tries_seeking = Cell::new(false);
+    let mut archiving = Archiving {
+        writer: ZipWriter::new(Buffered::new(calls, fd, &tries_seeking)),
+        tries_seeking: &tries_seeking,
+        codec,
+    };
     for (name, is_directory) in names {
         if note.is_over() {
             break;
         }
-        pack_entry(calls, &name, is_directory, codec, &mut writer, note)?;
+        archiving.entry(calls, &name, is_directory, note)?;
     }
-    let mut written = writer.finish().map_err(wrong(archive))?;
+    let mut written = archiving.writer.finish().map_err(wrong(archive))?;
     written.flush().map_err(at(archive))?;
     note.wrote(written.bytes);
     calls.close(fd).map_err(CallFailed::of("close", temporary))?;
@@ -155,42 +168,75 @@ pub(super) fn pack(
     Ok(calls.setattr(archive.as_bytes(), &mode).map_err(CallFailed::of("chmod", archive))?)
 }
 
-fn pack_entry(
-    calls: &dyn Syscalls,
-    name: &str,
-    is_directory: bool,
+/// An archive that is written.
+struct Archiving<'a> {
+    writer: ZipWriter<Buffered<'a>>,
+    tries_seeking: &'a Cell<bool>,
     codec: Codec,
-    writer: &mut ZipWriter<Buffered<'_>>,
-    note: &mut Noting<'_>,
-) -> Result<(), Failure> {
-    let started = begin();
-    for _ in 0..2 {
-        stat(calls, name)?;
-    }
-    if is_directory {
-        writer.add_directory(name, options(codec, true)).map_err(wrong(name))?;
-        note.done(DIRECTORY, 0, started);
-        return Ok(());
-    }
-    let fd = calls.open(name.as_bytes(), OpenFlags::READ, 0).map_err(CallFailed::of("open", name))?;
-    writer.start_file(name, options(codec, false)).map_err(wrong(name))?;
-    let (mut buffer, mut wanted, mut size) = (vec![0; FIRST], FIRST, 0);
-    loop {
-        let read = calls.read(fd, &mut buffer[..wanted]).map_err(CallFailed::of("read", name))?;
-        if read == 0 {
-            break;
+}
+
+impl Archiving<'_> {
+    fn entry(
+        &mut self,
+        calls: &dyn Syscalls,
+        name: &str,
+        is_directory: bool,
+        note: &mut Noting<'_>,
+    ) -> Result<(), Failure> {
+        let started = begin();
+        for _ in 0..2 {
+            stat(calls, name)?;
         }
-        if codec.is_on {
-            compute(codec.deflate, read as u64);
+        if is_directory {
+            self.writer.add_directory(name, options(self.codec, true)).map_err(wrong(name))?;
+            note.done(DIRECTORY, 0, started);
+            return Ok(());
         }
-        writer.write_all(&buffer[..read]).map_err(at(name))?;
-        size += read as u64;
-        wanted = if read == wanted { NEXT } else { wanted - read };
+        let fd = calls.open(name.as_bytes(), OpenFlags::READ, 0).map_err(CallFailed::of("open", name))?;
+        let (mut buffer, mut wanted, mut size) = (vec![0; FIRST], FIRST, 0);
+        loop {
+            let read = calls.read(fd, &mut buffer[..wanted]).map_err(CallFailed::of("read", name))?;
+            if size == 0 {
+                self.begin(name, &buffer[..read])?;
+            }
+            if read == 0 {
+                break;
+            }
+            if self.codec.is_on {
+                compute(self.codec.deflate, read as u64);
+            }
+            self.writer.write_all(&buffer[..read]).map_err(at(name))?;
+            size += read as u64;
+            wanted = if read == wanted { NEXT } else { wanted - read };
+        }
+        calls.close(fd).map_err(CallFailed::of("close", name))?;
+        note.read(size);
+        note.done(FILE, size, started);
+        Ok(())
     }
-    calls.close(fd).map_err(CallFailed::of("close", name))?;
-    note.read(size);
-    note.done(FILE, size, started);
-    Ok(())
+
+    /// Begins the entry of a file that starts with these bytes: all of it where they are fewer than a block of deflate takes.
+    fn begin(&mut self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let is_stored = self.codec.is_on && bytes.len() < BLOCK && !shrinks(bytes);
+        let codec = Codec { is_on: self.codec.is_on && !is_stored, ..self.codec };
+        self.writer.start_file(name, options(codec, false)).map_err(wrong(name))?;
+        self.tries_seeking.set(is_stored && !bytes.is_empty());
+        Ok(())
+    }
+}
+
+/// Whether deflate makes the bytes fewer. Of many bytes with few values it does, by their codes alone, which saves the trial.
+fn shrinks(bytes: &[u8]) -> bool {
+    let values = bytes.iter().fold([false; 256], |mut seen, byte| {
+        seen[usize::from(*byte)] = true;
+        seen
+    });
+    if bytes.len() >= 1024 && values.iter().filter(|seen| **seen).count() <= 64 {
+        return true;
+    }
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(LEVEL));
+    let packed = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    packed.is_ok_and(|packed| packed.len() < bytes.len())
 }
 
 /// Unpacks `archive` into the working directory.

@@ -1,6 +1,7 @@
 //! `weir reproduce`: a paper's figures measured, published beside measured.
 
 mod campaign;
+mod kept;
 mod readings;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use lab::{Error, Plan};
 use report::Report;
 use report::table::Table;
 use results::statistics::mean_interval;
-use results::{ClaimOutcome, ClaimsFile};
+use results::{ClaimOutcome, ClaimsFile, ResultFile};
 
 use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
@@ -87,6 +88,8 @@ enum Size {
 struct Wanted {
     paper: Paper,
     plans: Vec<String>,
+    /// No figure was named.
+    is_whole: bool,
 }
 
 impl Reproduce {
@@ -159,7 +162,7 @@ impl Reproduce {
         if self.targets.is_empty() {
             return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
         }
-        let of = |Wanted { paper, plans }: &'w Wanted| {
+        let of = |Wanted { paper, plans, .. }: &'w Wanted| {
             let all = self.plans(paper.plans_of_claims().iter(), output)?;
             let variations = readings::variations(paper, &all, self.pairs, &self.how)?;
             let mut variations = lab::readings::kept_of(variations, plans, &self.designs)?;
@@ -204,6 +207,7 @@ impl Reproduce {
             }
         }
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
+        let apart = self.apart(&wanted, &mut results, output)?;
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
         for Wanted { paper, .. } in &wanted {
@@ -218,6 +222,8 @@ impl Reproduce {
                 seeds(&judged, output);
             }
             claims.extend(judged);
+            let missing = apart.iter().filter(|plan| paper.apart.contains_key(&plan.name));
+            missing.for_each(|plan| claims.extend(paper.not_run(plan)));
         }
         let name = if self.targets.is_empty() {
             "reproduce".to_owned()
@@ -228,6 +234,30 @@ impl Reproduce {
         print(&kept.report, &claims, output)?;
         experiment::end(&kept)?;
         self.judge(&claims)
+    }
+
+    /// Adds the last results of the plans that run apart from the others of whole papers; those of which there is none.
+    fn apart(
+        &self,
+        wanted: &[Wanted],
+        results: &mut Vec<ResultFile>,
+        output: &Output,
+    ) -> Result<Vec<Plan>, Failure> {
+        let mut missing = Vec::new();
+        let papers = wanted.iter().filter(|one| one.is_whole).map(|one| &one.paper);
+        for (paper, name) in papers.flat_map(|paper| paper.apart.keys().map(move |name| (&paper.name, name)))
+        {
+            let whole = Plan::load(name, false)?;
+            let small = self.scale().load(name)?;
+            let Some((run, result)) = kept::last(paper, &whole).or_else(|| kept::last(paper, &small)) else {
+                missing.push(whole);
+                continue;
+            };
+            let of = result.environment.commit.as_deref().unwrap_or("an unnamed commit");
+            output.note(&format!("{name} runs apart: its claims are of the run {run}, of {of}"));
+            results.push(ResultFile { claims: Vec::new(), ..result });
+        }
+        Ok(missing)
     }
 
     /// Claims with their classes, and of which run of the readings these are. Under other answers than the defaults there are none.
@@ -249,7 +279,7 @@ impl Reproduce {
         let load = |(paper, figures): (&str, Vec<String>)| {
             let paper = Paper::load(paper)?;
             let plans = paper.plans(&figures)?;
-            Ok(Wanted { paper, plans })
+            Ok(Wanted { paper, plans, is_whole: figures.is_empty() })
         };
         figures.into_iter().map(load).collect()
     }
@@ -301,7 +331,9 @@ fn list(wanted: &[Wanted], output: &Output) {
         let rows = paper.figures.iter().map(|(figure, plan)| {
             let of = |claim: &&PaperClaim| plan.as_ref() == Some(&claim.measure.plan);
             let claims = several(paper.claims.iter().filter(of).count(), "claim");
-            let by = plan.as_ref().map_or("no plan".to_owned(), |plan| format!("plan {plan}"));
+            let is_apart = |plan: &String| paper.apart.contains_key(plan);
+            let apart = if plan.as_ref().is_some_and(is_apart) { ", apart" } else { "" };
+            let by = plan.as_ref().map_or("no plan".to_owned(), |plan| format!("plan {plan}{apart}"));
             (format!("{}/{figure}", paper.name), format!("{by} ({claims})"))
         });
         output.data(&format!("{}\n{}", paper.paper, columns(&rows.collect::<Vec<_>>())));

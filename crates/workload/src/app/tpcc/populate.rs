@@ -1,5 +1,7 @@
 //! The first contents of a database (TPC-C 5.11, clause 4.3.3.1).
 
+use std::collections::BTreeMap;
+
 use rand::RngExt as _;
 use sim::{Rng, Seed};
 
@@ -14,17 +16,49 @@ const PAID: u64 = 1000;
 /// The date of all that is there at first; later ones are nanoseconds of the run.
 const NEW_YEAR: u64 = 1_704_067_200_000_000_000;
 
-/// Writes a database.
+/// Where rows go: those of each tree come in the order of their keys.
+pub(super) trait Rows {
+    /// Takes the next row of a tree.
+    fn add(&mut self, tree: usize, key: u64, row: &[u8]) -> Done;
+
+    /// A tree has all of its rows.
+    fn finish(&mut self, tree: usize) -> Done;
+}
+
+/// The trees of a database of the engine's.
+struct Trees<'a> {
+    building: Building<'a>,
+    open: BTreeMap<usize, Builder>,
+}
+
+impl Rows for Trees<'_> {
+    fn add(&mut self, tree: usize, key: u64, row: &[u8]) -> Done {
+        let builder = self.open.entry(tree).or_insert_with(|| self.building.tree(tree));
+        builder.add(&mut self.building, key, row)
+    }
+
+    fn finish(&mut self, tree: usize) -> Done {
+        let builder = self.open.remove(&tree).unwrap_or_else(|| self.building.tree(tree));
+        builder.finish(&mut self.building)
+    }
+}
+
+/// Writes a database of the engine's.
 pub(super) fn populate(server: &Server, scale: Scale, seed: Seed, calls: Calls<'_>) -> Done {
+    let mut trees = Trees { building: create(server, calls)?, open: BTreeMap::new() };
+    fill(&mut trees, scale, seed)?;
+    trees.building.finish()
+}
+
+/// All rows.
+pub(super) fn fill(rows: &mut dyn Rows, scale: Scale, seed: Seed) -> Done {
     let constants = Constants::new(seed);
-    let mut building = create(server, calls)?;
     let mut rng = seed.derive("app.tpcc.populate", 0).rng();
-    items(&mut building, scale, &mut rng)?;
-    warehouses(&mut building, scale, &mut rng)?;
-    stocks(&mut building, scale, &mut rng)?;
-    customers(&mut building, scale, &constants, &mut rng)?;
-    orders(&mut building, scale, &mut rng)?;
-    building.finish()
+    items(rows, scale, &mut rng)?;
+    warehouses(rows, scale, &mut rng)?;
+    stocks(rows, scale, &mut rng)?;
+    customers(rows, scale, &constants, &mut rng)?;
+    orders(rows, scale, &mut rng)
 }
 
 /// Every district, in the order of keys.
@@ -32,16 +66,16 @@ fn districts(scale: Scale) -> impl Iterator<Item = (u64, u64)> {
     (1..=scale.warehouses).flat_map(|w| (1..=DISTRICTS).map(move |d| (w, d)))
 }
 
-fn items(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done {
-    let (mut tree, mut row) = (building.tree(schema::ITEM), [0; item::ROW]);
+fn items(rows: &mut dyn Rows, scale: Scale, rng: &mut Rng) -> Done {
+    let mut row = [0; item::ROW];
     for i in 1..=scale.items {
         item::PRICE.set(&mut row, rng.random_range(100..=10_000));
         item::IMAGE.set(&mut row, rng.random_range(1..=10_000));
         text(rng, item::NAME.text_mut(&mut row), 14);
         data(rng, item::DATA.text_mut(&mut row), 26);
-        tree.add(building, i, &row)?;
+        rows.add(schema::ITEM, i, &row)?;
     }
-    tree.finish(building)
+    rows.finish(schema::ITEM)
 }
 
 fn address(rng: &mut Rng, streets: &mut [u8], state_zip: &mut [u8]) {
@@ -51,8 +85,8 @@ fn address(rng: &mut Rng, streets: &mut [u8], state_zip: &mut [u8]) {
     state_zip[6..].copy_from_slice(b"11111");
 }
 
-fn warehouses(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done {
-    let (mut tree, mut row) = (building.tree(schema::WAREHOUSE), [0; warehouse::ROW]);
+fn warehouses(rows: &mut dyn Rows, scale: Scale, rng: &mut Rng) -> Done {
+    let mut row = [0; warehouse::ROW];
     let paid = DISTRICTS * scale.customers * PAID;
     for w in 1..=scale.warehouses {
         warehouse::YTD.set(&mut row, paid);
@@ -61,10 +95,10 @@ fn warehouses(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done 
         let mut state_zip = [0; 11];
         address(rng, warehouse::STREETS.text_mut(&mut row), &mut state_zip);
         warehouse::STATE_ZIP.set_text(&mut row, &state_zip);
-        tree.add(building, w, &row)?;
+        rows.add(schema::WAREHOUSE, w, &row)?;
     }
-    tree.finish(building)?;
-    let (mut tree, mut row) = (building.tree(schema::DISTRICT), [0; district::ROW]);
+    rows.finish(schema::WAREHOUSE)?;
+    let mut row = [0; district::ROW];
     for (w, d) in districts(scale) {
         district::YTD.set(&mut row, scale.customers * PAID);
         district::NEXT_ORDER.set(&mut row, scale.customers + 1);
@@ -73,20 +107,20 @@ fn warehouses(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done 
         let mut state_zip = [0; 11];
         address(rng, district::STREETS.text_mut(&mut row), &mut state_zip);
         district::STATE_ZIP.set_text(&mut row, &state_zip);
-        tree.add(building, schema::district_key(w, d), &row)?;
+        rows.add(schema::DISTRICT, schema::district_key(w, d), &row)?;
     }
-    tree.finish(building)
+    rows.finish(schema::DISTRICT)
 }
 
-fn stocks(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done {
-    let (mut tree, mut row) = (building.tree(schema::STOCK), [0; stock::ROW]);
+fn stocks(rows: &mut dyn Rows, scale: Scale, rng: &mut Rng) -> Done {
+    let mut row = [0; stock::ROW];
     for (w, i) in (1..=scale.warehouses).flat_map(|w| (1..=scale.items).map(move |i| (w, i))) {
         stock::QUANTITY.set(&mut row, rng.random_range(10..=100));
         stock::DISTRICTS.text_mut(&mut row).chunks_mut(24).for_each(|part| text(rng, part, 24));
         data(rng, stock::DATA.text_mut(&mut row), 26);
-        tree.add(building, schema::stock_key(w, i), &row)?;
+        rows.add(schema::STOCK, schema::stock_key(w, i), &row)?;
     }
-    tree.finish(building)
+    rows.finish(schema::STOCK)
 }
 
 fn customer_row(c: u64, name: u64, rng: &mut Rng) -> [u8; customer::ROW] {
@@ -110,16 +144,13 @@ fn customer_row(c: u64, name: u64, rng: &mut Rng) -> [u8; customer::ROW] {
     row
 }
 
-fn customers(building: &mut Building<'_>, scale: Scale, constants: &Constants, rng: &mut Rng) -> Done {
-    let mut tree = building.tree(schema::CUSTOMER);
-    let mut names = building.tree(schema::CUSTOMER_NAME);
-    let mut payments = building.tree(schema::HISTORY);
+fn customers(rows: &mut dyn Rows, scale: Scale, constants: &Constants, rng: &mut Rng) -> Done {
     let (mut number, mut paid) = (0, [0; history::ROW]);
     for (w, d) in districts(scale) {
         let mut keys = Vec::new();
         for c in 1..=scale.customers {
             let name = if c <= 1000 { c - 1 } else { constants.load_name(rng) };
-            tree.add(building, schema::customer_key(w, d, c), &customer_row(c, name, rng))?;
+            rows.add(schema::CUSTOMER, schema::customer_key(w, d, c), &customer_row(c, name, rng))?;
             keys.push(schema::name_key(w, d, name, c));
             history::CUSTOMER.set(&mut paid, schema::customer_key(w, d, c));
             history::DISTRICT.set(&mut paid, schema::district_key(w, d));
@@ -127,17 +158,17 @@ fn customers(building: &mut Building<'_>, scale: Scale, constants: &Constants, r
             history::AMOUNT.set(&mut paid, PAID);
             text(rng, history::DATA.text_mut(&mut paid), 12);
             number += 1;
-            payments.add(building, number, &paid)?;
+            rows.add(schema::HISTORY, number, &paid)?;
         }
         keys.sort_unstable();
-        keys.into_iter().try_for_each(|key| names.add(building, key, &[]))?;
+        keys.into_iter().try_for_each(|key| rows.add(schema::CUSTOMER_NAME, key, &[]))?;
     }
-    [tree, names, payments].into_iter().try_for_each(|tree| tree.finish(building))
+    [schema::CUSTOMER, schema::CUSTOMER_NAME, schema::HISTORY]
+        .into_iter()
+        .try_for_each(|tree| rows.finish(tree))
 }
 
-fn orders(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done {
-    let mut trees = [schema::ORDER, schema::ORDER_CUSTOMER, schema::ORDER_LINE, schema::NEW_ORDER]
-        .map(|tree| building.tree(tree));
+fn orders(rows: &mut dyn Rows, scale: Scale, rng: &mut Rng) -> Done {
     for (w, d) in districts(scale) {
         let of = permutation(rng, scale.customers);
         let mut keys = Vec::new();
@@ -150,22 +181,23 @@ fn orders(building: &mut Building<'_>, scale: Scale, rng: &mut Rng) -> Done {
             order::CARRIER.set(&mut row, if is_delivered { rng.random_range(1..=10) } else { 0 });
             order::LINES.set(&mut row, lines);
             order::ALL_LOCAL.set(&mut row, 1);
-            trees[0].add(building, schema::order_key(w, d, o), &row)?;
+            rows.add(schema::ORDER, schema::order_key(w, d, o), &row)?;
             keys.push(schema::order_customer_key(w, d, *c, o));
-            order_lines(building, &mut trees[2], (w, d, o), lines, is_delivered, (scale, rng))?;
+            order_lines(rows, (w, d, o), lines, is_delivered, (scale, rng))?;
             if !is_delivered {
-                trees[3].add(building, schema::order_key(w, d, o), &[])?;
+                rows.add(schema::NEW_ORDER, schema::order_key(w, d, o), &[])?;
             }
         }
         keys.sort_unstable();
-        keys.into_iter().try_for_each(|key| trees[1].add(building, key, &[]))?;
+        keys.into_iter().try_for_each(|key| rows.add(schema::ORDER_CUSTOMER, key, &[]))?;
     }
-    trees.into_iter().try_for_each(|tree| tree.finish(building))
+    [schema::ORDER, schema::ORDER_CUSTOMER, schema::ORDER_LINE, schema::NEW_ORDER]
+        .into_iter()
+        .try_for_each(|tree| rows.finish(tree))
 }
 
 fn order_lines(
-    building: &mut Building<'_>,
-    tree: &mut Builder,
+    rows: &mut dyn Rows,
     (w, d, o): (u64, u64, u64),
     lines: u64,
     is_delivered: bool,
@@ -179,7 +211,7 @@ fn order_lines(
         line::QUANTITY.set(&mut row, 5);
         line::AMOUNT.set(&mut row, if is_delivered { 0 } else { rng.random_range(1..=999_999) });
         text(rng, line::DISTRICT.text_mut(&mut row), 24);
-        tree.add(building, schema::line_key(w, d, o, number), &row)?;
+        rows.add(schema::ORDER_LINE, schema::line_key(w, d, o, number), &row)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::transactions::{Locks, Terminal};
 use super::{conditions, populate};
 use disk::Disk;
 
-mod disk;
+pub(super) mod disk;
 
 const SCALE: Scale = Scale { warehouses: 2, items: 8000, customers: 30, undelivered: 9 };
 const LAYERS: [Layer; 2] = [Layer::Postgres, Layer::InnoDb];

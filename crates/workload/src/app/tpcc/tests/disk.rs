@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rand::RngExt as _;
 use sim::Rng;
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, Fd, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs,
-    Syscalls, Whence, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, Fd, FileKind, Ino, OpenFlags, Owner, RenameFlags, Result, SetAttr,
+    StatFs, Syscalls, Timestamp, Whence, XattrMode,
 };
 
 /// What a crash keeps or loses as a whole.
@@ -96,7 +96,7 @@ struct Inner {
 
 /// A disk, shared by its processes.
 #[derive(Default)]
-pub(super) struct Disk(Arc<Mutex<Inner>>);
+pub(in crate::app::tpcc) struct Disk(Arc<Mutex<Inner>>);
 
 struct Process(Arc<Mutex<Inner>>);
 
@@ -105,36 +105,36 @@ fn locked(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Disk {
-    pub(super) fn process(&self) -> Arc<dyn Syscalls> {
+    pub(in crate::app::tpcc) fn process(&self) -> Arc<dyn Syscalls> {
         Arc::new(Process(Arc::clone(&self.0)))
     }
 
     /// Everything is as after a sync.
-    pub(super) fn make_durable(&self) {
+    pub(in crate::app::tpcc) fn make_durable(&self) {
         locked(&self.0).files.values_mut().for_each(Content::sync);
     }
 
     /// After so many writes and syncs each call fails.
-    pub(super) fn fail_after(&self, calls: u64) {
+    pub(in crate::app::tpcc) fn fail_after(&self, calls: u64) {
         locked(&self.0).left = Some(calls);
     }
 
     /// Another disk with the same contents.
-    pub(super) fn copy(&self) -> Self {
+    pub(in crate::app::tpcc) fn copy(&self) -> Self {
         let inner = locked(&self.0);
         let (names, files) = (inner.names.clone(), inner.files.clone());
         Self(Arc::new(Mutex::new(Inner { names, files, next: inner.next, ..Inner::default() })))
     }
 
     /// What a crash leaves: of each sector that was not synced the new or the old bytes.
-    pub(super) fn after_crash(&self, rng: &mut Rng) -> Self {
+    pub(in crate::app::tpcc) fn after_crash(&self, rng: &mut Rng) -> Self {
         let (keeps, disk) = ([0.0, 0.5, 0.9, 1.0][rng.random_range(0..4)], self.copy());
         locked(&disk.0).files.values_mut().for_each(|file| file.crash(keeps, rng));
         disk
     }
 
     /// Takes the log of another disk up to a place that `cut` chooses between the first and the last byte that differ.
-    pub(super) fn take_log_of(&self, other: &Self, mut cut: impl FnMut(usize) -> usize) {
+    pub(in crate::app::tpcc) fn take_log_of(&self, other: &Self, mut cut: impl FnMut(usize) -> usize) {
         let (mut inner, other) = (locked(&self.0), locked(&other.0));
         for (name, number) in &other.names {
             let is_log = name.starts_with(b"data/pg_wal/0") || name.starts_with(b"data/ib_logfile0");
@@ -177,12 +177,31 @@ impl Inner {
     }
 }
 
+fn attr(size: usize) -> Attr {
+    let now = Timestamp { secs: 0, nanos: 0 };
+    Attr {
+        ino: Ino(1),
+        kind: FileKind::Regular,
+        perm: 0o644,
+        nlink: 1,
+        owner: Owner::default(),
+        rdev: 0,
+        size: size as u64,
+        blocks: 0,
+        blksize: 4096,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        generation: 0,
+    }
+}
+
 impl Syscalls for Process {
     fn open(&self, path: &[u8], flags: OpenFlags, _mode: u32) -> Result<Fd> {
         let mut inner = locked(&self.0);
         let number = match inner.names.get(path) {
             Some(number) => *number,
-            None if flags.contains(OpenFlags::CREATE) => {
+            None if flags.intersects(OpenFlags::CREATE | OpenFlags::DIRECTORY) => {
                 inner.next += 1;
                 let number = inner.next;
                 inner.names.insert(path.to_vec(), number);
@@ -240,6 +259,27 @@ impl Syscalls for Process {
         self.spend()?.names.remove(path).map(drop).ok_or(Errno::ENOENT)
     }
 
+    fn fstat(&self, fd: Fd) -> Result<Attr> {
+        Ok(attr(locked(&self.0).file(fd)?.len))
+    }
+
+    fn stat(&self, path: &[u8]) -> Result<Attr> {
+        let inner = locked(&self.0);
+        let number = inner.names.get(path).ok_or(Errno::ENOENT)?;
+        Ok(attr(inner.files.get(number).map_or(0, |file| file.len)))
+    }
+
+    /// What was cut is back after a crash, unless it was synced.
+    fn ftruncate(&self, fd: Fd, size: u64) -> Result<()> {
+        let mut inner = self.spend()?;
+        let (file, size) = (inner.file(fd)?, size as usize);
+        let zeros = vec![0; file.len.saturating_sub(size)];
+        file.write(&zeros, size);
+        file.len = size;
+        file.durable_len = file.durable_len.min(size);
+        Ok(())
+    }
+
     fn dup(&self, _fd: Fd) -> Result<Fd> {
         Err(Errno::ENOSYS)
     }
@@ -252,19 +292,10 @@ impl Syscalls for Process {
     fn lseek(&self, _fd: Fd, _offset: i64, _whence: Whence) -> Result<u64> {
         Err(Errno::ENOSYS)
     }
-    fn fstat(&self, _fd: Fd) -> Result<Attr> {
-        Err(Errno::ENOSYS)
-    }
-    fn ftruncate(&self, _fd: Fd, _size: u64) -> Result<()> {
-        Err(Errno::ENOSYS)
-    }
     fn fallocate(&self, _fd: Fd, _mode: FallocateMode, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENOSYS)
     }
     fn getdents(&self, _fd: Fd, _sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
-        Err(Errno::ENOSYS)
-    }
-    fn stat(&self, _path: &[u8]) -> Result<Attr> {
         Err(Errno::ENOSYS)
     }
     fn lstat(&self, _path: &[u8]) -> Result<Attr> {
