@@ -12,7 +12,7 @@
 //! | cursor | a listing goes on |
 //! |---|---|
 //! | slot | with the names that are there, or were there before the split, in this slot or behind it |
-//! | `SPLIT` + slot, bucket, place | in this bucket at this place; of the names from before the split, with those from that slot on |
+//! | `SPLIT` + slot, bucket, place | in this bucket at this place; of names from before the split, with those from that slot on |
 //!
 //! A name stays where it is for as long as it is there, but for the one split, which it brings its slot through. So a listing that
 //! began before gives each name once.
@@ -32,6 +32,8 @@ const INLINE: usize = 30;
 const SPLIT: u64 = 1 << 62;
 const PLACE_BITS: u32 = 26;
 const BUCKET_BITS: u32 = 10;
+/// Most buckets of a directory.
+pub(super) const BUCKETS_MAX: usize = 1 << BUCKET_BITS;
 /// Of a name that was added after the split.
 const LATER: u32 = u32::MAX;
 
@@ -219,14 +221,18 @@ impl Dir {
         removed.is_some()
     }
 
-    /// Distributes the names over so many buckets, a power of two, if they are not yet and a cursor can name each of their slots.
-    pub(super) fn split(&self, buckets: usize) {
+    /// Distributes the names over so many buckets, a power of two, if they are not yet; false if they have more slots than cursors
+    /// can name. The caller has the directory alone, but for looks of paths.
+    pub(super) fn split(&self, buckets: usize) -> bool {
         let mut first = self.first.write();
-        if !self.buckets().is_empty() || first.slots.len() >= 1 << PLACE_BITS {
-            return;
+        if !self.buckets().is_empty() {
+            return true;
+        }
+        if first.slots.len() >= 1 << PLACE_BITS {
+            return false;
         }
         let Bucket { slots, .. } = std::mem::take(&mut *first);
-        let _ = self.buckets.set((0..buckets.min(1 << BUCKET_BITS)).map(|_| RwLock::default()).collect());
+        let _ = self.buckets.set((0..buckets.min(BUCKETS_MAX)).map(|_| RwLock::default()).collect());
         drop(first);
         ran::allocate(1);
         for (known, slot) in slots.into_iter().zip(0..) {
@@ -236,6 +242,7 @@ impl Dir {
                 ran::allocate(u64::from(grows));
             }
         }
+        true
     }
 
     /// Gives the names from a cursor on, each with its inode and the cursor behind it, until `give` answers false. The result is

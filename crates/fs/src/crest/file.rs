@@ -205,12 +205,18 @@ impl Volume {
         let whole = |offset: &u64| offset.is_multiple_of(BLOCK) && (data.len() as u64).is_multiple_of(BLOCK);
         let ahead = offset.filter(|offset| whole(offset) && !data.is_empty() && inode.takes_data_ahead());
         let mut ahead = ahead.map(|offset| self.store_ahead(offset, data)).transpose()?;
-        if let Some(offset) = offset.filter(|_| inode.shared.load(Relaxed))
-            && let Some(bytes) = self.overwrite(inode, offset, data, &mut ahead)?
-        {
-            return Ok(Written { offset, bytes });
-        }
-        let mut file = inode.changing()?;
+        let alone = if inode.shared.load(Relaxed) { None } else { inode.changing_unshared()? };
+        let mut file = match alone {
+            Some(file) => file,
+            None => {
+                if let Some(offset) = offset
+                    && let Some(bytes) = self.overwrite(inode, offset, data, &mut ahead)?
+                {
+                    return Ok(Written { offset, bytes });
+                }
+                inode.changing()?
+            }
+        };
         let (offset, size, mapped) = (offset.unwrap_or(file.size), file.size, file.blocks()?.mapped());
         let bytes = match ahead {
             Some(mut draft) => {
@@ -228,7 +234,7 @@ impl Volume {
         Ok(Written { offset, bytes })
     }
 
-    /// Overwrites blocks of a file that tasks share; returns how many bytes. None, and the file is as it was, where it must be locked
+    /// Overwrites blocks of a file that tasks share; returns how many bytes. None, and nothing has changed, where it must be locked
     /// alone. `ahead`: the data, if it is stored already.
     fn overwrite<'v>(
         &'v self,

@@ -11,7 +11,7 @@
 //! So what is seen is what a reader would find that comes before the next writer. Under the lock for reading only `opens` changes,
 //! which no `stat` shows.
 //!
-//! While tasks share an inode (`sharing.rs`), a `stat` takes it alone.
+//! While tasks share an inode (`sharing.rs`), nothing is seen.
 //!
 //! Numbers are never used again, so the table is a map; it is behind locks of the host, each held for one look.
 
@@ -124,7 +124,7 @@ pub(super) struct Inode {
     /// Mode, user and group, for the same.
     rights: [AtomicU32; 3],
     pub(super) sharing: Sharing,
-    /// As `State::shared`, for a look without the lock.
+    /// Nearly always as `State::shared`, for a look without the lock.
     pub(super) shared: AtomicBool,
     /// Made when it is first shared.
     pub(super) shares: OnceLock<Box<Shares>>,
@@ -223,6 +223,12 @@ impl State {
         now.max(last + 1)
     }
 
+    /// It was accessed, which is in DRAM only.
+    pub(super) fn accessed_at(&mut self, now: u64) {
+        self.atime = Stamped { stamp: self.stamp(now), explicit: true, value: now };
+        self.accessed = true;
+    }
+
     /// The data has changed.
     pub(super) fn data_changed(&mut self, time: u64) {
         (self.mtime, self.ctime) = (implicit(time), implicit(time));
@@ -292,19 +298,39 @@ impl Inode {
         state
     }
 
+    /// Locks it to change it, if it is in use; none if tasks share it, which one that had it alone may just have begun.
+    pub(super) fn changing_unshared(&self) -> Result<Option<Changing<'_>>> {
+        let state = self.state.write();
+        if state.shared {
+            return Ok(None);
+        }
+        *self.seen.lock() = None;
+        if state.is_gone() { Err(Error::NoEntry) } else { Ok(Some(state)) }
+    }
+
     /// Locks it to change it, if it is in use.
     pub(super) fn changing(&self) -> Result<Changing<'_>> {
         let state = self.write();
         if state.is_gone() { Err(Error::NoEntry) } else { Ok(state) }
     }
 
-    /// Locks it to read all of it, if it is in use: alone where tasks share it.
+    /// Locks it to read all of it, if it is in use. Where tasks share it, ends that, so that many readers can come; alone if they
+    /// share it again at once.
     pub(super) fn settled(&self) -> Result<Settled<'_>> {
-        let state = self.reading()?;
-        if !state.shared {
-            return Ok(Settled::Reading(state));
+        for _ in 0..2 {
+            let state = self.reading()?;
+            if !state.shared {
+                return Ok(Settled::Reading(state));
+            }
+            drop(state);
+            // One of many that come now ends it; the others find that it has.
+            if self.shared.swap(false, Relaxed) {
+                let state = self.changing()?;
+                if state.shared {
+                    return Ok(Settled::Alone(state));
+                }
+            }
         }
-        drop(state);
         self.changing().map(Settled::Alone)
     }
 
@@ -313,6 +339,12 @@ impl Inode {
         sim::interact();
         if let Some(attr) = self.seen.lock().as_deref() {
             return Ok(*attr);
+        }
+        if !self.is_dir && self.shared.load(Relaxed) {
+            let state = self.reading()?;
+            if state.shared {
+                return Ok(self.attr_beside(&state));
+            }
         }
         let state = self.settled()?;
         let attr = state.attr();

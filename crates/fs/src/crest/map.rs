@@ -24,6 +24,8 @@ const GRANULES: usize = (SLOTS / GRANULE_BLOCKS) as usize;
 /// A granule's lock, with the logical time of the last record that replaced a place in it while the file was shared.
 pub(super) type Granule = RwLock<u64>;
 
+const _: () = assert!(size_of::<Granule>() <= 96, "what a granule takes, by the page of the design");
+
 /// Granules that a task has locked.
 #[derive(Debug)]
 pub(super) struct Held<G> {

@@ -39,9 +39,9 @@
 //! `crest.renames` (shared by renames of other files between directories, exclusive for those of directories), then `crest.inode`:
 //! directories, an ancestor before its descendants and otherwise by number, then the inodes that names lead to, directories first
 //! and otherwise by number; of an inode that tasks share (`sharing.rs`) first its own lock, then its `crest.bucket`s or
-//! `crest.granule`s in ascending order, then the next inode's; then `crest.data`, or `crest.log` of a shard (the cleaner: of all, by number); then `crest.superblock`,
-//! `crest.orphans`, `crest.zones`, `crest.blocks`, each of the last four a leaf but that `crest.blocks` is taken under
-//! `crest.zones`.
+//! `crest.granule`s in ascending order, then the next inode's; then `crest.data`, or `crest.log` of a shard (the cleaner: of all,
+//! by number), with `crest.stamps` of an inode under that; then `crest.superblock`, `crest.orphans`, `crest.zones`,
+//! `crest.blocks`, each of the last four a leaf but that `crest.blocks` is taken under `crest.zones`.
 //!
 //! # What is not here yet
 //!

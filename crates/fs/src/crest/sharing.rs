@@ -3,15 +3,23 @@
 //! An inode is locked alone by what changes it, until that comes from several cores: then those changes that need not meet hold its
 //! lock shared, and one of a finer kind alone.
 //!
-//! | `State::shared` | an overwrite | a read of contents | a change of names, a lookup | all else that changes, a listing, a `stat` |
-//! |---|---|---|---|---|
-//! | false | inode alone | inode shared | inode alone; a lookup shared | inode alone; a listing and a `stat` shared |
-//! | true | inode shared, its granules alone | inode and granules shared | inode shared, the buckets of the names alone | inode alone |
+//! | | `State::shared` is false | it is true |
+//! |---|---|---|
+//! | overwrite | inode alone | inode shared, its granules alone |
+//! | read of contents | inode shared | inode and granules shared |
+//! | `stat` and access of a file | inode shared; for an access alone | inode shared |
+//! | change of names | inode alone | inode shared, the buckets of the names alone |
+//! | lookup | inode shared | inode shared, the bucket of the name alone |
+//! | listing, `stat` of a directory | inode shared | inode alone; others of them then share it |
+//! | any other change | inode alone | inode alone |
 //!
 //! | from | to | who | when |
 //! |---|---|---|---|
 //! | false | true | a task that has made such a change alone | so many of them came from another core than the one before |
 //! | true | false | a task that takes the inode alone | always, before it looks or changes anything |
+//!
+//! A task that waits to make such a change alone, and then finds the inode shared, makes it beside the others. `Inode::shared` is a
+//! hint; what counts is the state, under the lock.
 //!
 //! So one task, and readers without a writer, pay for nothing, and what takes the inode alone finds it as if no task had shared it.
 //!
@@ -21,7 +29,8 @@
 //! alone.
 //!
 //! Each change has an id behind those of its granules and of the inode, and a time; both are noted on a line of the task's shard,
-//! and a task that takes the inode alone collects them. Names need no order by ids. Times of two shards may be equal.
+//! as is the time of an access. A task that takes the inode alone collects them, and a `stat` of a file reads them: the latest is
+//! that of one moment, because times only become later. Names need no order by ids. Times of two shards may be equal.
 //!
 //! Lock order: of an inode its lock, then its granules or buckets in ascending order, then the next inode (`mod.rs`).
 
@@ -29,8 +38,10 @@ use std::ops::Deref;
 
 use sim::sync::{AtomicU64, Contended, Ordering::Relaxed};
 use sim::{LockClass, Mutex, MutexGuard, ran};
+use vfs::Attr;
 
-use super::inode::{Body, Changing, Inode, Reading, State};
+use super::dir::BUCKETS_MAX;
+use super::inode::{Body, Changing, Inode, Reading, State, now, unpack};
 use crate::error::Result;
 
 pub(super) static BUCKET: LockClass = LockClass::new("crest.bucket");
@@ -42,8 +53,9 @@ pub(super) static STAMPS: LockClass = LockClass::of_lines(
 /// Buckets of a directory for each shard: two of 80 tasks that change names meet in one of sixteen calls.
 const BUCKETS_A_SHARD: usize = 16;
 
-/// Names for each bucket with which a directory is split though no tasks share it: its buckets then take as much memory as the names.
-const NAMES_A_BUCKET: usize = 2;
+/// Names for each bucket with which a directory is split though no tasks share it: a listing, which passes the buckets, then takes
+/// less than a hundredth longer.
+const NAMES_A_BUCKET: usize = 32;
 
 /// Which inodes are shared, and when; by default none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,14 +71,14 @@ pub(super) struct Sharing {
 
 impl Sharing {
     fn buckets_of_dir(self) -> usize {
-        (BUCKETS_A_SHARD * usize::from(self.shards)).next_power_of_two()
+        (BUCKETS_A_SHARD * usize::from(self.shards)).next_power_of_two().min(BUCKETS_MAX)
     }
 
     /// Splits a directory that has become large, before there is much to distribute. The caller has it alone.
     fn split_large(self, state: &mut State) {
         let buckets = self.buckets_of_dir();
-        if let Body::Dir(dir) = &state.body
-            && self.buckets
+        if self.buckets
+            && let Body::Dir(dir) = &state.body
             && dir.is_large(NAMES_A_BUCKET * buckets)
         {
             dir.split(buckets);
@@ -78,10 +90,7 @@ impl Sharing {
         self.split_large(state);
         state.shared = self.after == 0
             && match &state.body {
-                Body::Dir(dir) if self.buckets => {
-                    dir.split(self.buckets_of_dir());
-                    true
-                }
+                Body::Dir(dir) => self.buckets && dir.split(self.buckets_of_dir()),
                 Body::File(_) => self.granules && !is_special,
                 _ => false,
             };
@@ -89,11 +98,18 @@ impl Sharing {
     }
 }
 
-/// The last id and time of a shard's changes.
+/// The last id and time of a shard's changes, and the time of its last access.
 #[derive(Debug, Default)]
 struct Stamps {
     id: AtomicU64,
     time: AtomicU64,
+    access: AtomicU64,
+}
+
+impl Stamps {
+    fn is_used(&self) -> bool {
+        self.time.load(Relaxed) > 0 || self.access.load(Relaxed) > 0
+    }
 }
 
 /// What tasks have that share an inode.
@@ -106,7 +122,7 @@ pub(super) struct Shares {
 
 impl Shares {
     fn new(sharing: Sharing, is_dir: bool) -> Self {
-        ran::allocate(1 + u64::from(is_dir));
+        ran::allocate(2 + u64::from(is_dir));
         let buckets = if is_dir { sharing.buckets_of_dir() } else { 0 };
         Self {
             stamps: (0..sharing.shards).map(|_| Contended::new(&STAMPS, Stamps::default())).collect(),
@@ -126,13 +142,15 @@ impl Shares {
         stamps.time.fetch_max(time, Relaxed);
     }
 
-    /// Takes the last id and time of all changes.
-    fn collect(&self) -> (u64, u64) {
-        let mut last = (0, 0);
-        for stamps in self.stamps.iter().filter(|stamps| stamps.peek().time.load(Relaxed) > 0) {
+    /// The last id, time and access of all shards; each shard's is given to `each` besides.
+    fn last(&self, each: impl Fn(&Stamps)) -> (u64, u64, u64) {
+        let mut last = (0, 0, 0);
+        for stamps in self.stamps.iter().filter(|stamps| stamps.peek().is_used()) {
             let stamps = stamps.touch();
-            last.0 = last.0.max(stamps.id.swap(0, Relaxed));
-            last.1 = last.1.max(stamps.time.swap(0, Relaxed));
+            last.0 = last.0.max(stamps.id.load(Relaxed));
+            last.1 = last.1.max(stamps.time.load(Relaxed));
+            last.2 = last.2.max(stamps.access.load(Relaxed));
+            each(stamps);
         }
         last
     }
@@ -147,14 +165,49 @@ impl Inode {
     /// Takes what those have left who shared it. The caller has it alone.
     #[cold]
     pub(super) fn collect(&self, state: &mut State) {
-        let (id, time) = self.shares.get().map_or((0, 0), |shares| shares.collect());
-        state.last = state.last.max(id);
-        if time > state.mtime.stamp {
-            state.data_changed(time);
+        if let Some(shares) = self.shares.get() {
+            let (id, time, access) = shares.last(|stamps| {
+                for word in [&stamps.id, &stamps.time, &stamps.access] {
+                    word.store(0, Relaxed);
+                }
+            });
+            state.last = state.last.max(id);
+            if time > 0 {
+                state.data_changed(time);
+            }
+            if access > 0 {
+                state.accessed_at(access);
+            }
         }
         state.changes = 0;
         state.shared = self.sharing.after == 0 && self.may_be_shared();
         self.shared.store(state.shared, Relaxed);
+    }
+
+    /// What `stat` shows of a file that tasks share.
+    pub(super) fn attr_beside(&self, state: &State) -> Attr {
+        let (_, time, access) = self.shares().last(|_| ());
+        let attr = state.attr();
+        let later = |old, time| if time > 0 { unpack(time) } else { old };
+        Attr {
+            atime: later(attr.atime, access),
+            mtime: later(attr.mtime, time),
+            ctime: later(attr.ctime, time),
+            ..attr
+        }
+    }
+
+    /// Notes an access of a file that tasks share; false where it must be locked alone.
+    pub(super) fn accessed_beside(&self) -> Result<bool> {
+        if self.is_dir || !self.shared.load(Relaxed) {
+            return Ok(false);
+        }
+        let state = self.reading()?;
+        if state.shared {
+            let shard = usize::from(sim::core()) % usize::from(self.sharing.shards);
+            self.shares().stamps[shard].touch().access.fetch_max(now(), Relaxed);
+        }
+        Ok(state.shared)
     }
 
     /// A change was made alone that tasks make beside each other where they share the inode.
@@ -179,11 +232,11 @@ impl Inode {
     /// Lets tasks share it from now on. The caller has it alone.
     #[cold]
     fn share(&self, state: &mut State) {
-        if let Body::Dir(dir) = &state.body {
-            dir.split(self.sharing.buckets_of_dir());
-        }
-        state.shared = true;
-        self.shared.store(true, Relaxed);
+        state.shared = match &state.body {
+            Body::Dir(dir) => dir.split(self.sharing.buckets_of_dir()),
+            _ => true,
+        };
+        self.shared.store(state.shared, Relaxed);
     }
 
     /// The time of a change that is made now beside others: later than all that were made alone, and than the shard's last.
@@ -202,23 +255,39 @@ impl Inode {
 
     /// Locks the directory for changes of one or two names: it alone, or it shared and the buckets of these.
     pub(super) fn naming(&self, name: &[u8], other: Option<&[u8]>) -> Result<Naming<'_>> {
-        if self.shared.load(Relaxed) {
-            let state = self.reading()?;
-            if state.shared {
-                let dir = state.dir()?;
-                let one = dir.bucket_of(name);
-                let other = other.map(|name| dir.bucket_of(name)).filter(|other| *other != one);
-                let (low, high) = match other {
-                    Some(other) if other < one => (other, Some(one)),
-                    other => (one, other),
-                };
-                let lock = |bucket: usize| self.shares().buckets[bucket].lock();
-                let low = lock(low);
-                let _buckets = (low, high.map(lock));
-                return Ok(Naming::Beside { inode: self, _buckets, state });
+        let mut shared = self.shared.load(Relaxed);
+        loop {
+            if shared {
+                let state = self.reading()?;
+                if state.shared {
+                    return self.naming_beside(state, name, other);
+                }
             }
+            if let Some(state) = self.changing_unshared()? {
+                state.dir().map(drop)?;
+                return Ok(Naming::Alone { inode: self, state });
+            }
+            shared = true;
         }
-        self.naming_alone()
+    }
+
+    fn naming_beside<'a>(
+        &'a self,
+        state: Reading<'a>,
+        name: &[u8],
+        other: Option<&[u8]>,
+    ) -> Result<Naming<'a>> {
+        let dir = state.dir()?;
+        let one = dir.bucket_of(name);
+        let other = other.map(|name| dir.bucket_of(name)).filter(|other| *other != one);
+        let (low, high) = match other {
+            Some(other) if other < one => (other, Some(one)),
+            other => (one, other),
+        };
+        let lock = |bucket: usize| self.shares().buckets[bucket].lock();
+        let low = lock(low);
+        let held = (low, high.map(lock));
+        Ok(Naming::Beside { inode: self, _held: held, state })
     }
 
     /// Locks the directory alone, for changes of names that lead to directories.
@@ -234,11 +303,7 @@ pub(super) enum Naming<'a> {
     /// All of them.
     Alone { inode: &'a Inode, state: Changing<'a> },
     /// Those whose buckets are locked: at most two.
-    Beside {
-        inode: &'a Inode,
-        _buckets: (MutexGuard<'a, ()>, Option<MutexGuard<'a, ()>>),
-        state: Reading<'a>,
-    },
+    Beside { inode: &'a Inode, _held: (MutexGuard<'a, ()>, Option<MutexGuard<'a, ()>>), state: Reading<'a> },
 }
 
 impl Deref for Naming<'_> {

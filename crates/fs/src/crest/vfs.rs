@@ -211,10 +211,9 @@ impl FileSystem for Mounted {
     /// In DRAM only, until an unmount or a change of the times.
     fn accessed(&self, ino: Ino) -> Result<()> {
         let inode = self.0.inodes.get(ino.0)?;
-        let mut state = inode.changing()?;
-        let now = now();
-        state.atime = Stamped { stamp: state.stamp(now), explicit: true, value: now };
-        state.accessed = true;
+        if !inode.accessed_beside()? {
+            inode.changing()?.accessed_at(now());
+        }
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! Files and directories that tasks share, from the first change on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use check::schedules::{Effort, Scenario, explore};
 use check::tree::difference;
 use check::{Limits, NEW, observe};
 use media::Storage;
-use sim::{Bytes, Machine, Nanos, Seed, Setup, TaskSpec};
-use vfs::IoFlags;
+use sim::{Bytes, Machine, Nanos, Schedule, Seed, Setup, TaskSpec};
+use vfs::{IoFlags, RenameFlags};
 
 use crate::shared::harness::{self, tiny};
 
@@ -105,4 +106,40 @@ fn what_tasks_did_to_a_shared_inode_is_seen_by_a_stat_and_by_the_next_mount() {
         assert_eq!(difference(&observe(&*mount()).expect("a sound tree"), &tree), None);
     })
     .expect("the run ends");
+}
+
+/// Lookups of one task beside a rename: enough that some come while it is under way.
+const PAIRS: u32 = 40;
+
+/// A renamed file is found under the old or the new name by a task that looks for the old one first.
+#[test]
+fn a_lookup_that_misses_the_old_name_is_followed_by_one_that_finds_the_new() {
+    let looked = || {
+        let region = harness::region(Bytes::mib(1));
+        let crest = fs::by_name("crest").expect("crest is a design");
+        let options = harness::options(crest, harness::checking("crest").tiny);
+        let storage = Storage::from(&region);
+        crest.format().mkfs(&storage, &options).expect("mkfs");
+        let fs = crest.mount(&storage, &options).expect("mount");
+        let root = fs.root();
+        fs.create(root, b"old", &NEW).expect("it is made");
+        let other = Arc::clone(&fs);
+        let rename = move || {
+            other.rename((root, b"old"), (root, b"new"), RenameFlags::empty().into()).expect("it is renamed");
+        };
+        let rename = sim::spawn(TaskSpec::named("rename").on_core(0), rename);
+        let pair = move |_| (fs.lookup(root, b"old").is_ok(), fs.lookup(root, b"new").is_ok());
+        let lookups = move || (0..PAIRS).map(pair).collect::<BTreeSet<_>>();
+        let looked = sim::spawn(TaskSpec::named("lookup").on_core(1), lookups).join();
+        rename.join();
+        looked
+    };
+    let mut seen = BTreeSet::new();
+    for seed in SEED..SEED + 400 {
+        let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
+        let (looked, _) = sim::explore(&setup, &Schedule::Random, looked);
+        seen.append(&mut looked.expect("the run ends"));
+        assert!(!seen.contains(&(false, false)), "seed {seed}: neither name was there");
+    }
+    assert!(seen.contains(&(true, false)) && seen.contains(&(false, true)), "{seen:?}");
 }
