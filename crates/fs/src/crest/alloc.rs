@@ -153,6 +153,8 @@ pub(super) struct Zones {
     used: Sum,
     /// Lines that the metadata of all files may take, at most.
     lines: Sum,
+    /// Blocks of files that frames replace.
+    replaced: Sum,
     /// Zones that are kept for the records of what is in frames.
     buffered: u32,
     rules: Rules,
@@ -207,6 +209,7 @@ impl Zones {
             heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
             used: Sum::new(shards),
             lines: Sum::new(shards),
+            replaced: Sum::new(shards),
             buffered: buffered_zones(geometry, settings.frames.limit),
             rules: settings.rules,
         }
@@ -214,13 +217,14 @@ impl Zones {
 
     // ---- counts
 
-    /// Blocks of all zones, and those that are free when all of the log is clean.
+    /// Blocks of all zones, and those that are free when all of the log is clean and all files are settled.
     pub(super) fn counts(&self) -> (u64, u64) {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
-        let log = self.live_lines().div_ceil(BLOCK / super::layout::LINE as u64);
+        let replaced = self.replaced.get();
+        let log = self.live_lines().saturating_sub(replaced).div_ceil(BLOCK / super::layout::LINE as u64);
         let kept =
             (self.heads.len() as u64 + 2 + u64::from(self.buffered)) * u64::from(self.geometry.zone_blocks());
-        (blocks, blocks.saturating_sub(self.used.get() + log + kept))
+        (blocks, blocks.saturating_sub(self.used.get().saturating_sub(replaced) + log + kept))
     }
 
     /// Lines that live records may take, at most: one for each block, and those of names, inodes and attributes.
@@ -236,6 +240,20 @@ impl Zones {
     /// The metadata of files takes so many lines less.
     pub(super) fn sub_lines(&self, lines: u64) {
         self.lines.sub(lines);
+    }
+
+    /// Frames will replace so many blocks of files more.
+    pub(super) fn add_replaced(&self, blocks: u64) {
+        if blocks > 0 {
+            self.replaced.add(blocks);
+        }
+    }
+
+    /// Frames have replaced so many, or do not any more.
+    pub(super) fn sub_replaced(&self, blocks: u64) {
+        if blocks > 0 {
+            self.replaced.sub(blocks);
+        }
     }
 
     fn stock_of(&self, pool: &Pool) -> Stock {

@@ -35,9 +35,9 @@ use sim::{Nanos, ran};
 use vfs::Written;
 
 use super::Volume;
-use super::alloc::Taken;
+use super::alloc::{Blocks, Taken};
 use super::file::{Draft, FILE_MAX, Span};
-use super::frames::{Frame, Listed};
+use super::frames::{self, Frame, Listed};
 use super::inode::{Changing, Inode, State, now};
 use super::layout::BLOCK;
 use super::map::{BlockMap, Place};
@@ -116,9 +116,17 @@ impl Need {
         self.place.is_some_and(|place| !place.unwritten) && self.set.start >= self.durable && !self.widens
     }
 
-    /// Whether a block has to be taken for it.
+    /// What a block has to be taken for.
+    fn takes(&self) -> frames::Taken {
+        match self.place {
+            None => frames::Taken::ForHole,
+            Some(place) if !place.unwritten && !self.follows_end() => frames::Taken::Instead,
+            Some(_) => frames::Taken::Not,
+        }
+    }
+
     fn takes_block(&self) -> bool {
-        self.place.is_none_or(|place| !place.unwritten) && !self.follows_end()
+        self.takes() != frames::Taken::Not
     }
 }
 
@@ -161,7 +169,10 @@ impl Volume {
             return Ok(Written { offset, bytes: data.len() });
         }
         self.settle(&mut file)?;
-        let bytes = self.write_file(&mut file, offset, data)?;
+        let bytes = match self.write_in_place(&mut file, offset, data)? {
+            true => data.len(),
+            false => self.write_file(&mut file, offset, data)?,
+        };
         Ok(Written { offset, bytes })
     }
 
@@ -250,11 +261,10 @@ impl Volume {
         }
         for need in needs.iter().filter(|need| !need.widens) {
             let Some(page) = pages.pop() else { break };
-            let is_new = need.takes_block();
-            let own = need.place.filter(|_| !is_new).map(|place| place.block);
+            let own = need.place.filter(|_| !need.takes_block()).map(|place| place.block);
             let Some(target) = own.or_else(|| targets.pop()) else { break };
             let from = if need.follows_end() { need.durable } else { 0 };
-            let mut frame = Frame::new(page, from, target, is_new);
+            let mut frame = Frame::new(page, from, target, need.takes());
             let rest = need.set.end..bytes_before(size, need.block).max(need.set.end);
             for part in [from..need.set.start, rest] {
                 done = done.and(self.fetch(&mut frame, need, part));
@@ -263,13 +273,24 @@ impl Volume {
         }
         match done {
             Ok(()) => {
-                widen(file, needs, targets);
+                self.widen(file, needs, targets);
                 Ok(made)
             }
             Err(error) => {
                 made.into_iter().for_each(|(_, frame)| pages.push(frame.into_page()));
                 self.frames.put(self.shard(), pages);
                 Err(error.into())
+            }
+        }
+    }
+
+    /// Frames that begin too late for a write get a block of their own.
+    fn widen(&self, file: &mut State, needs: &[Need], targets: &mut Vec<u64>) {
+        for need in needs.iter().filter(|need| need.widens) {
+            let frame = file.buffer.as_mut().and_then(|buffer| buffer.frames.get_mut(&need.block));
+            if let (Some(frame), Some(target)) = (frame, targets.pop()) {
+                frame.widen(target);
+                self.zones.add_replaced(1);
             }
         }
     }
@@ -295,8 +316,8 @@ impl Volume {
     /// New frames become the file's.
     fn add_frames(&self, file: &mut State, made: Vec<(u64, Frame)>) {
         let (ino, size) = (file.ino, file.size);
-        let is_hole = |file: &State, block| file.blocks().is_ok_and(|blocks| blocks.get(block).is_none());
-        let over_holes = made.iter().filter(|(block, _)| is_hole(file, *block)).count() as u64;
+        let over_holes = count(made.iter().map(|(_, frame)| frame), frames::Taken::ForHole);
+        self.zones.add_replaced(count(made.iter().map(|(_, frame)| frame), frames::Taken::Instead));
         let Some(buffer) = file.buffer.as_deref_mut() else { return };
         if buffer.frames.is_empty() {
             (buffer.durable, buffer.beyond) = (size, 0);
@@ -405,7 +426,7 @@ impl Volume {
     /// The file has what is left of its buffer.
     fn put_back(&self, file: &mut State, mut buffer: Box<Buffer>) {
         if buffer.frames.is_empty() {
-            (buffer.spared, buffer.over_holes) = (false, 0);
+            buffer.spared = false;
             if let Some(listed) = buffer.listed.take() {
                 self.frames.unlist(listed);
             }
@@ -433,24 +454,18 @@ impl Volume {
         }
         let mut draft = Draft::new(Taken::new(&self.zones), buffer.durable);
         (draft.size, draft.time, draft.settles) = (size, buffer.stamp, true);
-        let mut over_holes = 0;
         for block in &blocks {
             let Some(frame) = buffer.frames.get(block) else { continue };
             let bytes = frame.bytes(frame.from()..bytes_before(file.size, *block).max(frame.from()));
             self.store(&mut draft, frame.target * BLOCK + frame.from() as u64, bytes)?;
-            let (old, place) = (file.blocks()?.get(*block), Place { block: frame.target, unwritten: false });
-            over_holes += u64::from(old.is_none());
-            if old != Some(place) {
+            let place = Place { block: frame.target, unwritten: false };
+            if file.blocks()?.get(*block) != Some(place) {
                 draft.map(*block, frame.target, 1, false);
             }
         }
         self.commit_draft(file, draft, Want::Removals, &[])?;
-        let mut pages = Vec::with_capacity(blocks.len());
-        ran::allocate(1);
-        let gone = blocks.iter().filter_map(|block| buffer.frames.remove(block));
-        pages.extend(gone.map(Frame::into_page));
-        self.frames.put(self.shard(), pages);
-        (buffer.durable, buffer.over_holes) = (size, buffer.over_holes - over_holes);
+        buffer.durable = size;
+        self.free_frames(buffer, &blocks, |_| ());
         Ok(())
     }
 
@@ -458,17 +473,27 @@ impl Volume {
     pub(super) fn drop_frames(&self, file: &mut State, first: u64) {
         let Some(mut buffer) = file.buffer.take() else { return };
         let gone = ran::collected(buffer.frames.range(first..).map(|(block, _)| *block));
-        let mut pages = Vec::with_capacity(gone.len());
-        ran::allocate(u64::from(!gone.is_empty()));
-        for block in gone {
-            let Some(frame) = buffer.frames.remove(&block) else { continue };
-            if frame.taken {
-                self.zones.put(super::alloc::Blocks { first: frame.target, count: 1 });
+        self.free_frames(&mut buffer, &gone, |frame| {
+            if frame.taken != frames::Taken::Not {
+                self.zones.put(Blocks { first: frame.target, count: 1 });
             }
+        });
+        self.put_back(file, buffer);
+    }
+
+    /// Takes frames from a file; each is given to `gone` first.
+    fn free_frames(&self, buffer: &mut Buffer, blocks: &[u64], gone: impl Fn(&Frame)) {
+        let mut pages = Vec::with_capacity(blocks.len());
+        ran::allocate(u64::from(!blocks.is_empty()));
+        let mut replaced = 0;
+        for frame in blocks.iter().filter_map(|block| buffer.frames.remove(block)) {
+            gone(&frame);
+            replaced += u64::from(frame.taken == frames::Taken::Instead);
+            buffer.over_holes -= u64::from(frame.taken == frames::Taken::ForHole);
             pages.push(frame.into_page());
         }
+        self.zones.sub_replaced(replaced);
         self.frames.put(self.shard(), pages);
-        self.put_back(file, buffer);
     }
 
     /// Settles all files.
@@ -483,14 +508,9 @@ impl Volume {
     }
 }
 
-/// Frames that begin too late for a write get a block of their own.
-fn widen(file: &mut State, needs: &[Need], targets: &mut Vec<u64>) {
-    for need in needs.iter().filter(|need| need.widens) {
-        let frame = file.buffer.as_mut().and_then(|buffer| buffer.frames.get_mut(&need.block));
-        if let (Some(frame), Some(target)) = (frame, targets.pop()) {
-            frame.widen(target);
-        }
-    }
+/// How many frames took a block for this.
+fn count<'f>(frames: impl Iterator<Item = &'f Frame>, what: frames::Taken) -> u64 {
+    frames.filter(|frame| frame.taken == what).count() as u64
 }
 
 /// The frames that a write needs and the file does not have, or not from early enough on.

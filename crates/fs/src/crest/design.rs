@@ -71,7 +71,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(&["whole", "words"]),
         default: "whole",
         when: Phase::Mount,
-        help: "what a crash inside a write leaves old or new: all of it, or each aligned word of an overwrite in place",
+        help: "what a crash inside a write that is durable on return leaves old or new: all, or each word of an overwrite in place",
     },
     OptionSpec {
         name: "buffer",
@@ -122,22 +122,22 @@ const TINY: Given =
     &[("shards", "2"), ("buffer", "12k"), ("wake", "1us"), ("dirty_age", "1us"), ("writeback_tasks", "2")];
 
 /// How a pool is mounted with these options.
-fn settings(options: &Options) -> Result<Settings, FsError> {
-    let (buffers, words) = (options.choice("sync") == "fsync", options.choice("atomic") == "words");
-    if buffers && words {
-        let what = "atomic=words is about writes that are durable when they return, and sync=fsync has none; give one of the two";
-        return Err(FsError::Unsupported { what: what.to_owned() });
-    }
-    let limit = if buffers { options.size("buffer").0 / BLOCK } else { 0 };
-    let sharing = sharing(options);
-    Ok(Settings {
+fn settings(options: &Options) -> Settings {
+    let limit = if buffers(options) { options.size("buffer").0 / BLOCK } else { 0 };
+    let (sharing, words) = (sharing(options), options.choice("atomic") == "words");
+    Settings {
         rules: options.mutant().map_or(Rules::ALL, Rules::without),
-        frames: frames::Settings { limit, dirty_age: options.time("dirty_age"), wake: options.time("wake") },
         // Frames and overwrites in place have the file alone.
         sharing: Sharing { granules: sharing.granules && limit == 0 && !words, ..sharing },
         without: Without::of(options.choice("without")),
+        frames: frames::Settings { limit, dirty_age: options.time("dirty_age"), wake: options.time("wake") },
         words,
-    })
+    }
+}
+
+/// Whether data is in frames until it is synced.
+fn buffers(options: &Options) -> bool {
+    options.choice("sync") == "fsync"
 }
 
 impl Design for CrestDesign {
@@ -158,7 +158,7 @@ impl Design for CrestDesign {
     }
 
     fn dram(&self, options: &Options, _: Bytes) -> Bytes {
-        if options.choice("sync") == "fsync" { options.size("buffer") } else { Bytes(0) }
+        if buffers(options) { options.size("buffer") } else { Bytes(0) }
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {
@@ -166,10 +166,11 @@ impl Design for CrestDesign {
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        match (options.choice("sync"), options.choice("atomic")) {
-            ("fsync", _) => Promises { data: Durability::OnSync, sync: SyncScope::File, ..Promises::STRICT },
-            (_, "words") => Promises { write: Atomicity::Words, ..Promises::STRICT },
-            _ => Promises::STRICT,
+        let whole = Promises::STRICT;
+        let write = if options.choice("atomic") == "words" { Atomicity::Words } else { whole.write };
+        match buffers(options) {
+            true => Promises { data: Durability::OnSync, sync: SyncScope::File, write, ..whole },
+            false => Promises { write, ..whole },
         }
     }
 
@@ -190,7 +191,7 @@ impl Design for CrestDesign {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let settings = settings(options)?;
+        let settings = settings(options);
         let (volume, _) = recovery::mount(storage.memory()?, &settings)?;
         if volume.frames.are_used() {
             writeback::start(&volume, options.number("writeback_tasks").max(1));

@@ -197,10 +197,11 @@ impl Volume {
         if self.frames.are_used() {
             return self.write_buffered(inode, offset, data, syncs);
         }
-        if self.words
-            && let Some(written) = self.write_in_place(inode, offset, data)?
+        // What is appended overwrites nothing.
+        if let Some(offset) = offset.filter(|_| self.words)
+            && self.write_in_place(&mut inode.changing()?, offset, data)?
         {
-            return Ok(written);
+            return Ok(Written { offset, bytes: data.len() });
         }
         let whole = |offset: &u64| offset.is_multiple_of(BLOCK) && (data.len() as u64).is_multiple_of(BLOCK);
         let ahead = offset.filter(|offset| whole(offset) && !data.is_empty() && inode.takes_data_ahead());

@@ -258,6 +258,17 @@ impl Frames {
     }
 }
 
+/// What the block to which a frame will be written was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Nothing: the file has it already.
+    Not,
+    /// A block that the file does not have.
+    ForHole,
+    /// Another one, which is free when the frame is settled.
+    Instead,
+}
+
 /// A dirty block of a file.
 pub(super) struct Frame {
     page: Page,
@@ -265,12 +276,11 @@ pub(super) struct Frame {
     from: usize,
     /// The block of the medium to which it will be written.
     pub(super) target: u64,
-    /// Whether that was taken for it: otherwise the file has it already.
-    pub(super) taken: bool,
+    pub(super) taken: Taken,
 }
 
 impl Frame {
-    pub(super) fn new(page: Page, from: usize, target: u64, taken: bool) -> Self {
+    pub(super) fn new(page: Page, from: usize, target: u64, taken: Taken) -> Self {
         Self { page, from, target, taken }
     }
 
@@ -309,7 +319,7 @@ impl Frame {
 
     /// It holds the bytes before those that it held, too, and goes to a block of its own.
     pub(super) fn widen(&mut self, target: u64) {
-        (self.from, self.target, self.taken) = (0, target, true);
+        (self.from, self.target, self.taken) = (0, target, Taken::Instead);
     }
 
     pub(super) fn into_page(self) -> Page {

@@ -2,14 +2,13 @@
 //!
 //! A write within the file, all of whose blocks are there and written, stores its bytes past the cache where the old ones are, and
 //! a record of the new times: both under one fence. A crash leaves each aligned word old or new. Every other write is made as
-//! under `atomic=whole`.
+//! under `atomic=whole`. With `sync=fsync` this is about the writes that are durable when they return.
 
 use sim::ran;
-use vfs::Written;
 
 use super::Volume;
 use super::file::Span;
-use super::inode::{Inode, now};
+use super::inode::{Changing, now};
 use super::layout::BLOCK;
 use super::log::Call;
 use super::parts;
@@ -18,29 +17,21 @@ use super::zone::Want;
 use crate::error::Result;
 
 impl Volume {
-    /// Overwrites bytes of a file where they are; none if it would do more.
-    pub(super) fn write_in_place(
-        &self,
-        inode: &Inode,
-        offset: Option<u64>,
-        data: &[u8],
-    ) -> Result<Option<Written>> {
-        // What is appended overwrites nothing.
-        let Some(offset) = offset.filter(|_| !data.is_empty()) else { return Ok(None) };
-        let mut file = inode.changing()?;
-        let Some(end) = offset.checked_add(data.len() as u64).filter(|end| *end <= file.size) else {
-            return Ok(None);
-        };
+    /// Overwrites bytes of a file without frames where they are; false: it would do more, and has done nothing.
+    pub(super) fn write_in_place(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> Result<bool> {
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= file.size);
+        let Some(end) = end.filter(|_| self.words && !data.is_empty()) else { return Ok(false) };
         let span = Span { start: offset, end };
         let runs = file.blocks()?.runs(span.blocks());
         if runs.iter().any(|run| run.place.is_none_or(|place| place.unwritten)) {
-            return Ok(None);
+            return Ok(false);
         }
         let time = file.stamp(now());
         let call = Call { want: Want::Records, after: file.last, makes: false, needs: &[] };
+        let ino = file.ino;
         let build = |ticket: &super::log::Ticket| {
             ran::allocate(1);
-            let times = Write { ino: file.ino, extents: Vec::new(), size: None, time: Some(time) };
+            let times = Write { ino, extents: Vec::new(), size: None, time: Some(time) };
             vec![Record::alone(ticket.id, Body::Write(times))]
         };
         let store = || {
@@ -57,6 +48,6 @@ impl Volume {
         let done = self.commit_with(call, build, store)?;
         file.last = done.time();
         file.data_changed(time);
-        Ok(Some(Written { offset, bytes: data.len() }))
+        Ok(true)
     }
 }
