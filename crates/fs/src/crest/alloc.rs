@@ -149,12 +149,10 @@ pub(super) struct Zones {
     bits: Vec<Mutex<Bits>>,
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
-    /// Blocks of files.
+    /// Blocks of files; one that will replace another counts with it as one.
     used: Sum,
     /// Lines that the metadata of all files may take, at most.
     lines: Sum,
-    /// Blocks of files that frames replace.
-    replaced: Sum,
     /// Zones that are kept for the records of what is in frames.
     buffered: u32,
     rules: Rules,
@@ -209,7 +207,6 @@ impl Zones {
             heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
             used: Sum::new(shards),
             lines: Sum::new(shards),
-            replaced: Sum::new(shards),
             buffered: buffered_zones(geometry, settings.frames.limit),
             rules: settings.rules,
         }
@@ -220,11 +217,10 @@ impl Zones {
     /// Blocks of all zones, and those that are free when all of the log is clean and all files are settled.
     pub(super) fn counts(&self) -> (u64, u64) {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
-        let replaced = self.replaced.get();
-        let log = self.live_lines().saturating_sub(replaced).div_ceil(BLOCK / super::layout::LINE as u64);
-        let kept =
-            (self.heads.len() as u64 + 2 + u64::from(self.buffered)) * u64::from(self.geometry.zone_blocks());
-        (blocks, blocks.saturating_sub(self.used.get().saturating_sub(replaced) + log + kept))
+        let log = self.live_lines().div_ceil(BLOCK / super::layout::LINE as u64);
+        let kept = self.heads.len() as u64 + 2 + u64::from(self.buffered);
+        let kept = kept * u64::from(self.geometry.zone_blocks());
+        (blocks, blocks.saturating_sub(self.used.get() + log + kept))
     }
 
     /// Lines that live records may take, at most: one for each block, and those of names, inodes and attributes.
@@ -242,18 +238,14 @@ impl Zones {
         self.lines.sub(lines);
     }
 
-    /// Frames will replace so many blocks of files more.
-    pub(super) fn add_replaced(&self, blocks: u64) {
-        if blocks > 0 {
-            self.replaced.add(blocks);
-        }
+    /// So many blocks that were taken will replace others of their files: both of a pair count as one.
+    pub(super) fn pair(&self, blocks: u64) {
+        self.used.sub(blocks);
     }
 
-    /// Frames have replaced so many, or do not any more.
-    pub(super) fn sub_replaced(&self, blocks: u64) {
-        if blocks > 0 {
-            self.replaced.sub(blocks);
-        }
+    /// So many will not.
+    pub(super) fn unpair(&self, blocks: u64) {
+        self.used.add(blocks);
     }
 
     fn stock_of(&self, pool: &Pool) -> Stock {
@@ -393,6 +385,12 @@ impl Zones {
 
     /// Frees blocks to which no record that counts leads.
     pub(super) fn put(&self, blocks: Blocks) {
+        self.used.sub(blocks.count);
+        self.put_replaced(blocks);
+    }
+
+    /// The same of blocks that others have replaced, with which they counted as one.
+    pub(super) fn put_replaced(&self, blocks: Blocks) {
         let mut at = blocks.first;
         let end = blocks.first + blocks.count;
         while at < end {
@@ -404,7 +402,6 @@ impl Zones {
             let is_free = bits.free == self.geometry.zone_blocks();
             sim::work(Work::STEP, 1);
             drop(bits);
-            self.used.sub(u64::from(count));
             if was_full || is_free {
                 self.settle(zone);
             }

@@ -290,7 +290,7 @@ impl Volume {
             let frame = file.buffer.as_mut().and_then(|buffer| buffer.frames.get_mut(&need.block));
             if let (Some(frame), Some(target)) = (frame, targets.pop()) {
                 frame.widen(target);
-                self.zones.add_replaced(1);
+                self.zones.pair(1);
             }
         }
     }
@@ -317,7 +317,7 @@ impl Volume {
     fn add_frames(&self, file: &mut State, made: Vec<(u64, Frame)>) {
         let (ino, size) = (file.ino, file.size);
         let over_holes = count(made.iter().map(|(_, frame)| frame), frames::Taken::ForHole);
-        self.zones.add_replaced(count(made.iter().map(|(_, frame)| frame), frames::Taken::Instead));
+        self.zones.pair(count(made.iter().map(|(_, frame)| frame), frames::Taken::Instead));
         let Some(buffer) = file.buffer.as_deref_mut() else { return };
         if buffer.frames.is_empty() {
             (buffer.durable, buffer.beyond) = (size, 0);
@@ -397,8 +397,14 @@ impl Volume {
         if self.rules.lacks(mutant::NAME_BEFORE_SIZE) { Ok(()) } else { self.settle(file) }
     }
 
-    /// Settles what a truncation to this size leaves of a file.
+    /// Settles what a truncation to this size leaves of a file, and what mappings have stored.
     pub(super) fn settle_for(&self, file: &mut Changing<'_>, size: u64) -> Result<()> {
+        if !self.frames.are_used() {
+            return Ok(());
+        }
+        if self.maps.has_dirty(file.ino) {
+            self.flush_mapped_of(file)?;
+        }
         let end = size.div_ceil(BLOCK);
         // Frames of blocks with a durable end, and behind, are settled together.
         let is_before = end <= file.durable_size() / BLOCK;
@@ -474,6 +480,7 @@ impl Volume {
         let Some(mut buffer) = file.buffer.take() else { return };
         let gone = ran::collected(buffer.frames.range(first..).map(|(block, _)| *block));
         self.free_frames(&mut buffer, &gone, |frame| {
+            self.zones.unpair(u64::from(frame.taken == frames::Taken::Instead));
             if frame.taken != frames::Taken::Not {
                 self.zones.put(Blocks { first: frame.target, count: 1 });
             }
@@ -485,14 +492,11 @@ impl Volume {
     fn free_frames(&self, buffer: &mut Buffer, blocks: &[u64], gone: impl Fn(&Frame)) {
         let mut pages = Vec::with_capacity(blocks.len());
         ran::allocate(u64::from(!blocks.is_empty()));
-        let mut replaced = 0;
         for frame in blocks.iter().filter_map(|block| buffer.frames.remove(block)) {
             gone(&frame);
-            replaced += u64::from(frame.taken == frames::Taken::Instead);
             buffer.over_holes -= u64::from(frame.taken == frames::Taken::ForHole);
             pages.push(frame.into_page());
         }
-        self.zones.sub_replaced(replaced);
         self.frames.put(self.shard(), pages);
     }
 

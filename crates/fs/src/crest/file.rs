@@ -455,7 +455,10 @@ impl Volume {
         for body in more {
             apply(file, body);
         }
-        self.free(&freed);
+        match settles {
+            true => freed.0.iter().for_each(|run| self.zones.put_replaced(*run)),
+            false => self.free(&freed),
+        }
         Ok(())
     }
 

@@ -47,6 +47,11 @@ impl Volume {
         self.maps.flush(&self.region, (ino, bytes), |page| place(&file, page))
     }
 
+    /// The same of all of a file that is locked.
+    pub(super) fn flush_mapped_of(&self, file: &State) -> DesignResult<()> {
+        self.maps.flush(&self.region, (file.ino, WHOLE_FILE), |page| place(file, page))
+    }
+
     /// The same for all files.
     pub(super) fn flush_all_mapped(&self) -> DesignResult<()> {
         self.maps.flush_all(|ino| self.flush_mapped(ino, WHOLE_FILE))
