@@ -124,7 +124,7 @@ pub(super) struct Inode {
     /// Mode, user and group, for the same.
     rights: [AtomicU32; 3],
     pub(super) sharing: Sharing,
-    /// Nearly always as `State::shared`, for a look without the lock.
+    /// As `State::shared`, for a look without the lock.
     pub(super) shared: AtomicBool,
     /// Made when it is first shared.
     pub(super) shares: OnceLock<Box<Shares>>,
@@ -323,12 +323,9 @@ impl Inode {
                 return Ok(Settled::Reading(state));
             }
             drop(state);
-            // One of many that come now ends it; the others find that it has.
-            if self.shared.swap(false, Relaxed) {
-                let state = self.changing()?;
-                if state.shared {
-                    return Ok(Settled::Alone(state));
-                }
+            let state = self.changing()?;
+            if state.shared {
+                return Ok(Settled::Alone(state));
             }
         }
         self.changing().map(Settled::Alone)

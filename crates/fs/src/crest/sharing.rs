@@ -98,8 +98,9 @@ impl Sharing {
     }
 }
 
-/// The last id and time of a shard's changes, and the time of its last access.
+/// The last id and time of a shard's changes, and the time of its last access: a line of their own.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Stamps {
     id: AtomicU64,
     time: AtomicU64,
