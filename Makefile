@@ -41,8 +41,8 @@ test-mount: build
 	$(SHORT_MOUNTS)
 	tests/mount/block.sh $(WEIR)
 
-# Handles, lists, flags, stacked mounts, what a second user can reach, and overlayfs: seconds. As root.
-SHORT_MOUNTS = for script in calls bytes stacked second_user overlay; do tests/mount/$$script.sh $(WEIR) || exit 1; done
+# Handles, lists, flags, stacked mounts, what a second user can reach, overlayfs, damage and clones: seconds. As root.
+SHORT_MOUNTS = for script in calls bytes stacked second_user overlay scrub clones; do tests/mount/$$script.sh $(WEIR) || exit 1; done
 test-mount-short: build
 	$(SHORT_MOUNTS)
 

@@ -31,18 +31,24 @@ pub struct Generator {
     pub bulk: bool,
     /// Mappings, loads, stores and syncs by them. They are drawn before everything else, so that a seed means the same without.
     pub maps: bool,
+    /// Clones, drawn before everything but the mappings.
+    pub clones: bool,
 }
 
 impl Generator {
-    /// Everything that there is but for mappings.
-    pub const ALL: Self = Self { reads: true, handles: true, remounts: true, bulk: true, maps: false };
-    /// Everything that there is.
+    /// Everything that there is but for mappings and clones.
+    pub const ALL: Self =
+        Self { reads: true, handles: true, remounts: true, bulk: true, maps: false, clones: false };
+    /// The same with mappings.
     pub const MAPPED: Self = Self { maps: true, ..Self::ALL };
 
     /// The next operation; `tag` marks its data.
     pub fn op(self, rng: &mut Rng, tag: u8) -> Op {
         if self.maps && rng.random_range(0..3) == 0 {
             return self.mapped_op(rng, tag);
+        }
+        if self.clones && rng.random_range(0..12) == 0 {
+            return self.clone_op(rng);
         }
         let path = |rng: &mut Rng| self.path(rng);
         match rng.random_range(0..100) {
@@ -88,6 +94,17 @@ impl Generator {
             14..17 => Op::Load(number, self.edge(rng), self.edge(rng) as usize),
             _ => Op::Msync(number),
         }
+    }
+
+    /// Often whole blocks, now and then a range that no design accepts.
+    fn clone_op(self, rng: &mut Rng) -> Op {
+        let offset = |rng: &mut Rng| match rng.random_range(0..8) {
+            0 => self.edge(rng),
+            _ => 4096 * rng.random_range(0..4),
+        };
+        let (from, to) = ((self.file(rng), offset(rng)), (self.file(rng), offset(rng)));
+        let len = if rng.random_range(0..3) == 0 { self.edge(rng) } else { 4096 * rng.random_range(1..5) };
+        Op::Clone(from, to, len)
     }
 
     fn path(self, rng: &mut Rng) -> String {

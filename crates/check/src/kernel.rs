@@ -18,6 +18,7 @@
 //! | extended attributes of anything but regular files and directories | programs may give them none by these names |
 //! | modes of `fallocate`, and extended attributes, where the host does not have them | left out in the model as well |
 //! | files without a name (`O_TMPFILE`) | random operations make none |
+//! | clones | the host may have none; they are left out in the model as well |
 //! | mapped files | Linux shows what was stored beyond the end of a file until the page leaves memory, a design never |
 //! | operations for which the design, or the host, had no space | left out in the model as well |
 //!
@@ -331,6 +332,7 @@ impl Kernel {
             | Op::Remount
             | Op::Nameless(_)
             | Op::LinkOpened(..)
+            | Op::Clone(..)
             | Op::Map(..)
             | Op::Unmap(_)
             | Op::Store(..)

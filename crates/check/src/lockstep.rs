@@ -241,7 +241,8 @@ impl Round {
     /// Its operations.
     pub fn program(&self) -> Vec<Op> {
         let mut rng = Seed(self.seed).derive("model", 0).rng();
-        let generator = if self.maps { Generator::MAPPED } else { Generator::ALL };
+        let clones = self.design.design().checking().clones;
+        let generator = Generator { maps: self.maps, clones, ..Generator::ALL };
         (0..self.ops).map(|number| generator.op(&mut rng, number as u8)).collect()
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vfs::mapping::{page_pieces, within_file};
+use vfs::copy::check_clone;
+use vfs::mapping::{PAGE, page_pieces, within_file};
 use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags, Timestamp, XattrMode};
 
 use crate::op::{File, NEW, Op, Reply, WHITEOUT, split};
@@ -58,6 +59,8 @@ pub struct Model {
     new: NewInode,
     /// Files can be mapped.
     maps: bool,
+    /// Bytes of the blocks that files can share.
+    clone_unit: Option<u64>,
 }
 
 impl Model {
@@ -69,8 +72,8 @@ impl Model {
     /// An empty file system like that one.
     pub(crate) fn of(fs: &dyn FileSystem) -> Result<Self, String> {
         let root = fs.getattr(fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
-        let maps = fs.mapped_files().is_some();
-        Ok(Self { maps, ..Self::new(root.perm, (root.owner.uid, root.owner.gid)) })
+        let (maps, clone_unit) = (fs.mapped_files().is_some(), fs.clone_unit());
+        Ok(Self { maps, clone_unit, ..Self::new(root.perm, (root.owner.uid, root.owner.gid)) })
     }
 
     /// The same, where new inodes get `new`.
@@ -85,6 +88,7 @@ impl Model {
             pinned: BTreeMap::new(),
             new,
             maps: true,
+            clone_unit: Some(PAGE),
         }
     }
 
@@ -272,6 +276,7 @@ impl Model {
                 Ok(Reply::Done)
             }
             Op::Fallocate(file, mode, offset, len) => self.fallocate(file, *mode, *offset, *len),
+            Op::Clone((from, at), (to, target), len) => self.clone_range((from, *at), (to, *target), *len),
             Op::Fsync(file) => self.file(file).map(|_| Reply::Done),
             Op::Sync | Op::Remount => Ok(Reply::Done),
             Op::Chmod(..) | Op::Chown(..) | Op::ChmodChown(..) | Op::Utimes(..) => self.set_attributes(op),
@@ -415,6 +420,26 @@ impl Model {
         if let Some(id) = id {
             self.node(id).mtime = None;
         }
+    }
+
+    /// The target gets the bytes of the source.
+    fn clone_range(&mut self, from: (&File, u64), to: (&File, u64), len: u64) -> Result<Reply, Errno> {
+        let ((source, at), (target, to)) = (from, to);
+        let same = self.file(source)? == self.file(target)?;
+        let unit = self.clone_unit.ok_or(Errno::EOPNOTSUPP)?;
+        let kinds = [source, target].map(|file| self.bytes(file).map(|bytes| bytes.len() as u64));
+        if kinds.contains(&Err(Errno::EISDIR)) {
+            return Err(Errno::EISDIR);
+        }
+        let sizes = (kinds[0]?, kinds[1]?);
+        check_clone(unit, (at, to), len, sizes, same)?;
+        if len > 0 {
+            let data = self.bytes(source)?[at as usize..(at + len) as usize].to_vec();
+            let bytes = self.bytes_mut(target)?;
+            bytes.resize(bytes.len().max((to + len) as usize), 0);
+            bytes[to as usize..(to + len) as usize].copy_from_slice(&data);
+        }
+        Ok(Reply::Done)
     }
 
     fn fallocate(&mut self, file: &File, mode: FallocateMode, offset: u64, len: u64) -> Result<Reply, Errno> {
@@ -561,9 +586,11 @@ impl Model {
     /// The inode that an operation is about, before it is carried out.
     pub fn subject(&self, op: &Op) -> Option<Id> {
         match op {
-            Op::Write(file, ..) | Op::Truncate(file, _) | Op::Fallocate(file, ..) | Op::Fsync(file) => {
-                self.file(file).ok()
-            }
+            Op::Write(file, ..)
+            | Op::Truncate(file, _)
+            | Op::Fallocate(file, ..)
+            | Op::Clone(_, (file, _), _)
+            | Op::Fsync(file) => self.file(file).ok(),
             Op::Store(number, ..) | Op::Msync(number) => self.mapped.get(number).copied(),
             // To another name of the same file it does nothing.
             Op::Rename(from, to, _) => self.find(from).ok().filter(|id| self.find(to).ok() != Some(*id)),

@@ -50,6 +50,8 @@ pub enum Op {
     Read(File, u64, usize),
     Truncate(File, u64),
     Fallocate(File, FallocateMode, u64, u64),
+    /// Shares blocks: from a file and an offset, to a file and an offset, so many bytes.
+    Clone((File, u64), (File, u64), u64),
     Link(String, String),
     Unlink(String),
     Rmdir(String),
@@ -96,6 +98,7 @@ impl Op {
             Self::Read(..) => "read",
             Self::Truncate(..) => "truncate",
             Self::Fallocate(..) => "fallocate",
+            Self::Clone(..) => "clone",
             Self::Link(..) | Self::LinkOpened(..) => "link",
             Self::Unlink(_) => "unlink",
             Self::Rmdir(_) => "rmdir",
@@ -121,7 +124,7 @@ impl Op {
     /// Whether it changes the data of a file, which need not be atomic.
     pub fn changes_data(&self) -> bool {
         let zeroes = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
-        matches!(self, Self::Write(..))
+        matches!(self, Self::Write(..) | Self::Clone(..))
             || matches!(self, Self::Fallocate(_, mode, ..) if mode.intersects(zeroes))
     }
 }
@@ -273,6 +276,10 @@ impl Runner {
             }
             Op::Fallocate(file, mode, offset, len) => {
                 self.fs.fallocate(self.file(file)?, *mode, *offset, *len).map(|()| Reply::Done)
+            }
+            Op::Clone((from, from_offset), (to, to_offset), len) => {
+                let (from, to) = (self.file(from)?, self.file(to)?);
+                self.fs.clone_range((from, *from_offset), (to, *to_offset), *len).map(|()| Reply::Done)
             }
             Op::Fsync(file) => self.fs.fsync(self.file(file)?, false).map(|()| Reply::Done),
             Op::Sync => self.fs.sync().map(|()| Reply::Done),

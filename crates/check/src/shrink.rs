@@ -120,6 +120,9 @@ fn lowered(op: &Op) -> Vec<Op> {
             let nearer = nearer.map(|offset| Op::Fallocate(file.clone(), *mode, offset, *len));
             shorter.chain(nearer).collect()
         }
+        Op::Clone(from, to, len) => {
+            sizes(*len).into_iter().map(|len| Op::Clone(from.clone(), to.clone(), len)).collect()
+        }
         Op::SetXattr(path, name, value, mode) => {
             let shorter = sizes(value.len as u64).into_iter();
             let shorter = shorter.map(|len| Pattern { len: len as usize, ..*value });

@@ -96,6 +96,8 @@ pub struct Checking {
     pub fail_every: usize,
     /// Whether a mount reads the whole image and refuses what is damaged, so that fsck finds nothing in what a mount takes.
     pub mount_reads_all: bool,
+    /// Whether files can share blocks: random operations then share some.
+    pub clones: bool,
 }
 
 impl Default for Checking {
@@ -108,6 +110,7 @@ impl Default for Checking {
             crash_every: 1,
             fail_every: 1,
             mount_reads_all: false,
+            clones: false,
         }
     }
 }

@@ -47,6 +47,9 @@ pub enum Error {
     /// A directory has no links by name; or the inode is not to be changed (`chattr +i`, `+a`).
     #[error("operation not permitted on this inode")]
     NotPermitted,
+    /// Data that was read does not fit its checksum.
+    #[error("{0}")]
+    Damaged(String),
     /// The image contradicts itself.
     #[error("corrupt image: {0}")]
     Corrupt(String),
@@ -95,7 +98,7 @@ impl From<Error> for Errno {
             Error::NotPermitted => Self::EPERM,
             Error::Corrupt(_) => Self::EUCLEAN,
             Error::ReadOnly => Self::EROFS,
-            Error::Failed | Error::Media(_) => Self::EIO,
+            Error::Damaged(_) | Error::Failed | Error::Media(_) => Self::EIO,
         }
     }
 }

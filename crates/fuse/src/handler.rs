@@ -578,40 +578,31 @@ impl Handler {
         self.fs().removexattr(ino, NAME)
     }
 
-    /// Copies between two files, in pieces; returns the bytes copied.
-    fn copy(&self, (from, from_offset): (Ino, u64), (to, to_offset): (Ino, u64), len: u64) -> Result<u64> {
-        let fs = self.fs();
-        let mut buffer = vec![0; len.min(u64::from(REQUEST_BYTES)) as usize];
-        let mut done = 0;
-        while done < len {
-            let piece = (len - done).min(buffer.len() as u64) as usize;
-            let read = fs.read(from, from_offset + done, &mut buffer[..piece], IoFlags::empty());
-            let copied = read.and_then(|read| match read {
-                0 => Ok(0),
-                read => self.put(to, to_offset + done, &buffer[..read], IoFlags::empty()),
-            });
-            match copied {
-                Ok(0) => break,
-                Ok(bytes) => done += bytes as u64,
-                Err(errno) if done == 0 => return Err(errno),
-                Err(_) => break,
-            }
-        }
-        self.accessed(from);
-        self.nodes.changed(to);
-        Ok(done)
+    /// Copies between two files, which share blocks where the design can; returns the bytes copied.
+    fn copy(&self, from: (Ino, u64), to: (Ino, u64), len: u64) -> Result<u64> {
+        let copied = vfs::copy::copy_range(self.fs(), from, to, len, self.always);
+        self.accessed(from.0);
+        self.nodes.changed(to.0);
+        self.harden(self.always)?;
+        copied
     }
 
     /// Writes; a synchronous write waits for the medium as a sync does.
     fn put(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<usize> {
         let flags = flags | self.always;
         let written = self.fs().write(ino, offset, data, flags)?;
+        self.harden(flags)?;
+        Ok(written.bytes)
+    }
+
+    /// Data has changed: a synchronous change waits for the medium.
+    fn harden(&self, flags: IoFlags) -> Result<()> {
         self.backing.fence();
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
             threads::about_to_wait();
             self.backing.sync()?;
         }
-        Ok(written.bytes)
+        Ok(())
     }
 
     /// Finds data or a hole. The kernel does not write before it asks, so the design may not know what a program has stored through

@@ -35,6 +35,7 @@ pub use open::{PoolError, PoolOptions};
 pub use paths::Pool;
 pub use sim::Bytes;
 pub use source::{Source, make};
+pub use vfs::scrub::{Damaged, Scrubbed};
 pub use vfs::{AccessTimes, FallocateMode, FileKind, RenameFlags, SeekTo, Timestamp, XattrMode};
 
 /// An error of a design as `std` knows it: with the number that the kernel would give.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use media::Region;
 use sim::{Bytes, Clock};
+use vfs::scrub::Scrubbed;
 use vfs::{OpenFlags, Process, RenameFlags, SetAttr, SetTime, Syscalls, Timestamp, XattrMode};
 
 use crate::attributes::{DirEntry, Metadata, Space};
@@ -102,6 +103,12 @@ impl Pool {
     pub fn space(&self) -> io::Result<Space> {
         io_result(self.process().statfs(b"/")).map(Space)
     }
+
+    /// Reads all that is there, and compares it with checksums where the design has some; says what is damaged. Other calls may be
+    /// made meanwhile.
+    pub fn scrub(&self) -> Scrubbed {
+        vfs::scrub::scrub(self.process().mount().file_system(), &mut |_| ())
+    }
 }
 
 /// # Files
@@ -133,6 +140,16 @@ impl Pool {
     /// Makes a file of these bytes, in the place of what was there.
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
         self.create_file(path)?.write_all(contents.as_ref())
+    }
+
+    /// Copies the contents of a file to a new one, or in the place of what was there, and its permissions; returns the bytes. The
+    /// two share blocks where the design can (`crest`).
+    pub fn copy(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
+        let (source, mode) = (self.open_file(from.as_ref())?, self.metadata(from)?.mode());
+        let target = self.create_file(to.as_ref())?;
+        let copied = target.copy_from(&source)?;
+        self.set_mode(to, mode)?;
+        Ok(copied)
     }
 
     /// Removes a name of a file.

@@ -48,6 +48,15 @@ pub struct Written {
     pub bytes: usize,
 }
 
+/// What [`FileSystem::verify`] has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Bytes read from the medium.
+    pub read: u64,
+    /// Of these, bytes that were compared with a checksum.
+    pub compared: u64,
+}
+
 /// Is told what an operator should know ([`FileSystem::listen`]).
 pub type Listener = Box<dyn Fn(&str) + Send + Sync>;
 
@@ -202,10 +211,39 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
+    /// Bytes of the blocks that files can share ([`FileSystem::clone_range`]); none where the design has no clones.
+    fn clone_unit(&self) -> Option<u64> {
+        None
+    }
+
+    /// Gives one file the contents of another, or of another part of itself, from an offset of each on: both then share the blocks,
+    /// and a later change of one does not show in the other. One change, which a crash does not split; the file may grow by it.
+    /// Linux: `FICLONERANGE`. `EOPNOTSUPP` where the design has no clones; `EINVAL` for an offset that is no multiple of
+    /// [`FileSystem::clone_unit`], a length that is none unless the range ends where the source ends and not before the end of the
+    /// target, a range that the source does not have, or two that overlap in one file; `ENOSPC`.
+    fn clone_range(&self, _from: (Ino, u64), _to: (Ino, u64), _len: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
     /// The next data or hole at or after `offset`. `ENXIO` at or beyond the end. By default all of a file is
     /// data.
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         to.without_holes(self.getattr(ino)?.size, offset)
+    }
+
+    /// Reads a range of a regular file from the medium and compares it with its checksums, where it has some and even if that was
+    /// done before. `EIO` where it is damaged. By default it is only read.
+    fn verify(&self, ino: Ino, offset: u64, len: u64) -> Result<Verified> {
+        let mut buffer = vec![0; len.min(1 << 20) as usize];
+        let (mut at, end) = (offset, offset.saturating_add(len));
+        while at < end {
+            let piece = (end - at).min(buffer.len() as u64) as usize;
+            match self.read(ino, at, &mut buffer[..piece], IoFlags::empty())? {
+                0 => break,
+                read => at += read as u64,
+            }
+        }
+        Ok(Verified { read: at - offset, compared: 0 })
     }
 
     /// Where the contents of a file lie on the device, in the order of the file; holes are left out (Linux: FIEMAP).

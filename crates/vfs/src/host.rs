@@ -343,6 +343,16 @@ impl Syscalls for Host {
         self.with(fd, |file| fs::fallocate(file, flags, offset, len))
     }
 
+    fn copy_file_range(&self, from: (Fd, u64), to: (Fd, u64), len: u64) -> Result<u64> {
+        let _op = sim::op(ops::WRITE);
+        let (mut at, mut target) = (from.1, to.1);
+        let source = self.files.get(from.0)?;
+        let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+        let copy =
+            |file: BorrowedFd<'_>| fs::copy_file_range(&source, Some(&mut at), file, Some(&mut target), len);
+        self.with(to.0, copy).map(|bytes| bytes as u64)
+    }
+
     fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
         let _op = sim::op(ops::MMAP);
         Ok(Box::new(HostMapping::new(self.files.get(fd)?, offset, len, protection)?))

@@ -26,6 +26,8 @@
 //! | [`mapping`] | mapped files: what a program holds, and what a design offers for them |
 //! | [`host`], `host_mapping` | [`Syscalls`] on a directory of the real kernel; its mapped files |
 //! | [`charges`] | the kinds of work that a machine preset prices; the classes of locks and lines |
+//! | [`copy`] | copies between files, which share blocks where the design can |
+//! | [`scrub`] | reading all that a mounted file system holds, to find damage |
 //! | [`rename`] | the rules of renaming that hold in every design |
 //! | [`promises`] | what a design promises about a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
@@ -37,6 +39,7 @@
 
 pub mod attr;
 pub mod charges;
+pub mod copy;
 pub mod credentials;
 mod dentry;
 mod descriptors;
@@ -54,6 +57,7 @@ pub mod paths;
 pub mod process;
 pub mod promises;
 pub mod rename;
+pub mod scrub;
 pub mod syscalls;
 mod vnode;
 pub mod walk;
@@ -64,7 +68,7 @@ pub use attr::{
 };
 pub use credentials::Credentials;
 pub use errno::{Errno, Result};
-pub use file_system::{FileSystem, Listener, Renaming, Written};
+pub use file_system::{FileSystem, Listener, Renaming, Verified, Written};
 pub use flags::{
     FallocateMode, InodeFlags, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode,
 };

@@ -75,6 +75,18 @@ pub trait Syscalls: Send + Sync {
     }
     /// Reserves, zeroes or frees a range.
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()>;
+    /// Copies `len` bytes between two open files of one file system, from an offset of each on, and moves no offset. The files
+    /// share blocks where the design can. Answers how many bytes: fewer at the end of the source, or when space ran out on the way.
+    /// `EBADF` for a file that is not open for reading, or not for writing, or for writing at its end only; `EINVAL` for two ranges
+    /// of one file that overlap: copy_file_range(2).
+    fn copy_file_range(&self, _from: (Fd, u64), _to: (Fd, u64), _len: u64) -> Result<u64> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// The same by sharing blocks alone, all of it or nothing, with the rules of [`crate::FileSystem::clone_range`]; a length of 0
+    /// means as far as the source goes: `FICLONERANGE`.
+    fn clone_range(&self, _from: (Fd, u64), _to: (Fd, u64), _len: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
     /// Maps `len` bytes of a regular file from `offset` on into memory, shared with all who read, write or map the file
     /// (`MAP_SHARED`). The mapping stays when the descriptor is closed and the file loses its names, and ends when it is dropped,
     /// which must be before the file system is unmounted. `EINVAL` for an offset that is no multiple of 4096 or an empty range,

@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Trim(c::trim::Trim),
     /// Check a pool, and repair it on request
     Fsck(c::fsck::Fsck),
+    /// Read all of a pool, and name the files that are damaged
+    Scrub(c::scrub::Scrub),
     /// Test what designs promise: against a model, after crashes and with faults
     Check(c::check::Check),
     /// Print structures of a pool
@@ -135,6 +137,7 @@ impl Command {
             Self::Resize(command) => command.run(output),
             Self::Trim(command) => command.run(output),
             Self::Fsck(command) => command.run(output),
+            Self::Scrub(command) => command.run(output),
             Self::Check(command) => command.run(output),
             Self::Dump(command) => command.run(output),
             Self::Df(command) => command.run(output),

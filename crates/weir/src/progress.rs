@@ -159,9 +159,20 @@ impl Counter {
         Self { drawn, name: name.to_owned(), told }
     }
 
+    /// So many of so many are done.
+    pub(crate) fn reach(&self, done: u64, all: u64) {
+        self.drawn.set_length(all.max(done));
+        self.drawn.set_position(done);
+        self.tell();
+    }
+
     /// One is done.
     pub(crate) fn one_more(&self) {
         self.drawn.inc(1);
+        self.tell();
+    }
+
+    fn tell(&self) {
         let (done, all) = (self.drawn.position(), self.drawn.length().unwrap_or_default());
         // A look at the clock for each of millions would cost as much as they do.
         let Some(told) = self.told.as_ref().filter(|_| done % (all / 1000).max(1) == 0) else { return };

@@ -1,12 +1,16 @@
 //! The programs: one operation of each kind and shape (in the manner of ACE, OSDI 2018), with what makes it possible; and random
 //! ones.
 
+mod clones;
+
 use rand::RngExt;
 use sim::Seed;
 use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 
 use crate::generate::Generator;
 use crate::op::{File, Op, Pattern};
+
+pub use clones::clones;
 
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
@@ -166,10 +170,10 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`], [`large_attributes`] and
-/// [`whiteouts`].
+/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`], [`large_attributes`], [`whiteouts`]
+/// and [`clones`].
 pub fn alone() -> Vec<Program> {
-    let rare = [log_cleaning(), large_writes(), large_attributes(), whiteouts()];
+    let rare = [log_cleaning(), large_writes(), large_attributes(), whiteouts(), clones()];
     all().into_iter().chain(rare.into_iter().flatten()).collect()
 }
 
@@ -282,7 +286,8 @@ pub fn single() -> Vec<Program> {
 
 /// One to five random operations on a tree in which most operations can succeed: program `number` of `seed`.
 pub fn random(seed: u64, number: usize) -> Program {
-    let generator = Generator { reads: false, handles: true, remounts: true, bulk: false, maps: false };
+    let generator =
+        Generator { reads: false, handles: true, remounts: true, bulk: false, maps: false, clones: false };
     let mut rng = Seed(seed).derive("crash.random", number as u64).rng();
     let count = rng.random_range(1..=5);
     let core = (0..count).map(|tag| generator.op(&mut rng, 2 + tag)).collect();

@@ -111,7 +111,8 @@ fn paths_of(op: &Op) -> Option<Vec<&str>> {
         | Op::RemoveXattr(path, _)
         | Op::Write(File::At(path), ..)
         | Op::Truncate(File::At(path), _)
-        | Op::Fallocate(File::At(path), ..) => vec![path],
+        | Op::Fallocate(File::At(path), ..)
+        | Op::Clone(_, (File::At(path), _), _) => vec![path],
         Op::Link(from, to) | Op::Rename(from, to, _) => vec![from, to],
         Op::Read(..)
         | Op::ReadDir(_)
@@ -125,6 +126,7 @@ fn paths_of(op: &Op) -> Option<Vec<&str>> {
         Op::Write(..)
         | Op::Truncate(..)
         | Op::Fallocate(..)
+        | Op::Clone(..)
         | Op::Close(_)
         | Op::Nameless(_)
         | Op::LinkOpened(..)

@@ -14,7 +14,7 @@ use crate::op::{Op, Runner};
 
 /// Random programs; no content beyond what structures need to be of every shape.
 const GENERATOR: Generator =
-    Generator { reads: false, handles: true, remounts: true, bulk: false, maps: false };
+    Generator { reads: false, handles: true, remounts: true, bulk: false, maps: false, clones: false };
 /// The last operations of a program are those in which it is crashed.
 const CRASHED_OPS: usize = 3;
 

@@ -31,7 +31,7 @@ const DUMPED: usize = 8;
 const TOUCHES_PER_LINE: u64 = 200;
 
 const GENERATOR: Generator =
-    Generator { reads: true, handles: true, remounts: false, bulk: false, maps: false };
+    Generator { reads: true, handles: true, remounts: false, bulk: false, maps: false, clones: false };
 
 /// The result for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

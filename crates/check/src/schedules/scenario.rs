@@ -179,6 +179,13 @@ pub(crate) fn resolved(op: &Op) -> Vec<&str> {
             File::At(path) => vec![path],
             File::Opened(_) => Vec::new(),
         },
+        Op::Clone((from, _), (to, _), _) => {
+            let paths = [from, to].into_iter().filter_map(|file| match file {
+                File::At(path) => Some(path.as_str()),
+                File::Opened(_) => None,
+            });
+            paths.collect()
+        }
         Op::Chmod(path, _)
         | Op::Chown(path, ..)
         | Op::ChmodChown(path, ..)

@@ -8,20 +8,22 @@
 //! cannot leak any. Each shard fills a data zone of its own; when that is full it takes another one that has room, or a free one,
 //! and at last any block that is free. [`Stock`] says who may take a free zone: a few are kept for removals and for the cleaner.
 //!
+//! A block that several files have is counted: how many more than one. A mount finds these counts by the files that have it.
+//!
 //! Lock order: `crest.data` (the zone that a shard fills), then `crest.zones` (the states of all zones), then `crest.blocks` (the
-//! blocks of one zone), which is a leaf.
+//! blocks of one zone) and `crest.shared` (the counts), which are leaves.
 
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::map::TreeSet;
-use sim::sync::{AtomicI64, Ordering::Relaxed};
+use sim::map::{TreeMap, TreeSet};
+use sim::sync::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, Work};
 
 use super::Settings;
 use super::clean::Present;
 use super::layout::{BLOCK, Geometry};
-use super::mutant::Rules;
+use super::mutant::{self, Rules};
 use super::parts;
 use super::zone::{Stock, Want};
 use crate::error::{Error, Result};
@@ -29,6 +31,7 @@ use crate::error::{Error, Result};
 pub(super) static DATA: LockClass = LockClass::new("crest.data");
 pub(super) static ZONES: LockClass = LockClass::new("crest.zones");
 pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks");
+pub(super) static SHARED: LockClass = LockClass::new("crest.shared");
 
 /// Words of 64 bits that have a bit for each block of the largest zone.
 const WORDS: usize = 8;
@@ -149,6 +152,10 @@ pub(super) struct Zones {
     bits: Vec<Mutex<Bits>>,
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
+    /// Blocks that several files have: how many more than one.
+    shared: Mutex<TreeMap<u64, u32>>,
+    /// The sum of these.
+    shares: AtomicU64,
     /// Blocks of files; one that will replace another counts with it as one.
     used: Sum,
     /// Lines that the metadata of all files may take, at most.
@@ -205,6 +212,8 @@ impl Zones {
             pool: Mutex::new(&ZONES, pool),
             bits: (0..zones).map(bits).collect(),
             heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
+            shared: Mutex::new(&SHARED, TreeMap::new()),
+            shares: AtomicU64::new(0),
             used: Sum::new(shards),
             lines: Sum::new(shards),
             buffered: buffered_zones(geometry, settings.frames.limit),
@@ -223,9 +232,9 @@ impl Zones {
         (blocks, blocks.saturating_sub(self.used.get() + log + kept))
     }
 
-    /// Lines that live records may take, at most: one for each block, and those of names, inodes and attributes.
+    /// Lines that live records may take, at most: one for each block of a file, and those of names, inodes and attributes.
     fn live_lines(&self) -> u64 {
-        self.used.get() + self.lines.get()
+        self.used.get() + self.shares.load(Relaxed) + self.lines.get()
     }
 
     /// The metadata of files takes so many lines more.
@@ -383,14 +392,72 @@ impl Zones {
         }
     }
 
-    /// Frees blocks to which no record that counts leads.
+    /// How many files have a block that is in use.
+    pub(super) fn references(&self, block: u64) -> u32 {
+        if self.shares.load(Relaxed) == 0 {
+            return 1;
+        }
+        1 + self.shared.lock().get(&block).copied().unwrap_or(0)
+    }
+
+    /// One more file has these blocks.
+    pub(super) fn share(&self, blocks: Blocks) {
+        if self.rules.lacks(mutant::CLONES_NOT_COUNTED) {
+            return;
+        }
+        let mut shared = self.shared.lock();
+        for block in blocks.first..blocks.first + blocks.count {
+            match shared.get_mut(&block) {
+                Some(more) => *more += 1,
+                None => _ = shared.insert(block, 1),
+            }
+        }
+        self.shares.fetch_add(blocks.count, Relaxed);
+    }
+
+    /// One file less has a block; false: it was the last.
+    fn unshare(&self, block: u64) -> bool {
+        let mut shared = self.shared.lock();
+        match shared.get_mut(&block) {
+            Some(1) => _ = shared.remove(&block),
+            Some(more) => *more -= 1,
+            None => return false,
+        }
+        self.shares.fetch_sub(1, Relaxed);
+        true
+    }
+
+    /// One file less has these blocks: those that no other one has are free.
     pub(super) fn put(&self, blocks: Blocks) {
-        self.used.sub(blocks.count);
-        self.put_replaced(blocks);
+        self.each_last(blocks, |last| {
+            self.used.sub(last.count);
+            self.put_all(last);
+        });
     }
 
     /// The same of blocks that others have replaced, with which they counted as one.
     pub(super) fn put_replaced(&self, blocks: Blocks) {
+        let mut freed = 0;
+        self.each_last(blocks, |last| {
+            freed += last.count;
+            self.put_all(last);
+        });
+        self.used.add(blocks.count - freed);
+    }
+
+    /// Gives those of the blocks to `free` that no other file has.
+    fn each_last(&self, blocks: Blocks, mut free: impl FnMut(Blocks)) {
+        if self.shares.load(Relaxed) == 0 {
+            return free(blocks);
+        }
+        let last = |block: &u64| !self.unshare(*block);
+        for first in (blocks.first..blocks.first + blocks.count).filter(last) {
+            free(Blocks { first, count: 1 });
+        }
+    }
+
+    /// Frees blocks to which no record that counts leads.
+    fn put_all(&self, blocks: Blocks) {
         let mut at = blocks.first;
         let end = blocks.first + blocks.count;
         while at < end {
@@ -398,7 +465,12 @@ impl Zones {
             let count = (end - at).min(u64::from(self.geometry.zone_blocks() - place)) as u32;
             let mut bits = self.bits[zone as usize].lock();
             let was_full = bits.free == 0;
-            (place..place + count).for_each(|place| bits.put(place));
+            for place in place..place + count {
+                // Without counts a block comes back from each file that had it.
+                if !(bits.is_free(place) && self.rules.lacks(mutant::CLONES_NOT_COUNTED)) {
+                    bits.put(place);
+                }
+            }
             let is_free = bits.free == self.geometry.zone_blocks();
             sim::work(Work::STEP, 1);
             drop(bits);
@@ -409,7 +481,8 @@ impl Zones {
         }
     }
 
-    /// Marks a block that a file has, while a pool is mounted; false: it is in use, or in no zone for data.
+    /// Marks a block that a file has, while a pool is mounted, and counts it if another one has it, too; false: it is in no zone
+    /// for data.
     pub(super) fn mark(&self, block: u64) -> bool {
         let Some((zone, place)) = self.geometry.zone_of(block) else { return false };
         let mut pool = self.pool.lock();
@@ -418,7 +491,10 @@ impl Zones {
         }
         let mut bits = self.bits[zone as usize].lock();
         if !bits.take_at(place) {
-            return false;
+            drop(bits);
+            drop(pool);
+            self.share(Blocks { first: block, count: 1 });
+            return true;
         }
         self.used.add(1);
         pool.free.remove(&zone);

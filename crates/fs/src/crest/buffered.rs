@@ -108,12 +108,15 @@ struct Need {
     durable: usize,
     /// The file has a frame there, which begins behind the write's first byte.
     widens: bool,
+    /// Bytes behind the end may be stored to its block in place.
+    takes_stores: bool,
 }
 
 impl Need {
     /// Whether the write sets only what follows the durable end of a block that the file has.
     fn follows_end(&self) -> bool {
-        self.place.is_some_and(|place| !place.unwritten) && self.set.start >= self.durable && !self.widens
+        let is_written = self.place.is_some_and(|place| !place.unwritten);
+        is_written && self.takes_stores && self.set.start >= self.durable && !self.widens
     }
 
     /// What a block has to be taken for.
@@ -194,10 +197,10 @@ impl Volume {
         if data.is_empty() {
             return Ok(true);
         }
-        let mut needs = needs(file, span)?;
+        let mut needs = self.needs(file, span)?;
         if self.has_too_many(file, needs.len()) {
             self.settle(file)?;
-            needs = self::needs(file, span)?;
+            needs = self.needs(file, span)?;
             if self.has_too_many(file, needs.len()) {
                 return Ok(false);
             }
@@ -461,8 +464,17 @@ impl Volume {
         let mut draft = Draft::new(Taken::new(&self.zones), buffer.durable);
         (draft.size, draft.time, draft.settles) = (size, buffer.stamp, true);
         for block in &blocks {
-            let Some(frame) = buffer.frames.get(block) else { continue };
-            let bytes = frame.bytes(frame.from()..bytes_before(file.size, *block).max(frame.from()));
+            let Some(frame) = buffer.frames.get_mut(block) else { continue };
+            let end = bytes_before(file.size, *block).max(frame.from());
+            let is_whole = self.sums.are_on() && frame.from() == 0;
+            if is_whole && end < BLOCK as usize {
+                frame.zero(end..BLOCK as usize);
+            }
+            let bytes = frame.bytes(frame.from()..if is_whole { BLOCK as usize } else { end });
+            match is_whole {
+                true => self.sums.stored(frame.target, bytes),
+                false => self.sums.forget(frame.target),
+            }
             self.store(&mut draft, frame.target * BLOCK + frame.from() as u64, bytes)?;
             let place = Place { block: frame.target, unwritten: false };
             if file.blocks()?.get(*block) != Some(place) {
@@ -517,28 +529,31 @@ fn count<'f>(frames: impl Iterator<Item = &'f Frame>, what: frames::Taken) -> u6
     frames.filter(|frame| frame.taken == what).count() as u64
 }
 
-/// The frames that a write needs and the file does not have, or not from early enough on.
-fn needs(file: &State, span: Span) -> Result<Vec<Need>> {
-    let (blocks, durable, size) = (file.blocks()?, file.durable_size(), file.size);
-    let frames = file.buffer.as_deref().map(|buffer| &buffer.frames);
-    let mut needs = Vec::new();
-    // The block in which the file ends, if it grows over that without writing there: its bytes behind the end become zeros.
-    let end = (size / BLOCK, (size % BLOCK) as usize);
-    let gap = (end.1 > 0 && end.0 < span.start / BLOCK).then_some(end.0);
-    for block in gap.into_iter().chain(span.blocks()) {
-        let start = if gap == Some(block) { end.1 } else { bytes_before(span.start, block) };
-        let set = start..if gap == Some(block) { BLOCK as usize } else { bytes_before(span.end, block) };
-        let frame = frames.and_then(|frames| frames.get(&block));
-        if frame.is_some_and(|frame| frame.from() <= set.start) {
-            continue;
+impl Volume {
+    /// The frames that a write needs and the file does not have, or not from early enough on.
+    fn needs(&self, file: &State, span: Span) -> Result<Vec<Need>> {
+        let (blocks, durable, size) = (file.blocks()?, file.durable_size(), file.size);
+        let frames = file.buffer.as_deref().map(|buffer| &buffer.frames);
+        let mut needs = Vec::new();
+        // The block in which the file ends, if it grows over that without writing there: its bytes behind the end become zeros.
+        let end = (size / BLOCK, (size % BLOCK) as usize);
+        let gap = (end.1 > 0 && end.0 < span.start / BLOCK).then_some(end.0);
+        for block in gap.into_iter().chain(span.blocks()) {
+            let start = if gap == Some(block) { end.1 } else { bytes_before(span.start, block) };
+            let set = start..if gap == Some(block) { BLOCK as usize } else { bytes_before(span.end, block) };
+            let frame = frames.and_then(|frames| frames.get(&block));
+            if frame.is_some_and(|frame| frame.from() <= set.start) {
+                continue;
+            }
+            let place = blocks.get(block);
+            let is_written = place.is_some_and(|place| !place.unwritten);
+            if gap == Some(block) && !is_written {
+                continue;
+            }
+            let durable = if is_written { bytes_before(durable, block) } else { 0 };
+            let takes_stores = place.is_none_or(|place| self.takes_stores(place));
+            ran::push(&mut needs, Need { block, set, place, durable, widens: frame.is_some(), takes_stores });
         }
-        let place = blocks.get(block);
-        let is_written = place.is_some_and(|place| !place.unwritten);
-        if gap == Some(block) && !is_written {
-            continue;
-        }
-        let durable = if is_written { bytes_before(durable, block) } else { 0 };
-        ran::push(&mut needs, Need { block, set, place, durable, widens: frame.is_some() });
+        Ok(needs)
     }
-    Ok(needs)
 }

@@ -32,6 +32,13 @@ const OPTIONS: &[OptionSpec] = &[
         help: "shards, each with a log and a data zone of its own: 1 to a sixteenth of the zones; 0: as many, and 64 at most",
     },
     OptionSpec {
+        name: "checksum",
+        kind: OptionKind::Choice(&["none", "data"]),
+        default: "none",
+        when: Phase::Mkfs,
+        help: "data: CRC-32C of each block, compared at its first read after a mount and by `weir scrub`; appends store blocks",
+    },
+    OptionSpec {
         name: "without",
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
@@ -102,6 +109,9 @@ const OPTIONS: &[OptionSpec] = &[
         help: "with sync=fsync: number of write-back tasks",
     },
 ];
+
+/// The format with checksums of data.
+const SUMMED: &[Given] = &[&[("checksum", "data")]];
 
 /// Two shards, so that zones fill up and are left in short programs; four frames, so that write-back is at work. Files and
 /// directories are shared from the beginning.
@@ -182,6 +192,8 @@ impl Design for CrestDesign {
             crash_every: 4,
             fail_every: 2,
             mount_reads_all: true,
+            clones: true,
+            formats: SUMMED,
             ..Checking::default()
         }
     }
@@ -192,7 +204,8 @@ impl Design for CrestDesign {
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let settings = settings(options);
-        let (volume, _) = recovery::mount(storage.memory()?, &settings)?;
+        // Only for reading: as much of a damaged pool as there is.
+        let (volume, _) = recovery::mount(storage.memory()?, &settings, options.discards())?;
         if volume.frames.are_used() {
             writeback::start(&volume, options.number("writeback_tasks").max(1));
         }

@@ -2,7 +2,7 @@
 //!
 //! | a write goes | when |
 //! |---|---|
-//! | in place, beyond the end | the block is the file's own and written, and the bytes begin at or behind its end |
+//! | in place, beyond the end | the block is the file's own and written, and the bytes begin at or behind its end (`place.rs`) |
 //! | in place | the block was reserved only (*unwritten*): no call reads it until the record says that it is written |
 //! | to a new block, with the rest of the old one | else |
 //!
@@ -12,26 +12,28 @@
 //!
 //! Overwrites of a file that tasks share need not lock it alone: see `sharing.rs`.
 //!
-//! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed in place, and
-//! fenced before the record that makes it grow (R9).
+//! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed, in place where
+//! that may be, and fenced before the record that makes it grow (R9).
 
 use std::ops::Range;
 
 use sim::ran;
 use sim::sync::Ordering::Relaxed;
-use vfs::{FallocateMode, SeekTo, SetAttr, Written};
+use vfs::{FallocateMode, SeekTo, Written};
 
 use super::Volume;
 use super::ablation::Without;
 use super::alloc::{Blocks, Taken};
-use super::inode::{Changing, Inode, State, now, set_time};
-use super::layout::{BLOCK, EXTENT_BLOCKS_MAX, RECORD_LINES_MAX, times};
+use super::attributes::apply;
+use super::inode::{Changing, Inode, State, now};
+use super::layout::{BLOCK, EXTENT_BLOCKS_MAX, EXTENT_BYTES, RECORD_LINES_MAX};
 use super::log::{Call, Ticket};
 use super::map::{Granule, Held, Place, Run};
-use super::merge::Stamped;
 use super::mutant;
 use super::parts;
-use super::record::{Body, Cut, Extent, Hole, Owner, Record, Times, Write, group};
+use super::place;
+use super::record::{Body, Cut, Extent, Hole, Record, Write, group};
+use super::sums;
 use super::zone::Want;
 use crate::error::{Error, Result};
 
@@ -54,13 +56,15 @@ impl Freed {
 /// A change of the blocks of one file that does not count yet.
 pub(super) struct Draft<'v> {
     taken: Taken<'v>,
-    extents: Vec<Extent>,
+    pub(super) extents: Vec<Extent>,
     /// Data that was stored: offset and length on the medium.
     stored: Vec<(u64, u64)>,
     /// Whether all that was stored is fenced.
     fenced: bool,
     /// The size that the records say before.
     durable: u64,
+    /// Blocks that get places.
+    blocks: u64,
     /// Size of the file at the end; of data that was stored ahead, where that ends.
     pub(super) size: u64,
     pub(super) time: u64,
@@ -114,14 +118,26 @@ impl Volume {
             let end = span.end.min((run.file + run.count) * BLOCK);
             let piece = &mut out[(start - span.start) as usize..(end - span.start) as usize];
             match run.place.filter(|place| !place.unwritten) {
-                Some(place) => self.region.load(place.block * BLOCK + start - run.file * BLOCK, piece)?,
+                Some(place) => {
+                    self.region.load(place.block * BLOCK + start - run.file * BLOCK, piece).inspect_err(
+                        |error| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino)),
+                    )?;
+                    self.compare_run(file, &run, start, piece)?;
+                }
                 None => piece.fill(0),
             }
         }
         Ok(())
     }
 
-    fn draft(&self, file: &State) -> Draft<'_> {
+    /// Whether bytes that no call reads may be stored to a block in place.
+    pub(super) fn takes_stores(&self, Place { block, unwritten }: Place) -> bool {
+        let references = self.zones.references(block);
+        let checked = self.sums.get(block).is_some();
+        place::Block { references, checked, unwritten, ..place::Block::default() }.takes_stores(self.rules)
+    }
+
+    pub(super) fn draft(&self, file: &State) -> Draft<'_> {
         let draft = Draft::new(Taken::new(&self.zones), file.durable_size());
         Draft { size: file.size, time: file.stamp(now()), ..draft }
     }
@@ -134,6 +150,12 @@ impl Volume {
     /// Takes at most `most` neighbouring blocks for a draft.
     fn take(&self, draft: &mut Draft<'_>, most: u64) -> Result<Blocks> {
         if draft.extents.len() >= self.extents_max() {
+            return Err(Error::NoSpace);
+        }
+        // Checksums take their part of the records of a call.
+        let room = ((self.extents_max() - draft.extents.len()) * EXTENT_BYTES) as u64 / sums::BYTES;
+        let most = if self.sums.are_on() { most.min(room.saturating_sub(draft.blocks)) } else { most };
+        if most == 0 {
             return Err(Error::NoSpace);
         }
         let blocks = self.take_blocks(most)?;
@@ -153,6 +175,9 @@ impl Volume {
     /// Stores data past the cache; fenced with the rest of the draft.
     pub(super) fn store(&self, draft: &mut Draft<'_>, at: u64, data: &[u8]) -> Result<()> {
         let _part = sim::part(&parts::DATA);
+        if self.losses.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         if !data.is_empty() {
             self.region.nt_store(at, data)?;
             ran::push(&mut draft.stored, (at, data.len() as u64));
@@ -170,19 +195,26 @@ impl Volume {
         draft.fenced = true;
     }
 
-    /// Zeroes what lies behind the end of a file in its last block, up to `until`, before the file grows over it.
-    fn zero_tail(&self, file: &State, draft: &mut Draft<'_>, until: u64) -> Result<()> {
+    /// Zeroes what lies behind the end of a file in its last block, up to `until`, before the file grows over it: in place, or in a
+    /// new block with the rest.
+    pub(super) fn zero_tail(&self, file: &State, draft: &mut Draft<'_>, until: u64) -> Result<()> {
         let end = until.min(file.size.next_multiple_of(BLOCK));
         if end <= file.size || self.rules.lacks(mutant::TAIL_NOT_ZEROED) {
             return Ok(());
         }
-        match file.blocks()?.get(file.size / BLOCK) {
-            Some(Place { block, unwritten: false }) => {
+        let (last, within) = (file.size / BLOCK, (file.size % BLOCK) as usize);
+        match file.blocks()?.get(last).filter(|place| !place.unwritten) {
+            Some(place) if self.takes_stores(place) => {
                 let zeros = [0; BLOCK as usize];
-                let at = block * BLOCK + file.size % BLOCK;
+                let at = place.block * BLOCK + within as u64;
                 self.store(draft, at, &zeros[..(end - file.size) as usize])
             }
-            _ => Ok(()),
+            Some(place) => {
+                let mut bytes = [0; BLOCK as usize];
+                self.load_rest(file, Some(place), last, &mut bytes, within..BLOCK as usize)?;
+                self.store_block(draft, (last, None), &bytes)
+            }
+            None => Ok(()),
         }
     }
 
@@ -264,7 +296,8 @@ impl Volume {
         };
         self.fence_data(&mut draft);
         let time = inode.stamp_beside(&file, self.shard(), now());
-        let write = Write { ino: file.ino, extents: draft.extents, size: None, time: Some(time) };
+        let extents = self.sums.with_sums(draft.extents);
+        let write = Write { ino: file.ino, extents, size: None, time: Some(time) };
         let before = if self.rules.lacks(mutant::GRANULE_WITHOUT_ID) { 0 } else { granules.last() };
         let call =
             Call { want: Want::Records, after: file.last.max(before), makes: false, needs: &draft.stored };
@@ -291,6 +324,7 @@ impl Volume {
                 blocks => blocks?,
             };
             let bytes = blocks.count * BLOCK;
+            self.sums.stored(blocks.first, &rest[..bytes as usize]);
             self.store(&mut draft, blocks.first * BLOCK, &rest[..bytes as usize])?;
             draft.map(draft.size / BLOCK, blocks.first, blocks.count, false);
             draft.size += bytes;
@@ -309,7 +343,13 @@ impl Volume {
         let end = end.ok_or(Error::TooLarge)?;
         let mut draft = self.draft(file);
         draft.size = file.size.max(end);
-        self.zero_tail(file, &mut draft, offset)?;
+        // A block that takes no stores gets its zeros with the bytes that are written to it.
+        let (last, first) = (file.size / BLOCK, offset / BLOCK);
+        let rewrites =
+            last == first && file.blocks()?.get(last).is_some_and(|place| !self.takes_stores(place));
+        if !rewrites {
+            self.zero_tail(file, &mut draft, offset)?;
+        }
         let at = self.write_pieces(file, &mut draft, offset, data)?;
         draft.size = file.size.max(at);
         self.commit_draft(file, draft, Want::Records, &[])?;
@@ -354,6 +394,7 @@ impl Volume {
                 blocks.first
             }
         };
+        self.sums.stored(target, &data[..(count * BLOCK) as usize]);
         self.store(draft, target * BLOCK, &data[..(count * BLOCK) as usize])?;
         draft.map(first, target, count, false);
         Ok(count * BLOCK)
@@ -364,9 +405,10 @@ impl Volume {
         let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
         let len = data.len().min(BLOCK as usize - within);
         let place = file.blocks()?.get(block);
-        if let Some(Place { block, unwritten: false }) = place
+        if let Some(place @ Place { block, unwritten: false }) = place
             && at >= file.size
             && self.without != Without::Appends
+            && self.takes_stores(place)
         {
             self.store(draft, block * BLOCK + within as u64, &data[..len])?;
             return Ok(len as u64);
@@ -389,7 +431,11 @@ impl Volume {
         new: Range<usize>,
     ) -> Result<usize> {
         let end = file.size.saturating_sub(block * BLOCK).min(BLOCK) as usize;
+        let at = block;
         let Some(Place { block, unwritten: false }) = place else { return Ok(0) };
+        if 0 < new.start.min(end) || new.end < end {
+            self.compare(file, at, block, None)?;
+        }
         // Only what stays is read, so that what cannot be read can be overwritten.
         for rest in [0..new.start.min(end), new.end..end.max(new.end)] {
             if !rest.is_empty() {
@@ -410,6 +456,14 @@ impl Volume {
             Some(place) => place.block,
             None => self.take(draft, 1)?.first,
         };
+        let mut whole = [0; BLOCK as usize];
+        let bytes = if self.sums.are_on() {
+            whole[..bytes.len()].copy_from_slice(bytes);
+            self.sums.stored(target, &whole);
+            &whole
+        } else {
+            bytes
+        };
         self.store(draft, target * BLOCK, bytes)?;
         draft.map(block, target, 1, false);
         Ok(())
@@ -425,6 +479,7 @@ impl Volume {
     ) -> Result<()> {
         self.fence_data(&mut draft);
         let Draft { taken, extents, stored, durable, size, time, settles, .. } = draft;
+        let extents = self.sums.with_sums(extents);
         let cuts = size < file.size && !settles;
         let write =
             Write { ino: file.ino, extents, size: (size > durable).then_some(size), time: Some(time) };
@@ -433,10 +488,22 @@ impl Volume {
         taken.keep();
         let _part = sim::part(&parts::PUBLISH);
         file.last = done.time();
-        let mut freed = Freed::default();
+        let (mut freed, mut shared) = (Freed::default(), Freed::default());
         let mut gone = |old: Place| freed.add(old.block);
         let blocks = file.blocks_mut()?;
-        place(&write.extents, |file, place| blocks.set(file, Some(place)), &mut gone);
+        for extent in &write.extents {
+            for at in 0..u64::from(extent.count) {
+                let place = Place { block: extent.place + at, unwritten: extent.unwritten };
+                let old = blocks.set(extent.file + at, Some(place));
+                if old.is_some_and(|old| old.block == place.block) {
+                    continue;
+                }
+                old.into_iter().for_each(&mut gone);
+                if extent.shared {
+                    shared.add(place.block);
+                }
+            }
+        }
         for body in more {
             match body {
                 Body::Hole(hole) => {
@@ -455,6 +522,8 @@ impl Volume {
         for body in more {
             apply(file, body);
         }
+        // First, so that a block that goes and comes at once stays in use.
+        shared.0.iter().for_each(|run| self.zones.share(*run));
         match settles {
             true => freed.0.iter().for_each(|run| self.zones.put_replaced(*run)),
             false => self.free(&freed),
@@ -465,40 +534,6 @@ impl Volume {
     /// Frees blocks to which nothing durable leads any more.
     pub(super) fn free(&self, freed: &Freed) {
         freed.0.iter().for_each(|run| self.zones.put(*run));
-    }
-
-    /// Changes attributes, the size of a file among them; one operation, durable on return.
-    pub(super) fn set_attributes(&self, file: &mut Changing<'_>, set: &SetAttr) -> Result<()> {
-        let _scope = sim::scope(media::charges::METADATA);
-        if set.size.is_some_and(|size| size > FILE_MAX) {
-            return Err(Error::TooLarge);
-        }
-        let time = file.stamp(now());
-        let mut bodies = attributes(file, set, time);
-        let Some(size) = set.size else {
-            let call = Call { want: Want::Records, after: file.last, makes: false, needs: &[] };
-            let done = self.commit(call, |ticket| {
-                ran::allocate(4);
-                group(ticket.id, bodies.clone())
-            })?;
-            file.last = done.time();
-            for body in &bodies {
-                apply(file, body);
-            }
-            return Ok(());
-        };
-        self.settle_for(file, size)?;
-        let mut draft = self.draft(file);
-        (draft.size, draft.time) = (size, time);
-        self.zero_tail(file, &mut draft, size)?;
-        let want = if size < file.size { Want::Removals } else { Want::Records };
-        if size < file.size {
-            let cut = Cut { ino: file.ino, size, before: 0, time };
-            ran::push(&mut bodies, Body::Cut(cut));
-        }
-        self.commit_draft(file, draft, want, &bodies)?;
-        self.drop_frames(file, size.div_ceil(BLOCK));
-        Ok(())
     }
 
     /// Reserves, zeroes or frees a range; one operation.
@@ -515,7 +550,12 @@ impl Volume {
         let mut draft = self.draft(file);
         if !punches && !mode.contains(FallocateMode::KEEP_SIZE) {
             draft.size = draft.size.max(end);
-            self.zero_tail(file, &mut draft, end)?;
+            // A block that is zeroed whole needs no zeros behind the end; it must get one place only.
+            let zeroed =
+                mode.contains(FallocateMode::ZERO_RANGE) && span.whole().contains(&(file.size / BLOCK));
+            if !zeroed {
+                self.zero_tail(file, &mut draft, end)?;
+            }
         }
         let mut holes = Vec::new();
         if punches || mode.contains(FallocateMode::ZERO_RANGE) {
@@ -552,7 +592,7 @@ impl Volume {
 
     /// Records that make holes of the blocks of a range that have places, one for each run of these; of many runs that lie close
     /// to each other, the holes between them are in the record, too.
-    fn holes(&self, file: &State, range: Range<u64>, time: u64) -> Result<Vec<Body>> {
+    pub(super) fn holes(&self, file: &State, range: Range<u64>, time: u64) -> Result<Vec<Body>> {
         let most = (self.geometry.zone_lines() / 2) as usize;
         let mut gap = 0;
         loop {
@@ -587,19 +627,17 @@ impl Volume {
         }
         for run in file.blocks()?.runs(range) {
             match run.place {
-                None => {
-                    let (mut at, end) = (run.file, run.file + run.count);
-                    while at < end {
-                        let blocks = self.take(draft, end - at)?;
-                        draft.map(at, blocks.first, blocks.count, true);
-                        at += blocks.count;
-                    }
-                }
+                None => self.reserve_new(draft, run.file..run.file + run.count)?,
                 Some(place) if zero && !place.unwritten => {
                     let whole = span.whole();
-                    let (from, to) = (whole.start.max(run.file), whole.end.min(run.file + run.count));
-                    if from < to {
-                        draft.map(from, place.block + from - run.file, to - from, true);
+                    for at in whole.start.max(run.file)..whole.end.min(run.file + run.count) {
+                        let block = place.block + at - run.file;
+                        // What is reserved is written in place.
+                        if self.zones.references(block) > 1 {
+                            self.reserve_new(draft, at..at + 1)?;
+                        } else {
+                            draft.map(at, block, 1, true);
+                        }
                     }
                 }
                 Some(_) => {}
@@ -608,12 +646,27 @@ impl Volume {
         if draft.extents.len() > self.extents_max() { Err(Error::NoSpace) } else { Ok(()) }
     }
 
+    /// Gives blocks of a file new ones that read as zeros.
+    fn reserve_new(&self, draft: &mut Draft<'_>, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let blocks = self.take(draft, range.end - at)?;
+            draft.map(at, blocks.first, blocks.count, true);
+            at += blocks.count;
+        }
+        Ok(())
+    }
+
     /// Gives a page of a mapped file a block that can be stored to in place; sets the times.
     pub(super) fn prepare_page(&self, file: &mut Changing<'_>, page: u64) -> Result<()> {
         let mut draft = self.draft(file);
         let place = file.blocks()?.get(page);
-        if place.is_none_or(|place| place.unwritten) {
-            self.store_block(&mut draft, (page, place), &[0; BLOCK as usize])?;
+        if !place.is_some_and(|place| self.takes_stores(place)) {
+            let mut bytes = [0; BLOCK as usize];
+            self.load_rest(file, place, page, &mut bytes, BLOCK as usize..BLOCK as usize)?;
+            self.store_block(&mut draft, (page, place), &bytes)?;
+            // Stores come without records.
+            draft.extents.iter().for_each(|extent| self.sums.forget(extent.place));
         }
         self.commit_draft(file, draft, Want::Records, &[])
     }
@@ -628,26 +681,6 @@ fn place(extents: &[Extent], mut set: impl FnMut(u64, Place) -> Option<Place>, m
             old.filter(|old| old.block != place.block).into_iter().for_each(&mut gone);
         }
     }
-}
-
-/// The records of a change of attributes without the size.
-fn attributes(file: &State, set: &SetAttr, time: u64) -> Vec<Body> {
-    let mut bodies = Vec::new();
-    if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
-        let mode = set.perm.map_or(file.mode, |perm| file.mode & 0o170_000 | perm & 0o7777);
-        let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
-        ran::push(&mut bodies, Body::Owner(Owner { ino: file.ino, mode: mode as u16, uid, gid, time }));
-    }
-    if set.atime.is_some() || set.mtime.is_some() || bodies.is_empty() && set.size.is_none() {
-        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        let mask =
-            times::CTIME | bit(set.atime.is_some(), times::ATIME) | bit(set.mtime.is_some(), times::MTIME);
-        let value = |time_of, old| Option::map_or(time_of, old, |it| set_time(it, time));
-        let (atime, mtime) = (value(set.atime, file.atime.value), value(set.mtime, file.mtime.value));
-        let times = Times { ino: file.ino, mask, stamp: time, atime, mtime };
-        ran::push(&mut bodies, Body::Times(times));
-    }
-    bodies
 }
 
 /// The next data or hole at or after `offset`.
@@ -687,42 +720,29 @@ fn records(ticket: &Ticket, write: &Write, more: &[Body], cuts: bool) -> Vec<Rec
     group(ticket.id, bodies)
 }
 
-/// What a record of attributes means in DRAM.
-fn apply(file: &mut State, body: &Body) {
-    match body {
-        Body::Owner(owner) => {
-            file.mode = file.mode & 0o170_000 | u32::from(owner.mode) & 0o7777;
-            (file.uid, file.gid) = (owner.uid, owner.gid);
-            file.ctime = super::inode::implicit(owner.time);
-        }
-        Body::Times(set) => {
-            let stamped = |value| Stamped { stamp: set.stamp, explicit: true, value };
-            if set.mask & times::ATIME != 0 {
-                (file.atime, file.accessed) = (stamped(set.atime), false);
-            }
-            if set.mask & times::MTIME != 0 {
-                file.mtime = stamped(set.mtime);
-            }
-            if set.mask & times::CTIME != 0 {
-                file.ctime = stamped(set.stamp);
-            }
-        }
-        _ => {}
-    }
-}
-
 impl<'v> Draft<'v> {
     /// Of nothing yet; the records say this size.
     pub(super) fn new(taken: Taken<'v>, durable: u64) -> Self {
         let (extents, stored, size) = (Vec::new(), Vec::new(), durable);
-        Self { taken, extents, stored, fenced: true, durable, size, time: 0, settles: false }
+        Self { taken, extents, stored, fenced: true, durable, blocks: 0, size, time: 0, settles: false }
     }
 
     /// Blocks of the file get places.
     pub(super) fn map(&mut self, file: u64, place: u64, count: u64, unwritten: bool) {
+        self.place(file, place, count, &Extent { unwritten, ..Extent::default() });
+    }
+
+    /// Blocks of the file get those that another file has, or another part of this one.
+    pub(super) fn share(&mut self, file: u64, place: u64, count: u64) {
+        self.place(file, place, count, &Extent { shared: true, ..Extent::default() });
+    }
+
+    /// Blocks of the file get places, as an extent of this kind.
+    fn place(&mut self, file: u64, place: u64, count: u64, like: &Extent) {
         let mut done = 0;
+        self.blocks += count;
         if let Some(last) = self.extents.last_mut()
-            && last.unwritten == unwritten
+            && (last.unwritten, last.shared) == (like.unwritten, like.shared)
             && last.file + u64::from(last.count) == file
             && last.place + u64::from(last.count) == place
         {
@@ -732,7 +752,7 @@ impl<'v> Draft<'v> {
         while done < count {
             let part = (count - done).min(u64::from(EXTENT_BLOCKS_MAX));
             let (file, place) = (file + done, place + done);
-            let extent = Extent { file, place, count: part as u16, unwritten, ..Extent::default() };
+            let extent = Extent { file, place, count: part as u16, ..like.clone() };
             ran::push(&mut self.extents, extent);
             done += part;
         }

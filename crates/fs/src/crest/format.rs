@@ -11,7 +11,7 @@ use super::Settings;
 use super::certify::certify;
 use super::design::NAME;
 use super::dump::{PARTS, dump};
-use super::layout::{BITS_40, BLOCK, Geometry};
+use super::layout::{BITS_40, BLOCK, Geometry, incompat};
 use super::mkfs::mkfs;
 use super::mutant::Rules;
 use super::repair::repair;
@@ -70,7 +70,8 @@ impl Format for CrestFormat {
         }
         let made = size.0 / BLOCK * BLOCK;
         let shards = shards(Geometry::new(made, made).zones, options)?;
-        mkfs(region, shards).map_err(damaged)
+        let checksums = options.choice("checksum") == "data";
+        mkfs(region, shards, if checksums { incompat::CHECKSUMS } else { 0 }).map_err(damaged)
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
@@ -78,7 +79,7 @@ impl Format for CrestFormat {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        recovery::mount(storage.memory()?, &Settings::default()).map(|(_, done)| done)
+        recovery::mount(storage.memory()?, &Settings::default(), false).map(|(_, done)| done)
     }
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

@@ -46,8 +46,10 @@ pub(super) fn check(region: &Region) -> FsckReport {
     };
     let records = loaded.log.records.len() as u64;
     let zones = loaded.present().len() as u64;
+    let shared = loaded.tree.references(Rules::ALL).values().filter(|files| **files > 1).count() as u64;
+    let inodes = loaded.tree.inodes.len() as u64;
     report.checked =
-        vec![("inodes", loaded.tree.inodes.len() as u64), ("log zones", zones), ("records", records)];
+        vec![("inodes", inodes), ("log zones", zones), ("records", records), ("shared blocks", shared)];
     if superblock::differ(region) {
         report.notes.push("the copies of the superblock differ; a mount makes them equal".to_owned());
     }

@@ -213,6 +213,12 @@ pub(super) struct Head {
     pub(super) body: [u8; BODY],
 }
 
+/// Bits of `Superblock::incompat`.
+pub mod incompat {
+    /// Written blocks have checksums, which a reader compares and a writer keeps.
+    pub const CHECKSUMS: u64 = 1;
+}
+
 /// Kinds of records.
 pub mod kind {
     /// The first record of a log zone.
@@ -245,7 +251,7 @@ pub mod sets {
     pub const SIZE: u8 = 1;
     /// The times are set (Write).
     pub const TIMES: u8 = 2;
-    /// The extents have checksums (Write).
+    /// The extents have checksums, but for those that are not written (Write).
     pub const CHECKED: u8 = 4;
     /// The attribute is removed (Xattr).
     pub const REMOVED: u8 = 8;

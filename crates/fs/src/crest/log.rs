@@ -150,6 +150,9 @@ impl Volume {
         mut build: impl FnMut(&Ticket) -> Vec<Record>,
         mut store: impl FnMut() -> Result<()>,
     ) -> Result<Committed<'_>> {
+        if self.losses.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let shard = self.shard();
         let mut tried = false;
         loop {

@@ -2,8 +2,8 @@
 //!
 //! A store to a mapped page changes its block in place, by words of 8 bytes and without a record; every other change still goes to
 //! new blocks, and the mapping then sees these. The first store to a page since it was synced is a page fault: it gives a page
-//! without a written block one of zeros, or sets the times, each a record and durable. What is stored is durable when an msync or
-//! fsync has flushed its lines, see `dax.rs`.
+//! without a written block one of zeros, a page whose block others have or whose block has a checksum a copy of it, or sets the
+//! times, each a record and durable. What is stored is durable when an msync or fsync has flushed its lines, see `dax.rs`.
 
 use std::ops::Range;
 
@@ -30,7 +30,9 @@ impl Volume {
     fn store_mapped(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> DesignResult<bool> {
         let (ino, page) = (file.ino, offset / PAGE);
         let was_clean = !self.maps.is_dirty(ino, page) || place(file, page)?.is_none();
-        if was_clean {
+        // A page that was cloned meanwhile needs a block of its own.
+        let shared = file.blocks()?.get(page).is_some_and(|place| !self.takes_stores(place));
+        if was_clean || shared {
             self.prepare_page(file, page)?;
         }
         let hole = || Error::Corrupt(format!("inode {ino}: block {page} was just mapped and is a hole"));
@@ -84,7 +86,10 @@ impl MappedFiles for Mounted {
         file.blocks()?;
         let (bytes, beyond) = buffer.split_at_mut(within_file(file.size, offset, buffer.len())?);
         match place(&file, offset / PAGE)? {
-            Some(at) => self.0.region.load(at + offset % PAGE, bytes).map_err(Error::from)?,
+            Some(at) => {
+                self.0.compare(&file, offset / PAGE, at / BLOCK, None)?;
+                self.0.region.load(at + offset % PAGE, bytes).map_err(Error::from)?;
+            }
             None => bytes.fill(0),
         }
         beyond.fill(0);

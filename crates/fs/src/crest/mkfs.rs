@@ -15,7 +15,7 @@ use ::vfs::FileKind;
 const FIRST_OPENING: u64 = 1;
 
 /// The superblock of a new pool.
-fn new_superblock(region: &Region, shards: u32) -> Superblock {
+fn new_superblock(region: &Region, shards: u32, incompat: u64) -> Superblock {
     let size = region.len() / BLOCK * BLOCK;
     // A pool that was made here before, at the same time of another run, has another secret.
     let mix = superblock::old_secret(region) ^ now();
@@ -26,7 +26,7 @@ fn new_superblock(region: &Region, shards: u32) -> Superblock {
         shards,
         compat: 0,
         ro_compat: 0,
-        incompat: 0,
+        incompat,
         size,
         made: size,
         secret: [secret(0), secret(1)],
@@ -39,9 +39,9 @@ fn new_superblock(region: &Region, shards: u32) -> Superblock {
     .next()
 }
 
-/// Makes an empty pool of so many shards.
-pub(super) fn mkfs(region: &Region, shards: u32) -> Result<()> {
-    let superblock = new_superblock(region, shards);
+/// Makes an empty pool of so many shards, with these features ([`super::layout::incompat`]).
+pub(super) fn mkfs(region: &Region, shards: u32, incompat: u64) -> Result<()> {
+    let superblock = new_superblock(region, shards, incompat);
     let geometry = Geometry::new(superblock.size, superblock.made);
     for at in SUPERBLOCKS {
         region.nt_zero(at, BLOCK)?;

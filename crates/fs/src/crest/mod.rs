@@ -23,10 +23,12 @@
 //! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
-//! | `file.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
 //! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
 //! | `words.rs` | overwrites in place |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
+//! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
+//! | `clone.rs` | files that share blocks |
+//! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `ablation.rs` | parts that can be left out, to measure them |
@@ -41,19 +43,22 @@
 //! and otherwise by number; of an inode that tasks share (`sharing.rs`) first its own lock, then its `crest.bucket`s or
 //! `crest.granule`s in ascending order, then the next inode's; then `crest.data`, or `crest.log` of a shard (the cleaner: of all,
 //! by number), with `crest.stamps` of an inode under that; then `crest.superblock`, `crest.orphans`, `crest.zones`,
-//! `crest.blocks`, each of the last four a leaf but that `crest.blocks` is taken under `crest.zones`.
+//! `crest.blocks`, `crest.shared`, each of the last five a leaf but that `crest.blocks` is taken under `crest.zones`.
 //!
 //! # What is not here yet
 //!
-//! Reads of contents without locks, saved indexes, growth, clones, checksums of data, and moving
+//! Reads of contents without locks, saved indexes, growth, and moving
 //! blocks out of data zones of which most is free.
 
 mod ablation;
 mod alloc;
+mod attributes;
 mod buffered;
 mod certify;
 pub mod clean;
 mod cleaner;
+mod clone;
+mod damage;
 pub(crate) mod design;
 mod dir;
 mod dump;
@@ -78,6 +83,7 @@ mod recovery;
 mod rename;
 mod repair;
 mod sharing;
+mod sums;
 mod superblock;
 mod vfs;
 mod words;
@@ -93,12 +99,14 @@ use sim::{LockClass, Mutex, SpreadRwLock};
 
 use ablation::Without;
 use alloc::Zones;
+use damage::Losses;
 use frames::Frames;
 use inode::Inodes;
 use layout::Geometry;
 use log::Logs;
 use mutant::Rules;
 use sharing::Sharing;
+use sums::Sums;
 
 use crate::dax::DirectMaps;
 
@@ -109,6 +117,7 @@ static ORPHANS: LockClass = LockClass::new("crest.orphans");
 pub(crate) static CLASSES: &[&LockClass] = &[
     &alloc::BLOCKS,
     &alloc::DATA,
+    &alloc::SHARED,
     &alloc::ZONES,
     &inode::INODE,
     &map::GRANULE,
@@ -148,6 +157,9 @@ struct Volume {
     frames: Frames,
     /// Whether overwrites go in place (`atomic=words`).
     words: bool,
+    /// Checksums of blocks.
+    sums: Sums,
+    losses: Losses,
 }
 
 /// How a pool is mounted.

@@ -98,6 +98,8 @@ pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,
     TAIL_NOT_ZEROED,
+    CLONES_NOT_COUNTED.shown_by(&["remove a cloned file, fill another"]),
+    SHARED_IN_PLACE.shown_by(&["append to a cloned file, and to the clone"]),
     GRANULES_UNLOCKED,
     GRANULE_WITHOUT_ID,
     BUCKET_BY_CORE,

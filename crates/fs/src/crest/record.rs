@@ -170,7 +170,7 @@ pub struct Extent {
     pub shared: bool,
     /// Whether the blocks are allocated only, and read as zeros.
     pub unwritten: bool,
-    /// CRC-32C of each block, or none.
+    /// CRC-32C of each block, or none. The written extents of a record all have some, or none of them has; others have none.
     pub checksums: Vec<u32>,
 }
 
@@ -541,14 +541,20 @@ impl Write {
         let room = lines.saturating_sub(1) * LINE;
         let mut members: Vec<Self> = Vec::new();
         let mut used = 0;
+        // A record says of all its written extents whether they have checksums.
+        let checked = |extent: &Extent| (!extent.unwritten).then_some(!extent.checksums.is_empty());
+        let mut kind = None;
         for extent in self.extents {
             let bytes = extent.bytes();
+            let fits = kind.is_none() || checked(&extent).is_none_or(|own| kind == Some(own));
+            kind = if fits { kind.or(checked(&extent)) } else { checked(&extent) };
             match members.last_mut() {
-                Some(last) if used + bytes <= room => {
+                Some(last) if used + bytes <= room && fits => {
                     used += bytes;
                     last.extents.push(extent);
                 }
                 _ => {
+                    kind = checked(&extent);
                     used = bytes - EXTENT_BYTES;
                     members.push(Self { ino: self.ino, extents: vec![extent], size: None, time: None });
                 }
@@ -628,7 +634,7 @@ impl Extent {
         let word = u16::from_le_bytes(raw.count);
         let count = word & EXTENT_BLOCKS_MAX;
         let checksums = match count {
-            _ if !checked => Vec::new(),
+            _ if !checked || word & Self::UNWRITTEN != 0 => Vec::new(),
             1 => vec![u32::from_le_bytes(raw.checksum)],
             _ => {
                 let bytes = take(sums, 4 * usize::from(count))?;

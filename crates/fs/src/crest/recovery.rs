@@ -17,11 +17,12 @@ use sim::{Mutex, SpreadRwLock, ran};
 
 use super::alloc::Zones;
 use super::clean::Present;
+use super::damage::{LOST, Losses};
 use super::design::NAME;
 use super::frames::Frames;
 use super::fsck;
 use super::inode::{Body, Inode, Inodes, State};
-use super::layout::{Geometry, ROOT_INO, Superblock};
+use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
 use super::map::{BlockMap, Place};
 use super::merge::{self, Slot, Tree, merge};
@@ -29,6 +30,7 @@ use super::mutant::Rules;
 use super::namei;
 use super::record::{Previous, Seal};
 use super::sharing::Sharing;
+use super::sums::Sums;
 use super::superblock;
 use super::zone::{Damage, Log, Use, Word, lost_ends};
 use super::{ORPHANS, RENAMES, Settings, Volume};
@@ -140,30 +142,35 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
     Ok(done)
 }
 
-/// Mounts a sound image; says what its recovery has done.
+/// Mounts a sound image; says what its recovery has done. `part`: also a damaged one, for reading alone, and stores nothing then.
 pub(super) fn mount(
     region: &Arc<Region>,
     settings: &Settings,
+    part: bool,
 ) -> Result<(Arc<Volume>, Vec<String>), FsError> {
     let loaded = load(region, settings.rules)?;
     let violations = fsck::violations(&loaded);
-    if let Some(first) = violations.first() {
-        let more = if violations.len() > 1 {
-            format!(" (and {} more)", violations.len() - 1)
-        } else {
-            String::new()
+    let Some(first) = violations.first() else {
+        let done = make_equal(region, &loaded)?;
+        return Ok((Arc::new(build(region, &loaded, settings, Losses::default())), done));
+    };
+    let damaged = |what| Err(FsError::Damaged { design: NAME, what });
+    if part {
+        return match Losses::of(&loaded, &violations) {
+            Ok(losses) => Ok((Arc::new(build(region, &loaded, settings, losses)), Vec::new())),
+            Err(what) => damaged(what),
         };
-        return Err(FsError::Damaged { design: NAME, what: format!("{}{more}", first.what) });
     }
-    let done = make_equal(region, &loaded)?;
-    let volume = Arc::new(build(region, &loaded, settings));
-    Ok((volume, done))
+    let more = violations.len() - 1;
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    damaged(format!("{}{more}; `weir mount crest POOL DIR -o ro` shows what is whole", first.what))
 }
 
 /// The volume of an image, as far as it is sound.
-pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings) -> Volume {
+pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, losses: Losses) -> Volume {
     let (Loaded { superblock, geometry, .. }, rules) = (loaded, settings.rules);
     let sharing = Sharing { shards: superblock.shards as u16, ..settings.sharing };
+    let sums = Sums::new(geometry, superblock.incompat & incompat::CHECKSUMS != 0);
     let zones = Zones::new(region, *geometry, superblock.shards as usize, settings);
     for (word, zone) in loaded.words.iter().zip(0..) {
         match word {
@@ -173,7 +180,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings) 
         }
     }
     let inodes = Inodes::new();
-    for state in states(loaded, &zones) {
+    for state in states(loaded, &zones, &sums) {
         let parent = state.1;
         zones.add_lines(namei::lines_of(&state.0));
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
@@ -195,14 +202,18 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings) 
         maps: DirectMaps::default(),
         frames: Frames::new(settings.frames, superblock.shards as usize),
         words: settings.words,
+        sums,
+        losses,
     }
 }
 
 /// The inodes of an image, each with the directory above it.
-fn states(loaded: &Loaded, zones: &Zones) -> Vec<(State, u64)> {
+fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
     let mut all: BTreeMap<u64, (State, u64)> = BTreeMap::new();
+    let twice = loaded.tree.blocks_twice();
     for (ino, inode) in &loaded.tree.inodes {
-        all.insert(*ino, (state_of(*ino, inode, zones), ROOT_INO));
+        let blocks = map_of(inode, zones, sums, &twice);
+        all.insert(*ino, (state_of(*ino, inode, blocks), ROOT_INO));
     }
     for ((dir, name), held) in &loaded.tree.names {
         let ino = held.value.ino;
@@ -221,13 +232,13 @@ fn states(loaded: &Loaded, zones: &Zones) -> Vec<(State, u64)> {
     all.into_values().collect()
 }
 
-fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
+fn state_of(ino: u64, inode: &merge::Inode, blocks: BlockMap) -> State {
     let (mode, uid, gid) = inode.owner.value;
     // The kind is that of the birth: no call changes it.
     let mode = u32::from(inode.birth.value.mode & 0o170_000 | mode & 0o7777);
     let (links, body) = match FileKind::from_mode(mode) {
         Some(FileKind::Directory) => (2, Body::Dir(Arc::default())),
-        Some(FileKind::Regular) => (inode.links, Body::File(map_of(inode, zones))),
+        Some(FileKind::Regular) => (inode.links, Body::File(blocks)),
         Some(FileKind::Symlink) => (inode.links, Body::Symlink(inode.birth.value.target.as_slice().into())),
         _ => (inode.links, Body::Node),
     };
@@ -260,14 +271,19 @@ fn state_of(ino: u64, inode: &merge::Inode, zones: &Zones) -> State {
     }
 }
 
-fn map_of(inode: &merge::Inode, zones: &Zones) -> BlockMap {
+/// Where the blocks of a file lie; those that cannot be found are lost.
+fn map_of(inode: &merge::Inode, zones: &Zones, sums: &Sums, twice: &BTreeSet<u64>) -> BlockMap {
     let mut blocks = BlockMap::default();
     for (file, held) in &inode.blocks {
-        if let Slot::Block { place, unwritten, .. } = held.value
-            && zones.mark(place)
-        {
-            blocks.set(*file, Some(Place { block: place, unwritten }));
+        let Slot::Block { place, unwritten, checksum, .. } = held.value else { continue };
+        if twice.contains(&place) || !zones.mark(place) {
+            blocks.set(*file, Some(Place { block: LOST, unwritten: false }));
+            continue;
         }
+        if let Some(sum) = checksum {
+            sums.found(place, sum);
+        }
+        blocks.set(*file, Some(Place { block: place, unwritten }));
     }
     blocks
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use design::FsError;
 use media::nvmm::Region;
 
+use super::damage::Losses;
 use super::format::damaged;
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
@@ -39,7 +40,7 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     if loaded.tree.unborn.contains(&ROOT_INO) {
         return Ok(done);
     }
-    let volume = build(region, &loaded, &Settings::default());
+    let volume = build(region, &loaded, &Settings::default(), Losses::default());
     done.extend(mend(&volume, &loaded).map_err(damaged)?);
     Ok(done)
 }

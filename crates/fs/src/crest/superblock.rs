@@ -8,13 +8,13 @@ use media::MediaError;
 use media::nvmm::Region;
 
 use super::design::NAME;
-use super::layout::{MAGIC, SUPERBLOCKS, Superblock, VERSION};
+use super::layout::{MAGIC, SUPERBLOCKS, Superblock, VERSION, incompat};
 use super::zone::shards_max;
 use crate::crest::layout::{Geometry, ZONE_BYTES};
 use crate::error::Result;
 
-/// Features without which a pool may not be mounted, as this code knows them: none yet.
-const KNOWN_INCOMPAT: u64 = 0;
+/// Features without which a pool may not be mounted, as this code knows them.
+const KNOWN_INCOMPAT: u64 = incompat::CHECKSUMS;
 /// Features without which a pool may only be read: none yet.
 const KNOWN_RO_COMPAT: u64 = 0;
 

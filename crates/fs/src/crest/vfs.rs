@@ -5,8 +5,9 @@ use std::sync::Arc;
 use sim::sync::Ordering::Relaxed;
 use sim::{Work, ran};
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
-    OpenFlags, Paths, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, Listener, MappedFiles,
+    NewInode, OpenFlags, Paths, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Verified, Written,
+    XattrMode,
 };
 
 use super::Volume;
@@ -133,7 +134,14 @@ impl FileSystem for Mounted {
         self.0.frames.stop();
         self.0.settle_all()?;
         self.0.flush_all_mapped()?;
+        if self.0.losses.is_read_only() {
+            return Ok(());
+        }
         Ok(self.0.keep_accesses()?)
+    }
+
+    fn listen(&self, listener: Listener) {
+        self.0.losses.listen(listener);
     }
 
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
@@ -188,7 +196,8 @@ impl FileSystem for Mounted {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        Ok(self.0.inodes.get(ino.0)?.attr()?)
+        let found = self.0.inodes.get(ino.0).map_err(|error| self.0.losses.errno(ino.0, error))?;
+        Ok(found.attr()?)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
@@ -248,6 +257,20 @@ impl FileSystem for Mounted {
         let mut file = inode.changing()?;
         file.blocks()?;
         Ok(self.0.fallocate(&mut file, mode, (offset, len))?)
+    }
+
+    fn clone_unit(&self) -> Option<u64> {
+        Some(BLOCK)
+    }
+
+    fn clone_range(&self, from: (Ino, u64), to: (Ino, u64), len: u64) -> Result<()> {
+        self.0.clone_range((from.0.0, from.1), (to.0.0, to.1), len)
+    }
+
+    fn verify(&self, ino: Ino, offset: u64, len: u64) -> Result<Verified> {
+        let inode = self.0.inodes.get(ino.0)?;
+        let file = inode.reading()?;
+        Ok(self.0.verify_file(&file, offset, len)?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {

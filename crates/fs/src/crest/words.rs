@@ -1,6 +1,6 @@
 //! Overwrites in place: the mount with `atomic=words`.
 //!
-//! A write within the file, all of whose blocks are there and written, stores its bytes past the cache where the old ones are, and
+//! A write within the file, all of whose blocks are there, written and neither shared nor with checksums, stores its bytes past the cache where the old ones are, and
 //! a record of the new times: both under one fence. A crash leaves each aligned word old or new. Every other write is made as
 //! under `atomic=whole`. With `sync=fsync` this is about the writes that are durable when they return.
 
@@ -11,6 +11,7 @@ use super::file::Span;
 use super::inode::{Changing, now};
 use super::layout::BLOCK;
 use super::log::Call;
+use super::map::{Place, Run};
 use super::parts;
 use super::record::{Body, Record, Write};
 use super::zone::Want;
@@ -23,7 +24,11 @@ impl Volume {
         let Some(end) = end.filter(|_| self.words && !data.is_empty()) else { return Ok(false) };
         let span = Span { start: offset, end };
         let runs = file.blocks()?.runs(span.blocks());
-        if runs.iter().any(|run| run.place.is_none_or(|place| place.unwritten)) {
+        let stays = |run: &Run| {
+            let takes = |at, place: Place| self.takes_stores(Place { block: place.block + at, ..place });
+            run.place.is_some_and(|place| !place.unwritten && (0..run.count).all(|at| takes(at, place)))
+        };
+        if !runs.iter().all(stays) {
             return Ok(false);
         }
         let time = file.stamp(now());

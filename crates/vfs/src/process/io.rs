@@ -47,7 +47,7 @@ impl Process {
 
     /// How many of `len` bytes may be written without exceeding the limit of sizes. `EFBIG` when none.
     #[inline]
-    fn room_for(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
+    pub(super) fn room_for(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;
         let known = limit == OFFSET_MAX || !file.io.contains(IoFlags::APPEND);
         if known && offset.saturating_add(len as u64) <= limit {
@@ -121,7 +121,7 @@ impl Process {
 
     /// A user who is not root writes to a file with set-id bits.
     #[cold]
-    fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
+    pub(super) fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
         let subject = vnode.subject();
         if self.who.perm_after_write(&subject) == subject.perm {
             return Ok(());

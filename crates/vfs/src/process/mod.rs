@@ -5,6 +5,7 @@
 //! | `mod.rs` | [`Process`], and [`Syscalls`] in terms of the rest |
 //! | `open.rs` | `open` and its flags, `dup` |
 //! | `io.rs` | reading, writing, offsets, sizes |
+//! | `copying.rs` | copies between files |
 //! | `locking.rs` | advisory locks |
 //! | `mapping.rs` | mapped files |
 //! | `names.rs` | calls that change names |
@@ -21,6 +22,7 @@
 //! locks. `vfs.locks` stands by itself.
 
 mod attributes;
+mod copying;
 mod io;
 mod locking;
 mod mapping;
@@ -328,6 +330,20 @@ impl Syscalls for Process {
     fn fremovexattr(&self, fd: Fd, name: &[u8]) -> Result<()> {
         let _op = self.enter(ops::XATTR);
         self.with_usable(fd, |file| self.remove_xattr(&file.vnode, name))
+    }
+
+    fn copy_file_range(&self, from: (Fd, u64), to: (Fd, u64), len: u64) -> Result<u64> {
+        let _op = self.enter(ops::WRITE);
+        self.with_usable(from.0, |source| {
+            self.with_usable(to.0, |target| self.copy((source, from.1), (target, to.1), len))
+        })
+    }
+
+    fn clone_range(&self, from: (Fd, u64), to: (Fd, u64), len: u64) -> Result<()> {
+        let _op = self.enter(ops::WRITE);
+        self.with_usable(from.0, |source| {
+            self.with_usable(to.0, |target| self.clone_blocks((source, from.1), (target, to.1), len))
+        })
     }
 
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {

@@ -24,6 +24,7 @@ pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod resize;
 pub(crate) mod run;
+pub(crate) mod scrub;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod sim;

@@ -29,6 +29,7 @@ mod posix;
 mod presets;
 mod published;
 mod replay;
+mod scrub;
 mod shared;
 mod signals;
 mod tidy;

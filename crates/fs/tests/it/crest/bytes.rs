@@ -177,6 +177,32 @@ fn a_write_of_many_extents_is_split_and_keeps_each_extent() {
     assert_eq!(records.iter().flat_map(of).collect::<Vec<_>>(), extents);
 }
 
+/// A record has one bit for all of its extents.
+#[test]
+fn extents_with_checksums_and_without_are_read_back_from_one_write() {
+    let unwritten = |file| Extent { unwritten: true, ..extent(file, 2, false) };
+    let extents = vec![
+        unwritten(0),
+        extent(5, 1, true),
+        unwritten(9),
+        extent(20, 3, true),
+        extent(30, 1, false),
+        unwritten(40),
+        extent(50, 4, false),
+        extent(60, 2, true),
+    ];
+    let write = Write { ino: 3, extents: extents.clone(), size: Some(9), time: Some(8) };
+    let records = write.split(Id::new(5, 0), RECORD_LINES_MAX);
+    let read = |record: &Record| {
+        let bytes = record.encode(SEAL, 3).expect("short enough");
+        match Record::decode(&bytes, SEAL, 3).expect("a record").0.body {
+            Body::Write(write) => write.extents,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(records.iter().flat_map(read).collect::<Vec<_>>(), extents);
+}
+
 #[test]
 fn a_word_of_a_zone_is_bound_to_its_zone() {
     for usage in [Use::Free, Use::Log, Use::Image, Use::Bad, Use::Table] {

@@ -9,6 +9,7 @@
 //! only those of one family or mutant.
 
 mod bytes;
+mod clones;
 mod explore;
 mod families;
 mod frames;
@@ -18,6 +19,7 @@ mod mount;
 mod ops;
 mod planted;
 mod sharing;
+mod sums;
 mod view;
 mod world;
 

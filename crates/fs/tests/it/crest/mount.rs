@@ -18,7 +18,7 @@ const SEED: u64 = 20_261_127;
 /// 31 zones of 16 KiB, one shard.
 const SMALL: Bytes = Bytes::kib(512);
 
-fn crest() -> &'static dyn design::Design {
+pub(super) fn crest() -> &'static dyn design::Design {
     fs::by_name("crest").expect("crest is a design")
 }
 
@@ -29,12 +29,12 @@ pub(super) fn made(size: Bytes) -> Arc<Region> {
     region
 }
 
-fn mounted(region: &Arc<Region>) -> Arc<dyn FileSystem> {
+pub(super) fn mounted(region: &Arc<Region>) -> Arc<dyn FileSystem> {
     let options = harness::options(crest(), &[]);
     crest().mount(&Storage::from(region), &options).expect("mount")
 }
 
-fn assert_sound(region: &Arc<Region>) {
+pub(super) fn assert_sound(region: &Arc<Region>) {
     assert_eq!(crest().format().fsck(&Storage::from(region)).violations, []);
 }
 

@@ -11,6 +11,7 @@ use fs::crest::zone::{Log, Use, Word};
 use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
+use vfs::{Errno, IoFlags};
 
 use crate::shared::harness::{self, virtually};
 
@@ -75,7 +76,7 @@ fn forge(region: &Region, body: Body) {
 }
 
 /// The first inode with this name, and the first block of its data.
-fn named(region: &Region, name: &[u8]) -> (u64, u64) {
+pub(super) fn named(region: &Region, name: &[u8]) -> (u64, u64) {
     let records = look(region).log.records;
     let ino = records.iter().find_map(|found| match &found.record.body {
         Body::Create(create) if create.name == name => Some(create.ino),
@@ -238,6 +239,58 @@ fn images_that_are_not_its_own_or_newer_are_refused_with_what_to_do() {
         assert!(unknown.to_string().contains("features that this weir does not know"), "{unknown}");
         let longer = change(|superblock| superblock.size += 4096);
         assert!(longer.to_string().contains("the region has"), "{longer}");
+    });
+}
+
+/// For reading alone a damaged pool is shown as far as it is whole, on a copy; nothing is stored, and nothing can be changed.
+#[test]
+fn a_damaged_pool_is_shown_for_reading_and_says_what_is_damaged() {
+    let shown = ["words_valid", "log_sound", "names_lead_to_inodes", "born_once", "numbers_reserved"];
+    let blocks = ["blocks_in_range", "block_used_once", "size_possible"];
+    virtually(1, move || {
+        for (predicate, plant) in CANARIES {
+            let region = image();
+            plant(&region);
+            let (storage, before) = (Storage::from(&region), bytes_of(&region));
+            let options = harness::options(crest(), &[]).discarding();
+            let mounted = crest().mount(&storage, &options);
+            if ![&shown[..], &blocks].concat().contains(predicate) {
+                assert!(matches!(mounted.err(), Some(FsError::Damaged { .. } | FsError::WrongFormat { .. })));
+                continue;
+            }
+            let fs = mounted.unwrap_or_else(|error| panic!("{predicate}: {error}"));
+            let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let listener = Arc::clone(&told);
+            fs.listen(Box::new(move |what| listener.lock().expect("one thread").push(what.to_owned())));
+            let told = || told.lock().expect("one thread").join("; ");
+            assert!(told().contains("damaged") && told().contains(' '), "{predicate}: {}", told());
+            let lookup = |dir, name: &[u8]| fs.lookup(dir, name);
+            let dir = lookup(fs.root(), b"dir").expect("it is whole").ino;
+            let other = lookup(dir, b"other").expect("it is whole").ino;
+            let mut bytes = vec![0; 5000];
+            let read = fs.read(other, 0, &mut bytes, IoFlags::empty());
+            let expected = Pattern { len: 5000, tag: 1 }.bytes(0);
+            if *predicate == "block_used_once" {
+                // Which of the two files has lost it cannot be told.
+                assert_eq!(read, Err(Errno::EIO));
+            } else {
+                assert_eq!((read, bytes == expected), (Ok(5000), true), "{predicate}");
+            }
+            if *predicate == "blocks_in_range" {
+                let file = lookup(fs.root(), b"file").expect("its name is whole").ino;
+                let mut block = [0; 4096];
+                assert_eq!(fs.read(file, 0, &mut block, IoFlags::empty()), Ok(4096));
+                let size = fs.getattr(file).expect("it is there").size;
+                assert_eq!(size, 20_000, "the forged block lies behind the end");
+            }
+            if *predicate == "names_lead_to_inodes" {
+                assert_eq!(lookup(fs.root(), b"none").err(), Some(Errno::EIO));
+            }
+            assert_eq!(fs.create(fs.root(), b"new", &check::NEW).err(), Some(Errno::EROFS), "{predicate}");
+            assert_eq!(fs.write(other, 5000, b"more", IoFlags::empty()).err(), Some(Errno::EROFS));
+            fs.unmount().expect("unmount");
+            assert!(bytes_of(&region) == before, "{predicate}: something was stored");
+        }
     });
 }
 
