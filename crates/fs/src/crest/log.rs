@@ -139,16 +139,16 @@ impl Volume {
         call: Call<'_>,
         build: impl FnMut(&Ticket) -> Vec<Record>,
     ) -> Result<Committed<'_>> {
-        self.commit_with(call, build, || Ok(()))
+        self.commit_with(call, build, || ())
     }
 
     /// The same, with data that is stored when there is room for the records, and fenced with them: it may be durable without
-    /// them, and they without it. Where `store` fails the records count.
+    /// them, and they without it.
     pub(super) fn commit_with(
         &self,
         call: Call<'_>,
         mut build: impl FnMut(&Ticket) -> Vec<Record>,
-        mut store: impl FnMut() -> Result<()>,
+        mut store: impl FnMut(),
     ) -> Result<Committed<'_>> {
         if self.losses.is_read_only() {
             return Err(Error::ReadOnly);
@@ -161,7 +161,7 @@ impl Volume {
             let records = build(&ticket);
             match self.append(&mut tail, shard, call, &records) {
                 Ok(()) => {
-                    let stored = store();
+                    store();
                     self.region.fence();
                     if self.without == Without::Seal {
                         self.store_end(shard, tail.open.map_or(0, |at| at.line));
@@ -169,7 +169,7 @@ impl Volume {
                     if !self.logs.changed.load(Relaxed) {
                         self.logs.changed.store(true, Relaxed);
                     }
-                    return stored.map(|()| Committed { _tail: tail, ticket });
+                    return Ok(Committed { _tail: tail, ticket });
                 }
                 Err(Error::NoSpace) if !tried => {
                     tried = true;

@@ -50,9 +50,12 @@ impl Volume {
             }
             Ok(())
         };
-        let done = self.commit_with(call, build, store)?;
+        let mut stored = Ok(());
+        let done = self.commit_with(call, build, || stored = store())?;
+        // Also where the medium has refused a store: the record counts.
         file.last = done.time();
         file.data_changed(time);
-        Ok(true)
+        drop(done);
+        stored.map(|()| true)
     }
 }

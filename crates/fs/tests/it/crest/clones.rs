@@ -118,7 +118,7 @@ fn ranges_that_share_no_whole_blocks_are_refused() {
         assert_eq!(clone(4096, 0, 8192), Err(Errno::EINVAL), "more than the source has");
         assert_eq!(fs.clone_range((source, 0), (source, 4096), 8192), Err(Errno::EINVAL), "an overlap");
         assert_eq!(fs.clone_range((dir, 0), (target, 0), 4096), Err(Errno::EISDIR));
-        assert_eq!(bytes(&*fs, target)[..], bytes(&*fs, target)[..]);
+        assert_eq!(bytes(&*fs, target).len(), 9500, "nothing has changed");
         assert_eq!(clone(8192, 12_288, 808), Ok(()), "the end of the source, beyond the target's");
         assert_eq!(fs.getattr(target).expect("it is there").size, 13_096);
     });
@@ -171,7 +171,9 @@ fn a_copy_between_files_has_the_bytes_in_every_design_and_shares_blocks_in_crest
             let clones = name.starts_with("crest");
             assert_eq!(cloned, if clones { Ok(()) } else { Err(Errno::EOPNOTSUPP) }, "{name}");
             assert!(!clones || before - used(&process) <= 1, "{name}: no block was written");
-            [source, target, third].into_iter().for_each(|fd| process.close(fd).expect("it is open"));
+            for fd in [source, target, third] {
+                process.close(fd).expect("it is open");
+            }
             drop(process);
             fs.unmount().expect("unmount");
         });
