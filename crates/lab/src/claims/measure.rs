@@ -23,8 +23,8 @@
 //! may have a list; `pick` (`min`, `max`, `mean`) says which of them, by the metric or by that of `by`. A `metric` there wins.
 //!
 //! A metric is `throughput`, `time` (1 by throughput), `elapsed`, `data_rate` (bytes read and written a second), `latency` (mean
-//! time of an operation, without the load generator), `ops`, `read_bytes`, `written_bytes` or `data_bytes` (both), a counter, counters
-//! joined by `+`, these for each operation: `per_op.COUNTER`, or the time of all operations of some kinds together:
+//! time of an operation, without the load generator), `ops`, `read_bytes`, `written_bytes` or `data_bytes` (both), a counter,
+//! counters joined by `+`, these for each operation: `per_op.COUNTER`, or the time of all operations of some kinds together:
 //! `time_of.read+write`.
 //!
 //! `order = { each = "workload", axis = "scheme", within = 0.02, pairs = [{ low = ["a"], high = ["b", "c"] }] }`: at a value of
