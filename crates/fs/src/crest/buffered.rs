@@ -213,7 +213,7 @@ impl Volume {
         let made = self.make_frames(file, &needs, pages, (&mut targets, size))?;
         taken.blocks.clear();
         self.add_frames(file, made);
-        self.fill_frames(file, span, data);
+        fill_frames(file, span, data);
         Ok(true)
     }
 
@@ -280,7 +280,7 @@ impl Volume {
                 Ok(made)
             }
             Err(error) => {
-                made.into_iter().for_each(|(_, frame)| pages.push(frame.into_page()));
+                pages.extend(made.into_iter().map(|(_, frame)| frame.into_page()));
                 self.frames.put(self.shard(), pages);
                 Err(error.into())
             }
@@ -334,32 +334,6 @@ impl Volume {
         if buffer.listed.is_none() {
             buffer.listed = Some(self.frames.list(self.shard(), ino));
         }
-    }
-
-    /// Copies a write to the frames, all of which there are.
-    fn fill_frames(&self, file: &mut State, span: Span, data: &[u8]) {
-        let (time, old) = (file.stamp(now()), file.size);
-        let Some(buffer) = file.buffer.as_deref_mut() else { return };
-        let gap = bytes_before(old, old / BLOCK)..bytes_before(span.start, old / BLOCK);
-        if gap.start > 0
-            && gap.start < gap.end
-            && let Some(frame) =
-                buffer.frames.get_mut(&(old / BLOCK)).filter(|frame| frame.from() <= gap.start)
-        {
-            frame.zero(gap);
-        }
-        let mut done = 0;
-        for block in span.blocks() {
-            let within = (span.start.max(block * BLOCK) - block * BLOCK) as usize;
-            let len = bytes_before(span.end, block) - within;
-            if let Some(frame) = buffer.frames.get_mut(&block) {
-                frame.write(within, &data[done..done + len]);
-            }
-            done += len;
-        }
-        (buffer.stamp, buffer.written) = (time, sim::now());
-        file.size = old.max(span.end);
-        file.data_changed(time);
     }
 
     /// Reads bytes of a file that has frames, which lie before its end.
@@ -522,6 +496,31 @@ impl Volume {
         }
         done
     }
+}
+
+/// Copies a write to the frames, all of which there are.
+fn fill_frames(file: &mut State, span: Span, data: &[u8]) {
+    let (time, old) = (file.stamp(now()), file.size);
+    let Some(buffer) = file.buffer.as_deref_mut() else { return };
+    let gap = bytes_before(old, old / BLOCK)..bytes_before(span.start, old / BLOCK);
+    if gap.start > 0
+        && gap.start < gap.end
+        && let Some(frame) = buffer.frames.get_mut(&(old / BLOCK)).filter(|frame| frame.from() <= gap.start)
+    {
+        frame.zero(gap);
+    }
+    let mut done = 0;
+    for block in span.blocks() {
+        let within = (span.start.max(block * BLOCK) - block * BLOCK) as usize;
+        let len = bytes_before(span.end, block) - within;
+        if let Some(frame) = buffer.frames.get_mut(&block) {
+            frame.write(within, &data[done..done + len]);
+        }
+        done += len;
+    }
+    (buffer.stamp, buffer.written) = (time, sim::now());
+    file.size = old.max(span.end);
+    file.data_changed(time);
 }
 
 /// How many frames took a block for this.
