@@ -217,9 +217,11 @@ fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
     }
     for ((dir, name), held) in &loaded.tree.names {
         let ino = held.value.ino;
-        let Some((child, parent)) = all.get_mut(&ino) else { continue };
-        *parent = *dir;
-        let is_dir = child.is_dir();
+        // A name whose inode has lost its birth is shown, in a pool that is mounted for reading alone.
+        let is_dir = all.get_mut(&ino).is_some_and(|(child, parent)| {
+            *parent = *dir;
+            child.is_dir()
+        });
         zones.add_lines(namei::name_lines(name));
         let Some((state, _)) = all.get_mut(dir) else { continue };
         if is_dir {
