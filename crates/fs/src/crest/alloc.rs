@@ -435,8 +435,15 @@ impl Zones {
         });
     }
 
-    /// The same of blocks that others have replaced, with which they counted as one.
-    pub(super) fn put_replaced(&self, blocks: Blocks) {
+    /// The same of blocks that others have replaced, with which they counted as one, but for those `beside` them.
+    pub(super) fn put_replaced(&self, blocks: Blocks, beside: &[u64]) {
+        if !beside.is_empty() {
+            for first in blocks.first..blocks.first + blocks.count {
+                let one = Blocks { first, count: 1 };
+                if beside.contains(&first) { self.put(one) } else { self.put_replaced(one, &[]) }
+            }
+            return;
+        }
         let mut freed = 0;
         self.each_last(blocks, |last| {
             freed += last.count;

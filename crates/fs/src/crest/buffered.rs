@@ -110,6 +110,8 @@ struct Need {
     widens: bool,
     /// Bytes behind the end may be stored to its block in place.
     takes_stores: bool,
+    /// Another file has its block, too.
+    is_shared: bool,
 }
 
 impl Need {
@@ -123,7 +125,13 @@ impl Need {
     fn takes(&self) -> frames::Taken {
         match self.place {
             None => frames::Taken::ForHole,
-            Some(place) if !place.unwritten && !self.follows_end() => frames::Taken::Instead,
+            Some(place) if !place.unwritten && !self.follows_end() => {
+                if self.is_shared {
+                    frames::Taken::Beside
+                } else {
+                    frames::Taken::Instead
+                }
+            }
             Some(_) => frames::Taken::Not,
         }
     }
@@ -451,7 +459,11 @@ impl Volume {
             }
             self.store(&mut draft, frame.target * BLOCK + frame.from() as u64, bytes)?;
             let place = Place { block: frame.target, unwritten: false };
-            if file.blocks()?.get(*block) != Some(place) {
+            let old = file.blocks()?.get(*block);
+            if let Some(old) = old.filter(|_| frame.taken == frames::Taken::Beside) {
+                ran::push(&mut draft.beside, old.block);
+            }
+            if old != Some(place) {
                 draft.map(*block, frame.target, 1, false);
             }
         }
@@ -551,7 +563,11 @@ impl Volume {
             }
             let durable = if is_written { bytes_before(durable, block) } else { 0 };
             let takes_stores = place.is_none_or(|place| self.takes_stores(place));
-            ran::push(&mut needs, Need { block, set, place, durable, widens: frame.is_some(), takes_stores });
+            let is_shared = place.is_some_and(|place| self.zones.references(place.block) > 1);
+            ran::push(
+                &mut needs,
+                Need { block, set, place, durable, widens: frame.is_some(), takes_stores, is_shared },
+            );
         }
         Ok(needs)
     }

@@ -70,6 +70,8 @@ pub(super) struct Draft<'v> {
     pub(super) time: u64,
     /// Whether it makes durable what the file has in frames, so that size and times are those of the file already.
     pub(super) settles: bool,
+    /// Blocks of the file that it replaces, which did not count as one with those that replace them.
+    pub(super) beside: Vec<u64>,
 }
 
 /// Bytes `start..end` of a file.
@@ -478,7 +480,7 @@ impl Volume {
         more: &[Body],
     ) -> Result<()> {
         self.fence_data(&mut draft);
-        let Draft { taken, extents, stored, durable, size, time, settles, .. } = draft;
+        let Draft { taken, extents, stored, durable, size, time, settles, beside, .. } = draft;
         let extents = self.sums.with_sums(extents);
         let cuts = size < file.size && !settles;
         let write =
@@ -525,7 +527,7 @@ impl Volume {
         // First, so that a block that goes and comes at once stays in use.
         shared.0.iter().for_each(|run| self.zones.share(*run));
         match settles {
-            true => freed.0.iter().for_each(|run| self.zones.put_replaced(*run)),
+            true => freed.0.iter().for_each(|run| self.zones.put_replaced(*run, &beside)),
             false => self.free(&freed),
         }
         Ok(())
@@ -724,7 +726,18 @@ impl<'v> Draft<'v> {
     /// Of nothing yet; the records say this size.
     pub(super) fn new(taken: Taken<'v>, durable: u64) -> Self {
         let (extents, stored, size) = (Vec::new(), Vec::new(), durable);
-        Self { taken, extents, stored, fenced: true, durable, blocks: 0, size, time: 0, settles: false }
+        Self {
+            taken,
+            extents,
+            stored,
+            fenced: true,
+            durable,
+            blocks: 0,
+            size,
+            time: 0,
+            settles: false,
+            beside: Vec::new(),
+        }
     }
 
     /// Blocks of the file get places.

@@ -267,6 +267,8 @@ pub(super) enum Taken {
     ForHole,
     /// Another one, which is free when the frame is settled.
     Instead,
+    /// Another one, which another file has, too.
+    Beside,
 }
 
 /// A dirty block of a file.
