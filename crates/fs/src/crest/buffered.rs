@@ -10,7 +10,7 @@
 //! | fsync, sync, unmount; write-back (`writeback.rs`) | yes |
 //! | rename, link | yes: the size is durable with the name |
 //! | a truncation | what it leaves; the frames behind the new end are dropped when the cut is durable |
-//! | fallocate, mmap, a look for holes; a write with `O_SYNC`, to a mapped file, or that finds no frame or no block | yes, and goes on as under `sync=strict` |
+//! | fallocate, mmap, a look for holes; a write with `O_SYNC`, to a mapped file, or without frame or block | yes, then as strict |
 //!
 //! The block of a frame is taken when the frame is, so that settling finds room; the zones for its record are kept (`zone.rs`).
 //! Blocks are new ones, but for those that were reserved, and for the block in which the durable end lies: of that one the frame

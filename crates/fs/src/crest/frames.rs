@@ -7,10 +7,10 @@
 //!
 //! | # | from | to | by | |
 //! |---|---|---|---|---|
-//! | 6 | hole, reserved, on the medium | dirty | a write | a frame and a new block are taken, or the frame holds only what follows the durable end of the block |
+//! | 6 | hole, reserved, on the medium | dirty | a write | frame and new block are taken, or only what follows the end |
 //! | 7 | dirty | dirty | a write | in the frame |
-//! | 9 | dirty | on the medium | whatever settles the file | bytes stored to the block, FENCE, record, FENCE; then the frame is free |
-//! | 11 | dirty | dirty | the same | the medium refuses a store, or the log is full: frame and block stay, the next sync tries again |
+//! | 9 | dirty | on the medium | what settles the file | bytes stored to the block, FENCE, record, FENCE; the frame is free |
+//! | 11 | dirty | dirty | the same | a store is refused, or the log is full: both stay, the next sync tries again |
 //! | 12 | dirty | hole | truncation, removal | after the cut is durable, or with the inode; the frame and its block are free |
 //!
 //! # Which frame, and how many
@@ -19,8 +19,8 @@
 //! at a time; so tasks of different cores meet in one line for a batch, not for a frame. The pages move with the right: there
 //! are never more than the limit.
 //!
-//! Each shard has a list of the files with frames that its tasks wrote first, by last write. A file stands there as a whole. A write
-//! notes its time in the file alone: write-back looks at that, and gives a file that was written since it was listed another
+//! Each shard has a list of the files with frames that its tasks wrote first, by last write. A file stands there as a whole. A
+//! write notes its time in the file alone: write-back looks at that, and gives a file that was written since it was listed another
 //! round (`writeback.rs`).
 //!
 //! # Lock order
@@ -213,8 +213,8 @@ impl Frames {
     }
 
     /// Takes the file of a shard's list that was written first, if that was before a time; it stays listed until
-    /// [`Frames::unlist`], but is not chosen again before [`Frames::list_again`]. Its number, when it was listed, and whether the list
-    /// has more.
+    /// [`Frames::unlist`], but is not chosen again before [`Frames::list_again`]. Its number, when it was listed, and whether there
+    /// are more.
     pub(super) fn choose(&self, shard: usize, before: Nanos) -> Option<(Listed, u64, Nanos, bool)> {
         let mut own = self.shards[shard].lock();
         sim::work(Work::STEP, 1);

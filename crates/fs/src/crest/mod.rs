@@ -24,7 +24,7 @@
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
 //! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
-//! | `words.rs` | overwrites in place |
+//! | `in_place.rs` | overwrites in place |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
 //! | `clone.rs` | files that share blocks |
@@ -86,7 +86,7 @@ mod sharing;
 mod sums;
 mod superblock;
 mod vfs;
-mod words;
+mod in_place;
 mod writeback;
 mod xattr;
 pub mod zone;

@@ -2,7 +2,7 @@
 //!
 //! | they work | until | on |
 //! |---|---|---|
-//! | when fewer frames than `low` (5 %) are free | more than `high` (20 %) are | files of a shard's list, the least recently written first |
+//! | fewer frames than `low` (5 %) are free | more than `high` (20 %) are | files of a shard's list, least recently written first |
 //! | every `wake` (5 s) | no file is older than `dirty_age` (30 s) | the same |
 //!
 //! A file is chosen with its shard's list locked, and settled with its inode locked. In between a task may settle, write or drop

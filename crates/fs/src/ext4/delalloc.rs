@@ -224,7 +224,7 @@ impl Volume {
         self.allocate_delayed(inode, &mut state)
     }
 
-    /// Locks an inode for a look at where its data is on the device, beside other readers: alone only to give delayed blocks places.
+    /// Locks an inode for a look at where its data is on the device, beside other readers: alone only to place delayed blocks.
     pub(super) fn read_settled<'a>(&self, inode: &'a Arc<Inode>) -> Result<RwLockReadGuard<'a, InodeState>> {
         loop {
             let state = inode.state.read();

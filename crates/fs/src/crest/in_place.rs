@@ -1,8 +1,8 @@
 //! Overwrites in place: the mount with `atomic=words`.
 //!
-//! A write within the file, all of whose blocks are there, written and neither shared nor with checksums, stores its bytes past the cache where the old ones are, and
-//! a record of the new times: both under one fence. A crash leaves each aligned word old or new. Every other write is made as
-//! under `atomic=whole`. With `sync=fsync` this is about the writes that are durable when they return.
+//! A write within the file, all of whose blocks are there, written and neither shared nor with checksums, stores its bytes past the
+//! cache where the old ones are, and a record of the new times: both under one fence. A crash leaves each aligned word old or new.
+//! Every other write is made as under `atomic=whole`. With `sync=fsync` this is about the writes that are durable when they return.
 
 use sim::ran;
 
