@@ -286,7 +286,11 @@ fn a_damaged_pool_is_shown_for_reading_and_says_what_is_damaged() {
             if *predicate == "names_lead_to_inodes" {
                 assert_eq!(lookup(fs.root(), b"none").err(), Some(Errno::EIO));
             }
-            assert_eq!(fs.create(fs.root(), b"one more", &check::NEW).err(), Some(Errno::EROFS), "{predicate}");
+            assert_eq!(
+                fs.create(fs.root(), b"one more", &check::NEW).err(),
+                Some(Errno::EROFS),
+                "{predicate}"
+            );
             assert_eq!(fs.write(other, 5000, b"more", IoFlags::empty()).err(), Some(Errno::EROFS));
             fs.unmount().expect("unmount");
             assert!(bytes_of(&region) == before, "{predicate}: something was stored");
