@@ -25,7 +25,8 @@ pub(super) fn image(
     (seed, number): (u64, usize),
 ) -> Result<Vec<u8>, String> {
     let design = Arc::clone(design);
-    let made = try_virtually(seed, move || {
+    // Each is a pool of its own, also in what a design draws for it: bytes that a mutant takes from another image are foreign.
+    let made = try_virtually(seed ^ (number as u64) << 32, move || {
         let mut rng = Seed(seed).derive("fuzz.image", number as u64).rng();
         let region = configured::region(size);
         design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
