@@ -93,7 +93,9 @@ fn main() {
     let measured = sim::run(&Setup::real_clock(Machine::unit(), Seed(1)), move || {
         let mut subjects: Vec<_> = designs.split(',').map(|name| Subject::new(name, blocks)).collect();
         for _ in 0..rounds {
-            subjects.iter_mut().for_each(|subject| subject.round(blocks));
+            for subject in &mut subjects {
+                subject.round(blocks);
+            }
         }
         for Subject { name, fs, best: [before, after], .. } in subjects {
             for ((bytes, before), after) in READS.iter().zip(before).zip(after) {

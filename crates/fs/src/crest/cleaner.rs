@@ -37,6 +37,9 @@ impl Sealed {
     }
 }
 
+/// Passes of the cleaner, one after the other, that gain no zone: then it moves the same records about, and ends.
+const PASSES: u32 = 4;
+
 impl Volume {
     /// Reads log zones. Damage is in what it answers.
     pub(super) fn read_logs(&self, zones: &[Present]) -> Result<Log> {
@@ -59,7 +62,12 @@ impl Volume {
         let _part = sim::part(&parts::CLEAN);
         let before = self.zones.stock().free;
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
-        while self.clean_once(&mut tails, &BTreeSet::new())? {}
+        let (mut most, mut without_gain) = (before, 0);
+        while without_gain < PASSES && self.clean_once(&mut tails, &BTreeSet::new())? {
+            let free = self.zones.stock().free;
+            without_gain = if free > most { 0 } else { without_gain + 1 };
+            most = most.max(free);
+        }
         Ok(self.zones.stock().free > before)
     }
 

@@ -194,7 +194,6 @@ impl Design for CrestDesign {
             mount_reads_all: true,
             clones: true,
             formats: SUMMED,
-            ..Checking::default()
         }
     }
 

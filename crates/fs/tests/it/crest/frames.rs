@@ -54,9 +54,9 @@ fn lines(call: impl FnOnce() -> vfs::Result<()>) -> u64 {
 #[test]
 fn a_lazy_write_costs_no_line_and_a_sync_one_record_for_all_of_them() {
     with_file(FSYNC, |_, fs, file| {
-        let (block, write) =
-            ([7; 8 * BLOCK], |at, len: usize| cost(|| fs.write(file, at, &[7; 8 * BLOCK][..len], NONE)));
-        assert_eq!(write(0, block.len()), (0, 0), "eight blocks");
+        let data = vec![7; 8 * BLOCK];
+        let write = |at, len: usize| cost(|| fs.write(file, at, &data[..len], NONE));
+        assert_eq!(write(0, data.len()), (0, 0), "eight blocks");
         assert_eq!(write(100, 5000), (0, 0), "over them");
         assert_eq!(cost(|| fs.fsync(file, false)), (2, 8 * 64 + 1), "one run, one record");
         assert_eq!(cost(|| fs.fsync(file, false)), (0, 0), "nothing is dirty");
@@ -64,7 +64,7 @@ fn a_lazy_write_costs_no_line_and_a_sync_one_record_for_all_of_them() {
         assert_eq!(cost(|| fs.fsync(file, false)), (2, 4 + 1), "the lines of a new block that the file has");
         assert_eq!((write(8 * 4096 + 200, 56), write(8 * 4096 + 256, 64)), ((0, 0), (0, 0)));
         assert_eq!(cost(|| fs.fsync(file, false)), (2, 2 + 1), "behind the durable end in place");
-        assert_eq!(read(fs, file), [7; 8 * BLOCK + 320]);
+        assert_eq!(read(fs, file), vec![7; 8 * BLOCK + 320]);
     });
 }
 
@@ -162,7 +162,7 @@ fn more_data_than_frames_is_written_back_and_read_right() {
             );
         }
         assert_eq!(
-            fs.write(file, 0, &[9; 20 * BLOCK], NONE).expect("write").bytes,
+            fs.write(file, 0, &vec![9; 20 * BLOCK], NONE).expect("write").bytes,
             20 * BLOCK,
             "more than all frames"
         );
@@ -203,7 +203,7 @@ fn a_full_pool_is_refused_at_the_write_and_not_at_the_sync() {
                     let data = vec![number ^ piece ^ round; 3000];
                     match fs.write(made.ino, files[files.len() - 1].1.len() as u64, &data, NONE) {
                         Ok(written) => {
-                            files.last_mut().expect("it was made").1.extend(&data[..written.bytes])
+                            files.last_mut().expect("it was made").1.extend(&data[..written.bytes]);
                         }
                         Err(errno) => {
                             assert_eq!(errno, Errno::ENOSPC);

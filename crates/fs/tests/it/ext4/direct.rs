@@ -93,7 +93,7 @@ fn time_on_ssd(tasks: u64, call: fn(&dyn FileSystem, Ino, u64)) -> Nanos {
         design.format().mkfs(&storage, &options).expect("mkfs");
         let fs = design.mount(&storage, &options).expect("mount");
         let file = fs.create(fs.root(), b"x", &NEW).expect("create").ino;
-        fs.write(file, 0, &[b'o'; 256 * BLOCK], IoFlags::empty()).expect("write");
+        fs.write(file, 0, &vec![b'o'; 256 * BLOCK], IoFlags::empty()).expect("write");
         fs.sync().expect("sync");
         fs.drop_caches().expect("drop");
         let began = sim::now();
