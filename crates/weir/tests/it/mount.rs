@@ -201,11 +201,8 @@ fn a_run_on_a_mount_keeps_what_the_server_did_meanwhile_and_nothing_that_it_did_
     };
     for kind in ["fsync", "unlink", "create"] {
         let (called, served) = (count("operations", kind), count("served", kind));
-        // The call in which the measured time ends is counted by the server alone.
-        assert!(
-            called > 10 && [called, called + 1].contains(&served),
-            "{kind}: {called} calls, {served} requests"
-        );
+        // The calls in which the measured time begins and ends may be counted by one side alone.
+        assert!(called > 10 && called.abs_diff(served) <= 1, "{kind}: {called} calls, {served} requests");
     }
     for record in records("served") {
         let parts: u64 = record["time_ns"]
