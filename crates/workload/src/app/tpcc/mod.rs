@@ -17,6 +17,7 @@
 
 mod conditions;
 mod engine;
+mod inputs;
 mod populate;
 mod random;
 mod schema;
@@ -32,6 +33,7 @@ use sim::{Bytes, LockClass, Nanos, Rng, Seed};
 use vfs::Syscalls;
 
 use self::engine::{Calls, Changes, Done, Engine, Layer, Server};
+use self::inputs::Inputs;
 use self::random::{Constants, Deck};
 use self::schema::{DISTRICTS, Scale};
 use self::sqlite::Journal;
@@ -98,6 +100,18 @@ trait Works: Send {
     /// It has ended; the last one tells what was counted.
     fn leave(&self, tally: &mut Tally);
 }
+
+/// What is counted at the file system, whatever holds the rows.
+const COUNTS: [&str; 8] = [
+    "tpcc.read_calls",
+    "tpcc.read_bytes",
+    "tpcc.write_calls",
+    "tpcc.write_bytes",
+    "tpcc.log_writes",
+    "tpcc.log_bytes",
+    "tpcc.log_syncs",
+    "tpcc.page_syncs",
+];
 
 /// What holds the rows.
 #[derive(Clone, Debug)]
@@ -290,21 +304,22 @@ impl TpcC {
     /// What terminal `client` works with.
     fn terminal(&self, client: u64, database: &Database, seed: Seed) -> Box<dyn Works> {
         let warehouses = self.scale.warehouses;
-        let (scale, row, constants) = (self.scale, self.row, Constants::new(seed));
-        let rng = seed.derive("app.tpcc", client).rng();
-        let home = (client % warehouses + 1, client / warehouses % DISTRICTS + 1);
+        let row = self.row;
+        let inputs = Inputs {
+            scale: self.scale,
+            constants: Constants::new(seed),
+            rng: seed.derive("app.tpcc", client).rng(),
+            home: (client % warehouses + 1, client / warehouses % DISTRICTS + 1),
+        };
         match database {
             Database::Sqlite(database) => {
                 let database = Arc::clone(database);
-                Box::new(sqlite::Terminal { database, scale, constants, rng, home, row })
+                Box::new(sqlite::Terminal { database, inputs, row })
             }
             Database::Engine { engine, locks, history } => Box::new(Terminal {
                 engine: Arc::clone(engine),
                 locks: Arc::clone(locks),
-                scale,
-                constants,
-                rng,
-                home,
+                inputs,
                 row,
                 history: Arc::clone(history),
                 changes: Changes::default(),

@@ -7,6 +7,7 @@ use rand::RngExt as _;
 use sim::{Machine, Nanos, Rng, Seed, Setup};
 
 use super::engine::{Calls, Changes, Engine, Layer, Server, least_pool};
+use super::inputs::Inputs;
 use super::random::Constants;
 use super::schema::{self, DISTRICTS, ROWS, Scale};
 use super::transactions::{Locks, Terminal};
@@ -34,10 +35,12 @@ fn terminal(engine: &Arc<Engine<'static>>, seed: Seed) -> Terminal {
     Terminal {
         engine: Arc::clone(engine),
         locks: Arc::new(Locks::new(SCALE.warehouses)),
-        scale: SCALE,
-        constants: Constants::new(seed),
-        rng: seed.derive("terminal", 0).rng(),
-        home: (1, 1),
+        inputs: Inputs {
+            scale: SCALE,
+            constants: Constants::new(seed),
+            rng: seed.derive("terminal", 0).rng(),
+            home: (1, 1),
+        },
         row: Nanos(0),
         history: Arc::new(last.into()),
         changes: Changes::default(),
@@ -56,7 +59,7 @@ struct Promised {
 fn work(terminal: &mut Terminal, count: usize, rng: &mut Rng) -> Promised {
     let mut promised = Promised::default();
     for _ in 0..count {
-        terminal.home.0 = rng.random_range(1..=SCALE.warehouses);
+        terminal.inputs.home.0 = rng.random_range(1..=SCALE.warehouses);
         let done = match rng.random_range(0..10) {
             0..5 => terminal.new_order().map(|order| promised.orders.extend(order)),
             5..8 => terminal.payment().map(|number| promised.payments.push(number)),

@@ -10,10 +10,8 @@ use sim::{LockClass, Mutex, MutexGuard, Nanos, Rng};
 
 use super::Works;
 use super::engine::{Changes, Done, Engine};
-use super::random::Constants;
-use super::schema::{
-    self, DISTRICTS, Scale, customer, district, history, item, line, order, stock, warehouse,
-};
+use super::inputs::{Chosen, Inputs, Line};
+use super::schema::{self, DISTRICTS, customer, district, history, item, line, order, stock, warehouse};
 use crate::app::control::{Failure, Tally};
 
 pub(super) static ROW: LockClass = LockClass::new("app.tpcc.row");
@@ -51,11 +49,7 @@ impl Locks {
 pub(super) struct Terminal {
     pub(super) engine: Arc<Engine<'static>>,
     pub(super) locks: Arc<Locks>,
-    pub(super) scale: Scale,
-    pub(super) constants: Constants,
-    pub(super) rng: Rng,
-    /// Its warehouse, and its district for Stock-Level.
-    pub(super) home: (u64, u64),
+    pub(super) inputs: Inputs,
     /// What computing takes for each row that is read or changed.
     pub(super) row: Nanos,
     /// The last number of the history, which terminals share.
@@ -72,13 +66,6 @@ fn copy<const N: usize>(row: &[u8]) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&row[..N]);
     bytes
-}
-
-/// What a new order takes of an item.
-struct Line {
-    item: u64,
-    supply: u64,
-    quantity: u64,
 }
 
 /// The first fields of a row of stock.
@@ -101,36 +88,10 @@ impl Terminal {
         committed
     }
 
-    fn any_district(&mut self) -> u64 {
-        self.rng.random_range(1..=DISTRICTS)
-    }
-
-    /// Another warehouse in so many of a hundred cases.
-    fn warehouse(&mut self, percent: u64) -> u64 {
-        let (home, all) = (self.home.0, self.scale.warehouses);
-        if all == 1 || self.rng.random_range(0..100) >= percent {
-            return home;
-        }
-        let other = self.rng.random_range(1..all);
-        if other < home { other } else { other + 1 }
-    }
-
     /// A New-Order; its number, or none where it was rolled back because of an item that does not exist.
     pub(super) fn new_order(&mut self) -> Done<Option<(u64, u64, u64)>> {
-        let (w, d) = (self.home.0, self.any_district());
-        let c = self.constants.customer(&mut self.rng, self.scale.customers);
-        let count = self.rng.random_range(5..=15_usize);
-        let is_wrong = self.rng.random_range(0..100) == 0;
-        let mut lines: Vec<Line> = (0..count)
-            .map(|_| Line {
-                item: self.constants.item(&mut self.rng, self.scale.items),
-                supply: self.warehouse(1),
-                quantity: self.rng.random_range(1..=10),
-            })
-            .collect();
-        if is_wrong {
-            lines[count - 1].item = self.scale.items + 1;
-        }
+        let w = self.inputs.home.0;
+        let (d, c, lines) = self.inputs.new_order();
         let locks = Arc::clone(&self.locks);
         self.read(schema::WAREHOUSE, "warehouse", w, |row| warehouse::TAX.get(row))?;
         let _district = Locks::of(&locks.districts, (w - 1) * DISTRICTS + d - 1);
@@ -210,10 +171,10 @@ impl Terminal {
 
     /// A customer of a district: in six of ten cases by last name, the middle one of those who have it.
     fn choose_customer(&mut self, w: u64, d: u64) -> Done<u64> {
-        if self.rng.random_range(0..10) >= 6 {
-            return Ok(self.constants.customer(&mut self.rng, self.scale.customers));
-        }
-        let name = self.constants.name(&mut self.rng, self.scale.customers);
+        let name = match self.inputs.customer() {
+            Chosen::Number(number) => return Ok(number),
+            Chosen::Name(name) => name,
+        };
         let range = schema::name_key(w, d, name, 0)..schema::name_key(w, d, name + 1, 0);
         let mut of_name = Vec::new();
         self.engine.scan(schema::CUSTOMER_NAME, range.clone(), |key, _| {
@@ -235,11 +196,11 @@ impl Terminal {
 
     /// A Payment; the number of its row of the history.
     pub(super) fn payment(&mut self) -> Done<u64> {
-        let (w, d) = (self.home.0, self.any_district());
-        let of_w = self.warehouse(15);
-        let of_d = if of_w == w { d } else { self.any_district() };
+        let (w, d) = (self.inputs.home.0, self.inputs.any_district());
+        let of_w = self.inputs.warehouse(15);
+        let of_d = if of_w == w { d } else { self.inputs.any_district() };
         let c = self.choose_customer(of_w, of_d)?;
-        let amount = self.rng.random_range(100..=500_000);
+        let amount = self.inputs.rng.random_range(100..=500_000);
         let locks = Arc::clone(&self.locks);
         let _warehouse = Locks::of(&locks.warehouses, w - 1);
         let (paid, mut name) = self.read(schema::WAREHOUSE, "warehouse", w, |row| {
@@ -289,7 +250,7 @@ impl Terminal {
 
     /// An Order-Status.
     pub(super) fn order_status(&mut self) -> Done {
-        let (w, d) = (self.home.0, self.any_district());
+        let (w, d) = (self.inputs.home.0, self.inputs.any_district());
         let c = self.choose_customer(w, d)?;
         let key = schema::customer_key(w, d, c);
         self.read(schema::CUSTOMER, "customer", key, |row| customer::BALANCE.signed(row))?;
@@ -318,7 +279,7 @@ impl Terminal {
 
     /// A Delivery: the oldest order of each district that is not delivered; how many there were.
     pub(super) fn delivery(&mut self) -> Done<u64> {
-        let (w, carrier) = (self.home.0, self.rng.random_range(1..=10_u8));
+        let (w, carrier) = (self.inputs.home.0, self.inputs.rng.random_range(1..=10_u8));
         let mut delivered = 0;
         for d in 1..=DISTRICTS {
             delivered += u64::from(self.deliver(w, d, carrier)?);
@@ -365,8 +326,8 @@ impl Terminal {
 
     /// A Stock-Level.
     pub(super) fn stock_level(&mut self) -> Done<u64> {
-        let (w, d) = self.home;
-        let threshold = self.rng.random_range(10..=20);
+        let (w, d) = self.inputs.home;
+        let threshold = self.inputs.rng.random_range(10..=20);
         let key = schema::district_key(w, d);
         let next = self.read(schema::DISTRICT, "district", key, |row| district::NEXT_ORDER.get(row))?;
         let range = schema::line_key(w, d, next.saturating_sub(20), 0)..schema::line_key(w, d, next, 0);
@@ -390,7 +351,7 @@ impl Terminal {
 
 impl Works for Terminal {
     fn rng(&mut self) -> &mut Rng {
-        &mut self.rng
+        &mut self.inputs.rng
     }
 
     fn new_order(&mut self) -> Done<bool> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use vfs::{Errno, Fd, OpenFlags, RenameFlags, Syscalls};
 
 use crate::app::control::Failure;
+use crate::app::tpcc::COUNTS;
 use crate::tree::CallFailed;
 
 /// What the engine does, or why it cannot go on.
@@ -13,27 +14,16 @@ pub(in crate::app::tpcc) type Done<T = ()> = Result<T, Failure>;
 
 /// Calls and bytes at the boundary of the file system.
 #[derive(Debug, Default)]
-pub(super) struct Counts([AtomicU64; Counts::NAMES.len()]);
+pub(super) struct Counts([AtomicU64; COUNTS.len()]);
 
 impl Counts {
-    const NAMES: [&'static str; 8] = [
-        "tpcc.read_calls",
-        "tpcc.read_bytes",
-        "tpcc.write_calls",
-        "tpcc.write_bytes",
-        "tpcc.log_writes",
-        "tpcc.log_bytes",
-        "tpcc.log_syncs",
-        "tpcc.page_syncs",
-    ];
-
     fn add(&self, at: usize, more: u64) {
         self.0[at].fetch_add(more, Relaxed);
     }
 
     /// Names and values.
     pub(super) fn values(&self) -> Vec<(&'static str, u64)> {
-        Self::NAMES.into_iter().zip(self.0.iter().map(|count| count.load(Relaxed))).collect()
+        COUNTS.into_iter().zip(self.0.iter().map(|count| count.load(Relaxed))).collect()
     }
 }
 

@@ -18,6 +18,7 @@ use rusqlite::Connection;
 use sim::{LockClass, Mutex, Nanos, Seed};
 use vfs::Syscalls;
 
+use super::COUNTS;
 use super::engine::Done;
 use super::schema::Scale;
 use crate::app::control::{Failure, Tally};
@@ -66,24 +67,12 @@ pub(super) struct Database {
     files: Databases,
     connection: Mutex<Option<Connection>>,
     /// What was counted when the measured time began.
-    begun: OnceLock<[u64; NAMES.len()]>,
+    begun: OnceLock<[u64; COUNTS.len()]>,
     /// Terminals that have not left yet.
     clients: AtomicU64,
 }
 
-/// What is counted at the file system, as of the other layers.
-const NAMES: [&str; 8] = [
-    "tpcc.read_calls",
-    "tpcc.read_bytes",
-    "tpcc.write_calls",
-    "tpcc.write_bytes",
-    "tpcc.log_writes",
-    "tpcc.log_bytes",
-    "tpcc.log_syncs",
-    "tpcc.page_syncs",
-];
-
-fn values(counts: &Counts) -> [u64; NAMES.len()] {
+fn values(counts: &Counts) -> [u64; COUNTS.len()] {
     [
         &counts.reads,
         &counts.read_bytes,
@@ -150,7 +139,7 @@ impl Database {
             return;
         }
         let begun = self.begun.get().copied().unwrap_or_default();
-        for ((name, now), before) in NAMES.into_iter().zip(values(self.files.counts())).zip(begun) {
+        for ((name, now), before) in COUNTS.into_iter().zip(values(self.files.counts())).zip(begun) {
             tally.add(name, now - before);
         }
     }

@@ -6,6 +6,7 @@ use vfs::OpenFlags;
 
 use super::*;
 use crate::app::tpcc::Works;
+use crate::app::tpcc::inputs::Inputs;
 use crate::app::tpcc::random::Constants;
 use crate::app::tpcc::tests::disk::Disk;
 
@@ -32,10 +33,12 @@ fn open(disk: &Disk, journal: Journal) -> Done<Arc<Database>> {
 fn terminal(database: &Arc<Database>, seed: Seed) -> Terminal {
     Terminal {
         database: Arc::clone(database),
-        scale: SCALE,
-        constants: Constants::new(seed),
-        rng: seed.derive("terminal", 0).rng(),
-        home: (1, 1),
+        inputs: Inputs {
+            scale: SCALE,
+            constants: Constants::new(seed),
+            rng: seed.derive("terminal", 0).rng(),
+            home: (1, 1),
+        },
         row: Nanos(10),
     }
 }
@@ -44,7 +47,7 @@ fn terminal(database: &Arc<Database>, seed: Seed) -> Terminal {
 fn work(terminal: &mut Terminal, count: usize, rng: &mut Rng) -> (i64, i64) {
     let (mut orders, mut payments) = (0, 0);
     for _ in 0..count {
-        terminal.home.0 = rng.random_range(1..=SCALE.warehouses);
+        terminal.inputs.home.0 = rng.random_range(1..=SCALE.warehouses);
         let done = match rng.random_range(0..10) {
             0..5 => terminal.new_order().map(|ordered| orders += i64::from(ordered)),
             5..8 => terminal.payment().map(|()| payments += 1),
@@ -157,7 +160,7 @@ fn a_commit_syncs_the_journal_and_the_database_or_the_log_alone() {
             (0..50).for_each(|_| terminal.payment().unwrap());
             let after = values(database.files.counts());
             let made = |name: &str| {
-                let at = NAMES.iter().position(|known| *known == name).unwrap();
+                let at = COUNTS.iter().position(|known| *known == name).unwrap();
                 (after[at] - before[at]) as f64 / 50.0
             };
             assert!((made("tpcc.log_syncs") - f64::from(of_log)).abs() < 0.2, "{}", made("tpcc.log_syncs"));

@@ -10,17 +10,14 @@ use super::{Database, computes, failed};
 use crate::app::control::{Failure, Tally};
 use crate::app::tpcc::Works;
 use crate::app::tpcc::engine::Done;
-use crate::app::tpcc::random::{Constants, last_name};
-use crate::app::tpcc::schema::{DISTRICTS, Scale};
+use crate::app::tpcc::inputs::{Chosen, Inputs, Line};
+use crate::app::tpcc::random::last_name;
+use crate::app::tpcc::schema::DISTRICTS;
 
 /// A terminal's part of the work.
 pub(in crate::app::tpcc) struct Terminal {
     pub(in crate::app::tpcc) database: Arc<Database>,
-    pub(in crate::app::tpcc) scale: Scale,
-    pub(in crate::app::tpcc) constants: Constants,
-    pub(in crate::app::tpcc) rng: Rng,
-    /// Its warehouse, and its district for Stock-Level.
-    pub(in crate::app::tpcc) home: (u64, u64),
+    pub(in crate::app::tpcc) inputs: Inputs,
     /// What computing takes for each row that is read or changed.
     pub(in crate::app::tpcc) row: Nanos,
 }
@@ -89,28 +86,6 @@ impl Terminal {
         done.and_then(|done| ended.map(|()| done))
     }
 
-    fn any_district(&mut self) -> u64 {
-        self.rng.random_range(1..=DISTRICTS)
-    }
-
-    /// Another warehouse in so many of a hundred cases.
-    fn warehouse(&mut self, percent: u64) -> u64 {
-        let (home, all) = (self.home.0, self.scale.warehouses);
-        if all == 1 || self.rng.random_range(0..100) >= percent {
-            return home;
-        }
-        let other = self.rng.random_range(1..all);
-        if other < home { other } else { other + 1 }
-    }
-
-    /// How a customer is chosen: in six of ten cases by last name.
-    fn choose(&mut self) -> Chosen {
-        if self.rng.random_range(0..10) >= 6 {
-            return Chosen::Number(self.constants.customer(&mut self.rng, self.scale.customers));
-        }
-        Chosen::Name(last_name(self.constants.name(&mut self.rng, self.scale.customers)))
-    }
-
     /// Delivers the oldest order of a district that is not delivered; whether there was one.
     fn deliver(&mut self, w: u64, d: u64, carrier: u64) -> Done<bool> {
         let [w, d, carrier, now] = of([w, d, carrier, sim::now().0]);
@@ -143,33 +118,18 @@ impl Terminal {
     }
 }
 
-/// A customer of a district.
-enum Chosen {
-    Number(u64),
-    Name(String),
-}
-
-impl Chosen {
-    /// The number: of those with a name that of the one in the middle, by first names.
-    fn number(&self, of: &mut Transaction<'_>, w: i64, d: i64) -> Done<i64> {
-        let name = match self {
-            Self::Number(number) => return Ok(number.cast_signed()),
-            Self::Name(name) => name,
-        };
-        let all = of.numbers(
-            "select c_id from customer where c_w_id = ? and c_d_id = ? and c_last = ? order by c_first",
-            params![w, d, name],
-        )?;
-        let middle = all.len().div_ceil(2).checked_sub(1).map(|at| all[at]);
-        middle.ok_or_else(|| Failure::new(format!("SQLite: no customer is called {name}"), None))
-    }
-}
-
-/// A line of a new order.
-struct Line {
-    item: u64,
-    supply: u64,
-    quantity: u64,
+/// The number of a customer: of those with a name that of the one in the middle, by first names.
+fn number_of(chosen: &Chosen, of: &mut Transaction<'_>, w: i64, d: i64) -> Done<i64> {
+    let name = match chosen {
+        Chosen::Number(number) => return Ok(number.cast_signed()),
+        Chosen::Name(name) => last_name(*name),
+    };
+    let all = of.numbers(
+        "select c_id from customer where c_w_id = ? and c_d_id = ? and c_last = ? order by c_first",
+        params![w, d, name],
+    )?;
+    let middle = all.len().div_ceil(2).checked_sub(1).map(|at| all[at]);
+    middle.ok_or_else(|| Failure::new(format!("SQLite: no customer is called {name}"), None))
 }
 
 /// Adds a line; false where there is no such item.
@@ -196,24 +156,13 @@ fn add_line(of: &mut Transaction<'_>, (w, d, o): (i64, i64, i64), number: i64, l
 
 impl Works for Terminal {
     fn rng(&mut self) -> &mut Rng {
-        &mut self.rng
+        &mut self.inputs.rng
     }
 
     fn new_order(&mut self) -> Done<bool> {
-        let (w, d) = (self.home.0, self.any_district());
-        let c = self.constants.customer(&mut self.rng, self.scale.customers);
-        let count = self.rng.random_range(5..=15_usize);
-        let is_wrong = self.rng.random_range(0..100) == 0;
-        let mut lines: Vec<Line> = (0..count)
-            .map(|_| Line {
-                item: self.constants.item(&mut self.rng, self.scale.items),
-                supply: self.warehouse(1),
-                quantity: self.rng.random_range(1..=10),
-            })
-            .collect();
-        if is_wrong {
-            lines[count - 1].item = self.scale.items + 1;
-        }
+        let w = self.inputs.home.0;
+        let (d, c, lines) = self.inputs.new_order();
+        let count = lines.len();
         let all_local = i64::from(lines.iter().all(|line| line.supply == w));
         let [w, d, c, now, count] = of([w, d, c, sim::now().0, count as u64]);
         let ordered = self.transact(|of| {
@@ -237,18 +186,18 @@ impl Works for Terminal {
     }
 
     fn payment(&mut self) -> Done {
-        let (w, d) = (self.home.0, self.any_district());
-        let amount = self.rng.random_range(100..=500_000);
-        let of_w = self.warehouse(15);
-        let of_d = if of_w == w { d } else { self.any_district() };
-        let chosen = self.choose();
+        let (w, d) = (self.inputs.home.0, self.inputs.any_district());
+        let amount = self.inputs.rng.random_range(100..=500_000);
+        let of_w = self.inputs.warehouse(15);
+        let of_d = if of_w == w { d } else { self.inputs.any_district() };
+        let chosen = self.inputs.customer();
         let [w, d, of_w, of_d, amount, now] = of([w, d, of_w, of_d, amount, sim::now().0]);
         self.transact(|of| {
             let names = "update warehouse set w_ytd = w_ytd + ? where w_id = ? returning w_name";
             let name = of.find(names, [amount, w], |row| row.get::<_, String>(0))?.unwrap_or_default();
             let names = "update district set d_ytd = d_ytd + ? where d_w_id = ? and d_id = ? returning d_name";
             let of_district = of.find(names, [amount, w, d], |row| row.get::<_, String>(0))?;
-            let c = chosen.number(of, of_w, of_d)?;
+            let c = number_of(&chosen, of, of_w, of_d)?;
             of.change(
                 "update customer set c_balance = c_balance - :a, c_ytd_payment = c_ytd_payment + :a, \
                    c_payment_cnt = c_payment_cnt + 1, c_data = case when c_credit = 'BC' then \
@@ -267,10 +216,10 @@ impl Works for Terminal {
     }
 
     fn order_status(&mut self) -> Done {
-        let [w, d] = of([self.home.0, self.any_district()]);
-        let chosen = self.choose();
+        let [w, d] = of([self.inputs.home.0, self.inputs.any_district()]);
+        let chosen = self.inputs.customer();
         self.transact(|of| {
-            let c = chosen.number(of, w, d)?;
+            let c = number_of(&chosen, of, w, d)?;
             of.number("select c_balance from customer where c_w_id = ? and c_d_id = ? and c_id = ?", [w, d, c])?;
             let o = of.number(
                 "select o_id from orders where o_w_id = ? and o_d_id = ? and o_c_id = ? order by o_id desc limit 1",
@@ -286,13 +235,13 @@ impl Works for Terminal {
     }
 
     fn delivery(&mut self) -> Done {
-        let (w, carrier) = (self.home.0, self.rng.random_range(1..=10));
+        let (w, carrier) = (self.inputs.home.0, self.inputs.rng.random_range(1..=10));
         (1..=DISTRICTS).try_for_each(|d| self.deliver(w, d, carrier).map(|_| ()))
     }
 
     fn stock_level(&mut self) -> Done {
-        let threshold = self.rng.random_range(10..=20_i64);
-        let [w, d] = of([self.home.0, self.home.1]);
+        let threshold = self.inputs.rng.random_range(10..=20_i64);
+        let [w, d] = of([self.inputs.home.0, self.inputs.home.1]);
         self.transact(|of| {
             let next = of.number("select d_next_o_id from district where d_w_id = ? and d_id = ?", [w, d])?;
             let items = of.numbers(
