@@ -47,8 +47,7 @@
 //!
 //! # What is not here yet
 //!
-//! Reads of contents without locks, saved indexes, growth, and moving
-//! blocks out of data zones of which most is free.
+//! Reads of contents without locks, saved indexes, growth, and moving blocks out of data zones of which most is free.
 
 mod ablation;
 mod alloc;
