@@ -9,7 +9,8 @@
 //! fails in a way that the program does not expect.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use results::{Histogram, StepRecord};
@@ -121,6 +122,7 @@ pub(crate) struct Control {
     kinds: &'static [Kind],
     how: How,
     begin: Nanos,
+    is_ready: AtomicBool,
     end: AtomicU64,
     counted: AtomicU64,
     /// When the last task so far has ended.
@@ -140,6 +142,7 @@ impl Control {
             kinds,
             how: how.clone(),
             begin,
+            is_ready: AtomicBool::new(false),
             end: AtomicU64::new(end),
             counted: AtomicU64::new(0),
             last: AtomicU64::new(0),
@@ -150,6 +153,19 @@ impl Control {
     /// When tasks begin.
     pub(crate) fn start(&self) -> Nanos {
         Nanos(self.begin.0 - self.how.warm_up.0)
+    }
+
+    /// The main task has taken what it compares the end with: tasks may make calls from the start on.
+    pub(crate) fn ready(&self) {
+        self.is_ready.store(true, Release);
+    }
+
+    /// Waits for the start, and for a main task that a busy host has made late.
+    pub(crate) fn wait_for_start(&self) {
+        sim::sleep_until(self.start());
+        while !self.is_ready.load(Acquire) {
+            sim::sleep_until(sim::now() + LEAD);
+        }
     }
 
     /// When the measured time begins.

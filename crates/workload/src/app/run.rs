@@ -116,7 +116,7 @@ struct Ended {
 
 /// Operation after operation until the end.
 fn play(client: &mut dyn Client, control: &Arc<Control>) -> Ended {
-    sim::sleep_until(control.start());
+    control.wait_for_start();
     let (mut tally, mut failed) = (Tally::default(), false);
     while !control.is_over() {
         match client.step(control, &mut tally) {
@@ -143,9 +143,10 @@ impl<P: Plan + 'static> Job for Run<P> {
         let control = Arc::new(Control::new(self.plan.kinds(), &self.how, self.plan.clients()));
         let tasks = self.start(&control);
         if self.how.warm_up == Nanos::ZERO {
-            // Each client sleeps until then, and what it books from then on is of calls that count.
+            // Each client waits until then, and what it books from then on is of calls that count.
             watch(Phase::Ready);
         }
+        control.ready();
         sleep_until_begin(self.how.interrupt.as_deref(), control.begin());
         watch(Phase::Begins);
         let ended: Vec<(u16, Ended)> = tasks.into_iter().map(|(core, task)| (core, task.join())).collect();
