@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use sim::{Activity, Bytes, Caches, Machine, Nanos, Scheduling, Work};
 use vfs::Linux;
 
+use crate::environment;
 use crate::error::{Error, read_to_string};
 use crate::originals;
 use crate::presets::{self, MACHINES};
@@ -336,6 +337,12 @@ impl Value {
         };
         format!("{} = {{ {unit} = {number}, source = {:?} }}", self.key, self.source)
     }
+}
+
+/// The host's processor under the real clock, which prices nothing: only its shape.
+pub(crate) fn of_host() -> Machine {
+    let cores_per_socket = environment::cores() as u16;
+    Machine { name: "host".to_owned(), sockets: 1, cores_per_socket, ..Machine::unit() }
 }
 
 /// Where `weir calibrate` writes: the user's configuration folder.

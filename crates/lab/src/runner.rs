@@ -31,10 +31,10 @@ use crate::canonical;
 use crate::cell::{self, RegionPool, Run};
 use crate::cells::{Cost, Kept, Known};
 use crate::contention;
-use crate::counters::{Counters, simulated};
+use crate::counters::{Counters, counting, simulated};
 use crate::environment;
 use crate::error::Error;
-use crate::machine::MachinePreset;
+use crate::machine::{self, MachinePreset};
 use crate::plan::{CellSpec, Order, Plan};
 use crate::readings::run::Size;
 
@@ -441,7 +441,7 @@ impl<'p> Runner<'p> {
             check: self.settings.check,
             kernel_locks: self.settings.kernel_locks,
             keep_files: self.settings.keep_files,
-            counts: plan.counters.real(),
+            counts: plan.counters.real() && plan.clock == Clock::Real,
             is_watched: self.settings.is_watched,
             counting: Arc::default(),
             interrupt: Arc::clone(&self.settings.interrupt),
@@ -451,6 +451,9 @@ impl<'p> Runner<'p> {
         };
         let sample = match cell::run(task.spec, &run) {
             Ok(mut sample) => {
+                if plan.counters.real() && plan.clock == Clock::Virtual && !self.interrupted() {
+                    counting::join(&mut sample, task.spec, &run);
+                }
                 if plan.counters.simulated() && !self.interrupted() {
                     simulated::join(&mut sample, plan, task.spec, &self.settings.counted);
                 }
@@ -467,6 +470,7 @@ impl<'p> Runner<'p> {
     fn keep(&self, task: &Task<'_>, sample: &Sample, cost: Cost) {
         if let Some(kept) = &self.kept
             && !sample.partial
+            && !lacks_counts(task.batch.plan, sample)
             && (sample.is_measured() || kept.keeps_failures())
         {
             kept.add(&task.key, sample, cost);
@@ -487,12 +491,6 @@ impl std::fmt::Debug for Runner<'_> {
 
 impl<'a> Batch<'a> {
     fn new(plan: &'a Plan) -> Result<Self, Error> {
-        if !plan.counters.is_none() && plan.clock == Clock::Virtual {
-            return Err(Error::Setting(format!(
-                "plan {}: counters are those of processors, which the virtual clock does not have: give it clock = \"real\"",
-                plan.name
-            )));
-        }
         let (machine, kernel, priced) = machine(plan)?;
         let file = empty_file(plan, &machine);
         Ok(Self { plan, cells: plan.cells()?, machine, priced, kernel, file })
@@ -506,14 +504,18 @@ impl<'a> Batch<'a> {
 
     /// The hash of everything that decides a sample under the virtual clock, but for the build.
     fn key(&self, spec: &CellSpec, repeat: u32) -> String {
-        canonical::hash(&json!({
+        let mut decisive = json!({
             "schema": "weir.cell/1",
             "cell": spec.identity(),
             "machine": self.priced,
             "clock": self.plan.clock,
             "seed": self.plan.seed,
             "repeat": repeat,
-        }))
+        });
+        if !self.plan.counters.is_none() {
+            decisive["counters"] = json!(self.plan.counters);
+        }
+        canonical::hash(&decisive)
     }
 
     /// Cells and repeats in the order of the result.
@@ -529,6 +531,11 @@ impl<'a> Batch<'a> {
         });
         found.collect()
     }
+}
+
+/// Whether a simulated processor was to count, and did not: another host may have what this one lacks.
+fn lacks_counts(plan: &Plan, sample: &Sample) -> bool {
+    plan.counters.simulated() && !sample.counters.contains_key("sim_instructions")
 }
 
 /// Whether the host was busy meanwhile.
@@ -610,10 +617,7 @@ fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>, Value), Error> {
             let priced = values.collect();
             (preset.machine, preset.kernel, priced)
         }),
-        Clock::Real => {
-            let (name, cores) = ("host".to_owned(), environment::cores() as u16);
-            Ok((Machine { name, sockets: 1, cores_per_socket: cores, ..Machine::unit() }, None, Value::Null))
-        }
+        Clock::Real => Ok((machine::of_host(), None, Value::Null)),
     }
 }
 

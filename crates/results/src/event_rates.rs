@@ -101,7 +101,7 @@ impl EventKind {
         }
     }
 
-    /// The rate from counts by name, in the time of `ops` operations; none where a count is missing or the divisor is 0.
+    /// The rate from counts by name, of the source's own `ops` or else in the time of these operations; none where a count is missing or the divisor is 0.
     pub fn rate(
         &self,
         source: Source,
@@ -117,8 +117,7 @@ impl EventKind {
                 accesses => (get(name)?, get(accesses)?),
             },
             Per::Instructions => (get(name)?, get("instructions")? / 1000.0),
-            Per::Operation if source == Source::Simulated => (get(name)?, get("ops")?),
-            Per::Operation => (get(name)?, ops),
+            Per::Operation => (get(name)?, get("ops").unwrap_or(ops)),
         };
         (divisor > 0.0).then(|| events / divisor)
     }

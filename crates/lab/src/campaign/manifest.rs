@@ -119,6 +119,14 @@ impl Manifest {
 
 /// Refuses plans that cannot be shared among hosts.
 pub fn admit(plans: &[Plan]) -> Result<(), Error> {
+    if let Some(plan) = plans.iter().find(|plan| !plan.counters.is_none()) {
+        return Err(crate::Error::Setting(format!(
+            "plan {}: counts of events are of runs under a host's own clock, and are not shared among hosts: run it by `weir run` \
+             on one",
+            plan.name
+        ))
+        .into());
+    }
     match plans.iter().find(|plan| plan.clock == Clock::Real) {
         None => Ok(()),
         Some(plan) => Err(crate::Error::Setting(format!(

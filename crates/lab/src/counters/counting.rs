@@ -4,6 +4,9 @@
 //! back as well; they count from the beginning of the measured time to its end. A thread that was there before reads them in
 //! between, and so is not counted itself.
 //!
+//! A sample of the virtual clock has the counts of the same operations under the real one ([`join`]): its own run would count the
+//! simulation of time.
+//!
 //! Lock: `Open`, held for a reading or a change of all events.
 
 use std::collections::BTreeMap;
@@ -13,10 +16,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use perf_event::Counter;
+use results::events::REAL;
 use results::{EventCounts, EventRecord, EventWindows, Sample, correlation};
+use sim::Clock;
 
 use super::events::{Event, Of};
-use super::probe;
+use super::{probe, simulated};
+use crate::cell::{self, Run};
+use crate::machine;
+use crate::plan::{CellSpec, Stop};
 
 /// An event that was on the processor for a smaller part of the time says too little of the rest.
 const LEAST_SHARE: f64 = 0.25;
@@ -131,6 +139,39 @@ impl Counting {
             simulated: String::new(),
         });
     }
+}
+
+/// Makes the operations of a sample of the virtual clock once more under the real one, and puts what the host counts meanwhile into
+/// the sample. `event.ops` is how many that run has made.
+pub(crate) fn join(sample: &mut Sample, spec: &CellSpec, run: &Run) {
+    match again(sample.ops, spec, run) {
+        Ok(counted) => {
+            let is_event = |name: &str| name.starts_with(REAL);
+            let events = counted.counters.into_iter().filter(|(name, _)| is_event(name));
+            sample.counters.extend(events);
+            sample.counters.insert(format!("{REAL}ops"), counted.ops);
+            sample.events = counted.events;
+        }
+        Err(why) => {
+            let record =
+                EventRecord { name: format!("{REAL}ops"), missing: Some(why), ..EventRecord::default() };
+            sample.events.get_or_insert_default().events.push(record);
+        }
+    }
+}
+
+/// The sample of `ops` operations of the cell under the real clock.
+fn again(ops: u64, spec: &CellSpec, run: &Run) -> Result<Sample, String> {
+    if let Some(why) = simulated::impossible(spec) {
+        return Err(why);
+    }
+    let mut same = spec.clone();
+    if simulated::ends_by_time(spec) {
+        same.stop = Stop::Operations(ops);
+    }
+    let run =
+        Run { clock: Clock::Real, machine: machine::of_host(), kernel: None, counts: true, ..run.clone() };
+    cell::run(&same, &run).map_err(|error| error.to_string())
 }
 
 /// Opens an event in the group of those that are open already; by itself where the processor cannot count it beside them.

@@ -6,8 +6,8 @@
 //!
 //! The plugin (`counters/plugin.c`) sees each instruction and each access of the program, and nothing of the kernel. The measured
 //! time is between two marks; a mark sets the position of `/dev/null` to a reserved one. A cell that stops by a time makes a part
-//! of its native operations there, whatever time that takes: the counts are of `sim_ops` operations, and rates are what can be
-//! compared.
+//! of its operations there, whatever time that takes: the counts are of `sim_ops` operations, and rates are what can be compared.
+//! The simulated run has the real clock also where the sample has the virtual one, whose own work would be counted otherwise.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -121,12 +121,9 @@ fn program() -> String {
 }
 
 /// Why a cell cannot be simulated; none if it can.
-pub(crate) fn impossible(plan: &Plan, spec: &CellSpec) -> Option<String> {
+pub(crate) fn impossible(spec: &CellSpec) -> Option<String> {
     let is_plain = spec.block.is_none() && spec.medium.name() == "dram";
     match &spec.subject {
-        Subject::Design { .. } if plan.clock != Clock::Real => Some(
-            "under the virtual clock the simulation of time would be counted: use the real clock".to_owned(),
-        ),
         Subject::Design { .. } if !is_plain => {
             Some("waiting for a modelled medium would be counted: use the medium dram".to_owned())
         }
@@ -137,12 +134,10 @@ pub(crate) fn impossible(plan: &Plan, spec: &CellSpec) -> Option<String> {
 
 /// Runs the cell of a sample once more, simulated by `command`, and puts the counts into the sample; or why there are none.
 pub(crate) fn join(sample: &mut Sample, plan: &Plan, spec: &CellSpec, command: &[OsString]) {
-    let ops = match spec.stop {
-        Stop::After(time) if time != Nanos::MAX => Some((sample.ops / PART).max(LEAST_OPS)),
-        _ => None,
-    };
-    let task = Task::Cell { plan: plan.to_json(), axes: spec.axes.clone(), repeat: sample.repeat, ops };
-    let counted = match impossible(plan, spec) {
+    let ops = ends_by_time(spec).then(|| (sample.ops / PART).max(LEAST_OPS));
+    let plan = Plan { clock: Clock::Real, ..plan.clone() }.to_json();
+    let task = Task::Cell { plan, axes: spec.axes.clone(), repeat: sample.repeat, ops };
+    let counted = match impossible(spec) {
         Some(why) => Err(why),
         None => count(&task, command),
     };
@@ -161,6 +156,11 @@ pub(crate) fn join(sample: &mut Sample, plan: &Plan, spec: &CellSpec, command: &
             events.events.push(EventRecord { name, missing: Some(why), ..EventRecord::default() });
         }
     }
+}
+
+/// Whether a time ends the cell: a run that is to make the same operations is told how many.
+pub(crate) fn ends_by_time(spec: &CellSpec) -> bool {
+    matches!(spec.stop, Stop::After(time) if time != Nanos::MAX)
 }
 
 /// The counts of a task that `command` works on, simulated.

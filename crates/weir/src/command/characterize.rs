@@ -12,7 +12,7 @@ use crate::store;
 /// Show which events of processors go with throughput, in results of `weir bench --counters`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example: weir bench varmail --fs pmfs,nova --medium dram --clock real --counters both --threads 1,2 \
+    after_help = "Example: weir bench varmail --fs pmfs,nova --medium dram --counters both --threads 1,2 \
                   --repeats 15; weir characterize latest -o events.html"
 )]
 pub(crate) struct Characterize {
@@ -33,7 +33,7 @@ impl Characterize {
         };
         if counted().next().is_none() {
             return Err(Failure::usage(
-                "no sample of these results has counted events: measure with `weir bench … --clock real --counters both`",
+                "no sample of these results has counted events: measure with `weir bench … --counters both`",
             ));
         }
         for path in &self.outputs {

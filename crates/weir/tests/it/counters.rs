@@ -65,13 +65,27 @@ fn the_doctor_names_every_event_with_its_state() {
     assert!(text.contains("simulated events"), "{text}");
 }
 
+/// Throughput is of the virtual clock, the same as without counters; what is counted are the same operations under the real one.
 #[test]
-fn counters_without_the_real_clock_are_refused() {
+fn under_the_virtual_clock_the_same_operations_are_counted_and_throughput_does_not_change() {
     let home = tempfile::tempdir().unwrap();
-    let arguments = ["bench", "varmail", "--fs", "pmfs", "--counters", "real"];
-    let output = weir(home.path()).args(arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(told(&output).contains("--clock real"), "{}", told(&output));
+    let measured = |more: &[&str]| {
+        let arguments = ["bench", "varmail", "--fs", "pmfs", "--medium", "dram", "--runtime", "2ms"];
+        let small = ["--threads", "1", "-D", "nfiles=50", "--json"];
+        let output = weir(home.path()).args(arguments).args(small).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        serde_json::from_value::<ResultFile>(document(&output)).unwrap().samples.remove(0)
+    };
+    let (plain, counted) = (measured(&[]), measured(&["--counters", "both"]));
+    is_accounted(&counted);
+    assert_eq!((plain.ops, plain.elapsed_ns), (counted.ops, counted.elapsed_ns));
+    assert!(plain.events.is_none() && plain.ops > 100);
+    let again = counted.counters["event.ops"];
+    assert!(plain.ops.abs_diff(again) <= plain.ops / 20, "a task ends its turn: {} and {again}", plain.ops);
+    if can_simulate() {
+        assert!(counted.counters["sim_ops"] >= 100 && counted.counters["sim_instructions"] > 0);
+    }
+    assert!(counted.counters.contains_key("event.page_faults"), "{:?}", counted.events);
 }
 
 /// Whether this host can simulate; what is skipped is said.
