@@ -180,9 +180,12 @@ impl Log {
         } else if let Some(line) = gaps.iter().find(unexplained) {
             self.damage.push(Damage::Gap { zone, line: *line });
         }
-        let counts =
-            |found: &Found, all: &[Found]| is_whole(all, found) || rules.lacks(mutant::GROUP_IN_PART);
-        self.records.extend(found.iter().filter(|record| counts(record, &found)).cloned());
+        if !rules.lacks(mutant::GROUP_IN_PART) {
+            let whole: Vec<bool> = found.iter().map(|record| is_whole(&found, record)).collect();
+            let mut whole = whole.into_iter();
+            found.retain(|_| whole.next() == Some(true));
+        }
+        self.records.append(&mut found);
     }
 }
 
@@ -220,13 +223,16 @@ impl Found {
     }
 }
 
-/// Whether all records of a record's operation were found.
+/// Whether all records of a record's operation were found; those of a zone are in the order of their lines.
 fn is_whole(found: &[Found], record: &Found) -> bool {
     if record.record.group == 0 {
         return true;
     }
-    let members = found.iter().filter(|other| other.belongs_to(record));
-    members.map(|member| member.lines).sum::<u32>() == record.operation().len() as u32
+    let lines = record.operation();
+    let first = found.partition_point(|other| other.line < lines.start);
+    let near = found[first..].iter().take_while(|other| other.line < lines.end);
+    let members = near.filter(|other| other.belongs_to(record));
+    members.map(|member| member.lines).sum::<u32>() == lines.len() as u32
 }
 
 /// Whether a crash during the zone's last operation explains a gap at a line: the line is that operation's, or the first of the
