@@ -229,6 +229,12 @@ impl State {
         self.accessed = true;
     }
 
+    /// Whether its last change was one of its data, in the tick of `now`.
+    pub(super) fn was_written_in(&self, tick: u64, now: u64) -> bool {
+        let Stamped { stamp, explicit, value } = self.mtime;
+        !explicit && self.ctime.stamp == stamp && now >= value && now / tick == value / tick
+    }
+
     /// The data has changed.
     pub(super) fn data_changed(&mut self, time: u64) {
         (self.mtime, self.ctime) = (implicit(time), implicit(time));

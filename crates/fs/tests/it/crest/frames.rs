@@ -10,7 +10,7 @@ use media::Storage;
 use media::nvmm::Region;
 use media::recorder::Plan;
 use sim::{Bytes, Nanos, Seed};
-use vfs::{Errno, FileSystem, Ino, IoFlags, SetAttr};
+use vfs::{Errno, FileSystem, Ino, IoFlags, SetAttr, SetTime, Timestamp};
 
 use super::mount::{cost, made};
 use crate::shared::harness::{self, Given, promises, subject, virtually, with_mutant};
@@ -226,13 +226,24 @@ fn a_full_pool_is_refused_at_the_write_and_not_at_the_sync() {
 }
 
 #[test]
-fn an_overwrite_in_place_costs_its_lines_a_record_and_one_fence() {
+fn an_overwrite_in_place_costs_its_lines_and_one_fence_and_a_record_in_a_new_tick() {
     with_file(&[("atomic", "words")], |_, fs, file| {
         let write = |at, len: usize| cost(|| fs.write(file, at, &[7; 2 * BLOCK][..len], NONE));
+        let mtime = || fs.getattr(file).expect("it is there").mtime;
+        let next_tick = || sim::sleep_until(sim::now() + Nanos::from_millis(4));
         assert_eq!(write(0, 2 * BLOCK), (2, 2 * 64 + 1), "growth as under atomic=whole");
         let used = fs.statfs().expect("statfs").blocks_free;
+        let grown = mtime();
+        assert_eq!((write(4096, BLOCK), mtime()), ((1, 64), grown), "in the tick of the growth");
+        next_tick();
         assert_eq!(write(4096, BLOCK), (1, 65));
-        assert_eq!(write(100, 100), (1, 4), "four lines less the one that it begins and ends within");
+        assert!(mtime() > grown);
+        assert_eq!(write(100, 100), (1, 3), "four lines less the one that it begins and ends within");
+        let day = Timestamp { secs: 86_400, nanos: 0 };
+        let set = SetAttr { mtime: Some(SetTime::To(day)), ..SetAttr::default() };
+        fs.setattr(file, &set).expect("setattr");
+        assert_eq!(write(0, BLOCK), (1, 65), "after a time that a call has set");
+        assert!(mtime() > grown);
         assert_eq!(fs.statfs().expect("statfs").blocks_free, used, "no block is taken");
         assert_eq!(write(8190, 100).0, 2, "growth");
     });
@@ -247,9 +258,9 @@ fn a_write_that_is_durable_on_return_overwrites_in_place_with_both_options() {
             ((0, 0), (0, 0), (2, 65)),
             "lazy"
         );
-        assert_eq!(write(IoFlags::SYNC), (1, 65), "synchronous");
+        assert_eq!(write(IoFlags::SYNC), (1, 64), "synchronous, in the same tick");
         assert_eq!((write(NONE), cost(|| fs.fsync(file, false))), ((0, 0), (2, 65)), "once before a sync");
-        assert_eq!((write(NONE), cost(|| fs.fsync(file, false))), ((1, 65), (0, 0)), "eager");
+        assert_eq!((write(NONE), cost(|| fs.fsync(file, false))), ((1, 64), (0, 0)), "eager");
     });
 }
 
