@@ -230,7 +230,8 @@ impl Volume {
         let _part = sim::part(&parts::SEAL);
         let mut all = Vec::new();
         for draft in drafts {
-            ran::allocate(4);
+            // What follows the first line, and the whole.
+            ran::allocate(2);
             let bytes = draft.seal(self.seal(at.opening), at.line);
             let bytes = bytes.ok_or(Error::Invalid("a record of too many lines"))?;
             charge_for(bytes.len());

@@ -123,9 +123,9 @@ impl Volume {
     pub(super) fn commit_names(&self, want: Want, time: u64, items: &[Item]) -> Result<Committed<'_>> {
         let call = Call { want, after: 0, makes: false, needs: &[] };
         self.commit(call, |ticket| {
-            // The list and its names, and the bytes of each item but the first, which are put together twice.
+            // The records, the list and its names.
             let named = items.iter().filter(|item| !item.name.is_empty()).count();
-            ran::allocate((4 * items.len() + named) as u64 - 2);
+            ran::allocate(2 + named as u64);
             let names = Names { time, items: items.to_vec() };
             vec![Record::alone(ticket.id, record::Body::Names(names))]
         })

@@ -314,7 +314,8 @@ impl Draft {
             return None;
         }
         self.head.lines = lines as u8;
-        let mut bytes = self.head.as_bytes().to_vec();
+        let mut bytes = Vec::with_capacity(lines * LINE);
+        bytes.extend_from_slice(self.head.as_bytes());
         bytes.extend_from_slice(&self.tail);
         bytes.resize(lines * LINE, 0);
         let sum = seal.of(line, &bytes);
@@ -470,8 +471,10 @@ impl Names {
         let mut items = self.items.iter().map(Item::raw);
         let first =
             RawNames { time: self.time.to_le_bytes(), zero: [0; 8], item: items.next().unwrap_or_default() };
-        let mut tail: Vec<u8> = items.flat_map(|raw| raw.as_bytes().to_vec()).collect();
-        tail.extend(self.items.iter().flat_map(|item| item.name.iter().copied()));
+        let names: usize = self.items.iter().map(|item| item.name.len()).sum();
+        let mut tail = Vec::with_capacity(items.len() * size_of::<RawItem>() + names);
+        items.for_each(|raw| tail.extend_from_slice(raw.as_bytes()));
+        self.items.iter().for_each(|item| tail.extend_from_slice(&item.name));
         (kind::NAMES, 0, self.items.len() as u8, body(&first), tail)
     }
 
@@ -524,8 +527,8 @@ impl Item {
 /// The records of an operation: one that stands alone, or a group of which all or none count.
 pub fn group(id: Id, bodies: Vec<Body>) -> Vec<Record> {
     let mut records: Vec<_> = bodies.into_iter().map(|body| Record::alone(id, body)).collect();
-    let lines: Vec<_> = records.iter().map(|record| record.lines() as u16).collect();
-    if lines.len() > 1 {
+    if records.len() > 1 {
+        let lines: Vec<_> = records.iter().map(|record| record.lines() as u16).collect();
         let (all, mut part) = (lines.iter().sum(), 0);
         for (record, lines) in records.iter_mut().zip(lines) {
             (record.part, record.group) = (part, all);
@@ -538,6 +541,9 @@ pub fn group(id: Id, bodies: Vec<Body>) -> Vec<Record> {
 impl Write {
     /// The records of a write whose records take at most so many lines each: one, or the members of a group.
     pub fn split(self, id: Id, lines: usize) -> Vec<Record> {
+        if self.extents.len() <= 1 {
+            return vec![Record::alone(id, Body::Write(self))];
+        }
         let room = lines.saturating_sub(1) * LINE;
         let mut members: Vec<Self> = Vec::new();
         let mut used = 0;
@@ -560,9 +566,6 @@ impl Write {
                 }
             }
         }
-        if members.is_empty() {
-            members.push(Self { ino: self.ino, ..Self::default() });
-        }
         if let Some(first) = members.first_mut() {
             (first.size, first.time) = (self.size, self.time);
         }
@@ -579,9 +582,12 @@ impl Write {
             time: self.time.unwrap_or_default().to_le_bytes(),
             extent: extents.next().unwrap_or_default(),
         };
-        let mut tail: Vec<u8> = extents.flat_map(|raw| raw.as_bytes().to_vec()).collect();
-        for extent in self.extents.iter().filter(|extent| extent.count > 1) {
-            tail.extend(extent.checksums.iter().flat_map(|sum| sum.to_le_bytes()));
+        let summed = || self.extents.iter().filter(|extent| extent.count > 1);
+        let sums: usize = summed().map(|extent| extent.checksums.len()).sum();
+        let mut tail = Vec::with_capacity(extents.len() * EXTENT_BYTES + sums * size_of::<u32>());
+        extents.for_each(|raw| tail.extend_from_slice(raw.as_bytes()));
+        for sum in summed().flat_map(|extent| &extent.checksums) {
+            tail.extend_from_slice(&sum.to_le_bytes());
         }
         let checked = self.extents.iter().any(|extent| !extent.checksums.is_empty());
         let parts =
