@@ -114,12 +114,15 @@ impl Bits {
     }
 }
 
+/// A multiple of the numbers of modules that systems have.
+const MODULES: u32 = 24;
+
 /// Where a zone begins to be filled. Modules of memory take turns by blocks (of 4 KiB: J. Yang et al., FAST 2020), and shards fill
-/// zones of their own at once: small files of neighbouring zones begin one module further each, where the number of modules divides
-/// 24. Large ones begin at the front, and lie in one piece.
+/// zones of their own at once: small files of neighbouring zones begin one module further each, where their number divides
+/// [`MODULES`]. Large ones begin at the front, and lie in one piece.
 fn begin_of(zone: u32, zone_blocks: u32, most: u64) -> u32 {
-    // A zone of 512 blocks and 17 more are 1 beyond a multiple of 24.
-    if most >= u64::from(zone_blocks) / 8 { 0 } else { zone.wrapping_mul(17) % zone_blocks }
+    let further = (MODULES + 1 - zone_blocks % MODULES) % MODULES;
+    if most >= u64::from(zone_blocks) / 8 { 0 } else { zone.wrapping_mul(further) % zone_blocks }
 }
 
 /// A count that every call changes: the sum of parts, each on a line that one shard's cores change.
@@ -538,10 +541,11 @@ mod tests {
 
     #[test]
     fn neighbouring_zones_begin_on_other_modules() {
-        for modules in [2, 3, 4, 6, 8, 12, 24] {
-            let of = |zone: u32| (zone * 512 + begin_of(zone, 512, 1)) % modules;
-            let met: std::collections::BTreeSet<u32> = (100..100 + modules).map(of).collect();
-            assert_eq!(met.len(), modules as usize, "{modules} modules");
+        for (modules, blocks) in [2, 3, 4, 6, 8, 12].into_iter().flat_map(|m| [(m, 512), (m, 256), (m, 128)])
+        {
+            let of = |zone: u32| (zone * blocks + begin_of(zone, blocks, 1)) % modules;
+            let met: std::collections::BTreeSet<u32> = (0..modules).map(of).collect();
+            assert_eq!(met.len(), modules as usize, "{modules} modules, zones of {blocks} blocks");
         }
         assert_eq!(begin_of(7, 512, 512), 0, "a large file lies in one piece");
     }
