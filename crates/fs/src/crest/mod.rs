@@ -13,6 +13,7 @@
 //! | [`record`] | records | bytes with a seal, and back |
 //! | [`zone`] | the table of zones and the bytes of log zones | records, damage; which zone may be taken, which is cleaned |
 //! | [`merge`] | records, in any order | the tree: names, inodes, places of blocks |
+//! | [`inline`] | bytes of blocks that lie in records | what a block holds |
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
 //! | [`place`] | what is known of a block | where a write goes |
 //!
@@ -66,6 +67,7 @@ pub(crate) mod format;
 mod frames;
 mod fsck;
 mod in_place;
+pub mod inline;
 mod inode;
 pub mod layout;
 mod log;

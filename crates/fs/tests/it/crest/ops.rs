@@ -1,5 +1,6 @@
 //! Calls: what each stores, and what it means to a user.
 
+use fs::crest::inline::Inline;
 use fs::crest::layout::{ROOT_INO, item, times};
 use fs::crest::merge::{Inode, Slot};
 use fs::crest::mutant;
@@ -11,7 +12,7 @@ use fs::crest::zone::Want;
 
 use super::image::{CELLS, NEVER, Unit, ZONE_BLOCKS};
 use super::view::{File, View};
-use super::world::{CELL_BYTES, NoSpace, NotNow, World, block_cells, checksum};
+use super::world::{CELL_BYTES, NoSpace, NotNow, World, block_cells, checksum, patch};
 
 /// A path: a name in the root (0) or in the directory that is called [`DIR`] (1).
 pub(crate) type Path = (u8, u8);
@@ -30,6 +31,14 @@ pub(crate) enum Op {
     Exchange(Path, Path),
     /// Cells from one on.
     Write(Path, u8, u8),
+    /// Cells of one block from one on, in the record.
+    Inline(Path, u8, u8),
+    /// A cell in place, without a new place of its block: `atomic=words`.
+    InPlace(Path, u8),
+    /// A cell through a mapping, and msync.
+    MapStore(Path, u8),
+    /// The last cell, which begins a block, and the next.
+    WriteOverEnd(Path),
     /// Two blocks with a hole between them: a group, where records are short.
     WriteTwo(Path),
     /// A new length in cells.
@@ -111,6 +120,10 @@ impl Call<'_> {
                 self.names(&[one, two], &[(two, inos.0), (one, inos.1)])
             }
             Op::Write(path, cell, count) => self.write(path, cell.into(), count.into()),
+            Op::Inline(path, cell, count) => self.inline(path, cell.into(), count.into()),
+            Op::InPlace(path, cell) => self.in_place(path, cell.into()),
+            Op::MapStore(path, cell) => self.map_store(path, cell.into()),
+            Op::WriteOverEnd(path) => self.write_over_end(path),
             Op::WriteTwo(path) => self.write_two(path),
             Op::Truncate(path, cells) => self.truncate(path, cells.into()),
             Op::Punch(path, block) => self.punch(path, block.into()),
@@ -317,7 +330,14 @@ impl Call<'_> {
         let slot = self.inode(ino).ok()?.blocks.get(&block)?.value;
         let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
         let references = self.world.tree.references(self.world.rules).get(&place).copied().unwrap_or(0);
-        Some((place, Block { references, checked: checksum.is_some(), unwritten, bytes_in_log: false }))
+        let bytes_in_log = self.has_patches(ino, block);
+        Some((place, Block { references, checked: checksum.is_some(), unwritten, bytes_in_log }))
+    }
+
+    /// Whether records have bytes of a block.
+    fn has_patches(&self, ino: u64, block: u64) -> bool {
+        let patches = self.inode(ino).ok().and_then(|inode| inode.patches.get(&block));
+        patches.is_some_and(|patches| !patches.is_empty())
     }
 
     /// What must be stored when a file grows over an end within a block: zeros in place, or a new block.
@@ -489,6 +509,11 @@ impl Call<'_> {
     fn clone_file(&mut self, from: Path, to: Path) -> Outcome {
         let (source, ino) = (self.ino(from)?, self.ino(to)?);
         let size = self.size(source);
+        for block in 0..size.div_ceil(CELLS) as u64 {
+            if self.has_patches(source, block) && !self.world.rules.lacks(mutant::CLONED_WITHOUT_INLINE) {
+                self.move_to_new(source, block, None)?;
+            }
+        }
         if source == ino || size == 0 || self.size(ino) > size || !self.size(ino).is_multiple_of(CELLS) {
             return Err(Stop::NotNow);
         }
@@ -518,16 +543,121 @@ impl Call<'_> {
         if facts.references > 1 || facts.unwritten {
             return Err(Stop::NotNow);
         }
+        if facts.bytes_in_log {
+            return self.move_to_new(ino, 0, None);
+        }
         let cells = block_cells(&self.world.current, place).to_vec();
+        self.place_cells(ino, 0, &cells, None)
+    }
+
+    /// Gives a block a new place, with all that it holds.
+    fn move_to_new(&mut self, ino: u64, block: u64, time: Option<u64>) -> Outcome {
+        let cells = self.content(ino, block);
+        self.place_cells(ino, block, &cells, time)
+    }
+
+    fn place_cells(&mut self, ino: u64, block: u64, cells: &[u32], time: Option<u64>) -> Outcome {
         let new = self.free_block(&[], Want::Data)?;
-        let extent = self.extent(0, new, &cells);
-        self.store(
-            ino,
-            (
-                Self::cells(new, &cells).collect(),
-                Write { ino, extents: vec![extent], size: None, time: None },
-            ),
-        )
+        let extent = self.extent(block, new, cells);
+        let write = Write { ino, extents: vec![extent], size: None, time };
+        self.store(ino, (Self::cells(new, cells).collect(), write))
+    }
+
+    // ---- bytes in records, and what may not meet them
+
+    /// The written block of a cell within the file, and what is known of it.
+    fn written(&self, ino: u64, cell: usize) -> Result<(u64, Block), NotNow> {
+        let found = self.facts(ino, (cell / CELLS) as u64).filter(|_| cell < self.size(ino));
+        found.filter(|(_, facts)| !facts.unwritten).ok_or(NotNow)
+    }
+
+    fn inline(&mut self, path: Path, cell: usize, count: usize) -> Outcome {
+        let ino = self.ino(path)?;
+        let last = cell + count - 1;
+        if cell / CELLS != last / CELLS || last >= self.size(ino) {
+            return Err(Stop::NotNow);
+        }
+        self.written(ino, cell)?;
+        let values: Vec<u32> = (0..count).map(|_| self.token()).collect();
+        let (time, block) = (self.stamp(&[ino]), (cell / CELLS) as u64);
+        let id = self.world.next_id(self.shard, &[self.ids(ino).1, self.block_id(ino, block)]);
+        let inline = Inline { ino, block, patch: patch(cell, &values), time: Some(time) };
+        let record = Record::alone(id, Body::Inline(inline));
+        self.world.commit(self.shard, Want::Records, &[], &[record])?;
+        self.world.block_ids.insert((ino, block), id.time());
+        self.want.file(ino).write(cell, &values, time);
+        Ok(())
+    }
+
+    fn in_place(&mut self, path: Path, cell: usize) -> Outcome {
+        let ino = self.ino(path)?;
+        let (place, facts) = self.written(ino, cell)?;
+        if !facts.takes_stores(self.world.rules) {
+            return Err(Stop::NotNow);
+        }
+        let (value, time) = (self.token(), self.stamp(&[ino]));
+        // The data may be durable without the record, and the record without the data.
+        for (has_data, has_time) in [(true, false), (false, true)] {
+            let mut seen = self.want.clone();
+            if has_data {
+                seen.file(ino).cells[cell] = value;
+            }
+            if has_time {
+                seen.file(ino).changed(time);
+            }
+            self.between.push(seen);
+        }
+        self.world.store(self.shard as u8, Unit::Cell { at: place as usize * CELLS + cell % CELLS, value });
+        self.store(ino, (Vec::new(), Write { ino, extents: Vec::new(), size: None, time: Some(time) }))?;
+        self.want.file(ino).write(cell, &[value], time);
+        Ok(())
+    }
+
+    /// The page gets a block that can be stored to, with the times, and then the bytes without a record.
+    fn map_store(&mut self, path: Path, cell: usize) -> Outcome {
+        let ino = self.ino(path)?;
+        let (_, facts) = self.written(ino, cell)?;
+        let ignores = self.world.rules.lacks(mutant::MAPPED_OVER_INLINE);
+        let facts = Block { bytes_in_log: facts.bytes_in_log && !ignores, ..facts };
+        if !facts.takes_stores(self.world.rules) {
+            let time = self.stamp(&[ino]);
+            self.move_to_new(ino, (cell / CELLS) as u64, Some(time))?;
+            self.want.file(ino).changed(time);
+            self.boundary();
+        }
+        let (place, _) = self.written(ino, cell)?;
+        let value = self.token();
+        self.world.store(self.shard as u8, Unit::Cell { at: place as usize * CELLS + cell % CELLS, value });
+        self.world.fence(self.shard as u8);
+        self.world.survey();
+        self.want.file(ino).cells[cell] = value;
+        Ok(())
+    }
+
+    fn write_over_end(&mut self, path: Path) -> Outcome {
+        let ino = self.ino(path)?;
+        let Some(last) = self.size(ino).checked_sub(1).filter(|last| last.is_multiple_of(CELLS)) else {
+            return Err(Stop::NotNow);
+        };
+        if !self.world.rules.lacks(mutant::PIECE_SPLIT_AT_END) {
+            return self.write(path, last, 2);
+        }
+        let (place, _) = self.written(ino, last)?;
+        let (values, time) = ([self.token(), self.token()], self.stamp(&[ino]));
+        let (size, block) = ((last + 2) * CELL_BYTES, (last / CELLS) as u64);
+        let (changed, cut) = self.ids(ino);
+        let id = self.world.next_id(self.shard, &[changed, cut, self.block_id(ino, block)]);
+        let extents = vec![self.extent(block, place, &values)];
+        let bodies = vec![
+            Body::Inline(Inline { ino, block, patch: patch(last, &values[..1]), time: None }),
+            Body::Write(Write { ino, extents, size: Some(size as u64), time: Some(time) }),
+        ];
+        let data = [Unit::Cell { at: place as usize * CELLS + 1, value: values[1] }];
+        self.world.commit(self.shard, Want::Records, &data, &group(id, bodies))?;
+        self.world.ids.insert(ino, (id.time(), cut));
+        self.world.block_ids.insert((ino, block), id.time());
+        self.want.file(ino).write(last, &values, time);
+        Ok(())
     }
 
     // ---- attributes
