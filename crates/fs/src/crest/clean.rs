@@ -213,15 +213,12 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         live.then_some(copy)
     }
 
-    /// A record with bytes of a block keeps those that it holds, or else its time. What a cut hides is not copied.
+    /// A record with bytes of a block keeps all of them if it holds some, or else its time.
     fn inline(&self, inline: &Inline, index: usize) -> Option<Body> {
         let inode = self.tree.inodes.get(&inline.ino)?;
         let mut patches = inode.patches.get(&inline.block).into_iter().flatten();
-        let held = patches.find(|patch| patch.by == index).filter(|_| !self.lacks(mutant::INLINE_NOT_HELD));
-        if let Some(held) = held {
-            let whole = self.lacks(mutant::INLINE_COPIED_WHOLE);
-            let patch = if whole { &inline.patch } else { &held.value };
-            return Some(Body::Inline(Inline { patch: patch.clone(), ..*inline }));
+        if patches.any(|patch| patch.by == index) && !self.lacks(mutant::INLINE_NOT_HELD) {
+            return Some(Body::Inline(inline.clone()));
         }
         let Inline { ino, time, .. } = *inline;
         let times = Write { ino, extents: Vec::new(), size: None, time };

@@ -5,7 +5,8 @@
 //! them, because it has all bytes of the block. So what a byte is, is what the record with the largest id says that sets it, as of
 //! all else that records set.
 //!
-//! A block with such bytes takes no stores in place (R8, `place.rs`), and has bytes of records of [`LINES_MAX`] lines at most: then
+//! A block with such bytes takes no stores in place (R8, `place.rs`), not even behind the end. So a cut within it leaves them: when
+//! the file grows again over that end, the block gets a new place, with zeros. It has bytes of records of [`LINES_MAX`] lines at most: then
 //! a write gives it a new place.
 
 use std::ops::Range;
@@ -48,11 +49,6 @@ impl Patch {
     pub fn range(&self) -> Range<usize> {
         let from = usize::from(self.from);
         from..from + self.bytes.len()
-    }
-
-    /// Leaves those before `end`.
-    pub fn cut(&mut self, end: usize) {
-        self.bytes.truncate(end.saturating_sub(usize::from(self.from)));
     }
 }
 
@@ -132,16 +128,6 @@ impl Patches {
         self.runs.insert(first, (start, joined));
     }
 
-    /// Leaves the bytes before `end`.
-    pub fn cut(&mut self, end: usize) {
-        self.records.retain(|range| range.start < end);
-        self.records.iter_mut().for_each(|range| range.end = range.end.min(end));
-        self.runs.retain(|(start, _)| *start < end);
-        for (start, run) in &mut self.runs {
-            run.truncate(end - *start);
-        }
-    }
-
     /// Copies what it has of the bytes from `from` on; answers which of `out` it does not have.
     pub fn read(&self, from: usize, out: &mut [u8]) -> Vec<Range<usize>> {
         let (mut gaps, mut at, end) = (Vec::new(), from, from + out.len());
@@ -178,20 +164,20 @@ mod tests {
             for value in 1..=12_u8 {
                 let (a, b): (usize, usize) = (rng.random_range(0..64), rng.random_range(0..64));
                 let range = a.min(b)..a.max(b) + 1;
-                if rng.random_range(0..6) == 0 {
-                    patches.cut(range.start);
-                    want[range.start..].fill(None);
-                } else {
-                    let lines = patches.lines_with(&range);
-                    patches.add(range.start, &vec![value; range.len()]);
-                    want[range.clone()].fill(Some(value));
-                    assert_eq!(patches.lines(), lines, "seed {seed}");
-                }
+                let lines = patches.lines_with(&range);
+                patches.add(range.start, &vec![value; range.len()]);
+                want[range.clone()].fill(Some(value));
+                assert_eq!(patches.lines(), lines, "seed {seed}");
                 let (from, mut out) = (range.start / 2, vec![0; 40.min(64 - range.start / 2)]);
                 let gaps = patches.read(from, &mut out);
                 for (at, byte) in out.iter().enumerate() {
                     let is_gap = gaps.iter().any(|gap| gap.contains(&at));
-                    assert_eq!((!is_gap).then_some(*byte), want[from + at], "seed {seed}, byte {}", from + at);
+                    assert_eq!(
+                        (!is_gap).then_some(*byte),
+                        want[from + at],
+                        "seed {seed}, byte {}",
+                        from + at
+                    );
                 }
             }
         }

@@ -14,7 +14,6 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use super::inline::{Inline, Patch, covers};
 use super::layout::{BLOCK, ROOT_INO, item, times};
@@ -258,7 +257,7 @@ impl Replay<'_> {
             Body::Inline(inline) => self.inline(inline, by),
             Body::Cut(cut) => {
                 if let Some(inode) = self.inodes.get_mut(&cut.ino) {
-                    inode.cut(cut.size, by, self.rules);
+                    inode.cut(cut.size, by);
                 }
                 self.data_changed(cut.ino, cut.time, by);
             }
@@ -321,8 +320,9 @@ impl Replay<'_> {
     fn inline(&mut self, inline: &Inline, by: usize) {
         let Some(inode) = self.inodes.get_mut(&inline.ino) else { return };
         let patches = inode.patches.entry(inline.block).or_default();
+        let range = inline.patch.range();
+        patches.retain(|earlier| !covers(&range, &earlier.value.range()));
         patches.push(Held { value: inline.patch.clone(), by });
-        drop_covered(patches);
         if let Some(time) = inline.time {
             self.data_changed(inline.ino, time, by);
         }
@@ -370,19 +370,6 @@ fn implicit(time: u64) -> Stamped {
     Stamped { stamp: time, explicit: false, value: time }
 }
 
-/// Drops bytes all of which a later record has, too.
-fn drop_covered(patches: &mut Vec<Held<Patch>>) {
-    let mut later: Vec<Range<usize>> = Vec::new();
-    for index in (0..patches.len()).rev() {
-        let range = patches[index].value.range();
-        if range.is_empty() || later.iter().any(|later| covers(later, &range)) {
-            patches.remove(index);
-        } else {
-            later.push(range);
-        }
-    }
-}
-
 impl Inode {
     fn map(&mut self, extent: &Extent, by: usize, rules: Rules) {
         for index in 0..u64::from(extent.count) {
@@ -399,15 +386,9 @@ impl Inode {
         }
     }
 
-    fn cut(&mut self, size: u64, by: usize, rules: Rules) {
+    fn cut(&mut self, size: u64, by: usize) {
         _ = self.blocks.split_off(&size.div_ceil(BLOCK));
         _ = self.patches.split_off(&size.div_ceil(BLOCK));
-        if let Some(patches) = self.patches.get_mut(&(size / BLOCK))
-            && !rules.lacks(mutant::INLINE_UNCUT)
-        {
-            patches.iter_mut().for_each(|patch| patch.value.cut((size % BLOCK) as usize));
-            drop_covered(patches);
-        }
         self.size = Some(Held { value: size, by });
         self.cuts.retain(|(_, earlier)| *earlier < size);
         self.cuts.push((by, size));

@@ -25,7 +25,7 @@
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
 //! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
-//! | `in_place.rs` | overwrites in place |
+//! | `in_place.rs` `patch.rs` | overwrites in place; small overwrites in records |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
 //! | `clone.rs` | files that share blocks |
@@ -78,6 +78,7 @@ mod mkfs;
 pub mod mutant;
 mod namei;
 mod parts;
+mod patch;
 mod paths;
 pub mod place;
 pub mod record;
@@ -158,9 +159,18 @@ struct Volume {
     frames: Frames,
     /// Whether overwrites go in place (`atomic=words`).
     words: bool,
+    /// Whether small overwrites are records with their bytes.
+    inlines: bool,
     /// Checksums of blocks.
     sums: Sums,
     losses: Losses,
+}
+
+impl Settings {
+    /// Whether small overwrites may be records with their bytes.
+    fn takes_inlines(&self) -> bool {
+        self.without != Without::Inline && !self.words && self.frames.limit == 0
+    }
 }
 
 /// How a pool is mounted.

@@ -81,8 +81,6 @@ mutants! {
     INLINE_IN_PLACE "inline-in-place" "bytes are stored in place though records have bytes of the block";
     INLINE_NOT_HELD "inline-not-held" "a record with bytes of a block is dropped";
     INLINE_OVER_WRITE "inline-over-write" "bytes of records are applied over a later place of their block";
-    INLINE_UNCUT "inline-uncut" "bytes of records beyond a cut come back when the file grows";
-    INLINE_COPIED_WHOLE "inline-copied-whole" "a copied record keeps bytes that a cut hides";
     MAPPED_OVER_INLINE "mapped-over-inline" "a mapping stores to a block of which records have bytes";
     CLONED_WITHOUT_INLINE "cloned-without-inline" "a clone lacks the bytes that records have of its blocks";
     PIECE_SPLIT_AT_END "piece-split-at-end" "a write that passes the end within a block is a record with bytes and a place";

@@ -165,7 +165,15 @@ fn of_inlines() -> Vec<Family> {
             ..family(
                 "inlines, one shard",
                 &three,
-                &[Inline(A, 0, 2), Inline(A, 1, 1), Truncate(A, 1), Write(A, 1, 1), Unlink(A), Clean(0), Remount],
+                &[
+                    Inline(A, 0, 2),
+                    Inline(A, 1, 1),
+                    Truncate(A, 1),
+                    Write(A, 1, 1),
+                    Unlink(A),
+                    Clean(0),
+                    Remount,
+                ],
                 (4, 5),
             )
         },
@@ -176,6 +184,8 @@ fn of_inlines() -> Vec<Family> {
                 Inline(A, 2, 1),
                 InPlace(A, 1),
                 MapStore(A, 1),
+                Truncate(A, 1),
+                Truncate(A, 4),
                 WriteOverEnd(A),
                 Clone(A, B),
                 Move(A),
@@ -444,17 +454,9 @@ fn inlines() -> Vec<Shown> {
     let one = [(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 1, 1), 0)];
     let clone = [(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 1, 1), 0), (Create(B), 0)];
     vec![
-        shown(INLINE_IN_PLACE, 1, &one, &[InPlace(A, 1), Write(A, 0, 1)], 1),
+        shown(INLINE_IN_PLACE, 1, &one, &[Truncate(A, 1), Truncate(A, 2)], 2),
         shown(INLINE_NOT_HELD, 1, &one, &[Chmod(A), Remount, Clean(0)], 3),
         shown(INLINE_OVER_WRITE, 1, &two, &[Inline(A, 1, 1), Write(A, 1, 1)], 2),
-        shown(INLINE_UNCUT, 1, &one, &[Truncate(A, 1), Truncate(A, 2)], 2),
-        shown(
-            INLINE_COPIED_WHOLE,
-            2,
-            &[(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 0, 2), 0), (Truncate(A, 1), 1)],
-            &[Truncate(A, 2), Chmod(A), Remount, Clean(0), Clean(1)],
-            5,
-        ),
         shown(MAPPED_OVER_INLINE, 1, &one, &[MapStore(A, 1)], 1),
         shown(CLONED_WITHOUT_INLINE, 1, &clone, &[Clone(A, B)], 1),
         shown(PIECE_SPLIT_AT_END, 1, &[(Create(A), 0), (Write(A, 0, 3), 0)], &[WriteOverEnd(A)], 1),

@@ -593,7 +593,8 @@ fn cell_in(patch: &Patch, cell: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-const _: () = assert!(CELLS == 2 && BLOCK as usize == 2 * CELL_BYTES, "two cells meet in the middle of a block");
+const _: () =
+    assert!(CELLS == 2 && BLOCK as usize == 2 * CELL_BYTES, "two cells meet in the middle of a block");
 
 /// Bytes of a cell.
 pub(crate) const CELL_BYTES: usize = fs::crest::layout::BLOCK as usize / CELLS;
