@@ -61,6 +61,10 @@ impl Volume {
         (after, time): (u64, u64),
     ) -> Result<Committed<'_>> {
         let (ino, block, from) = (file.ino, start / BLOCK, (start % BLOCK) as usize);
+        if let Some(place) = file.blocks()?.get(block) {
+            // What stays of the block must be right, as where it is copied.
+            self.compare(file, block, place.block, None)?;
+        }
         let call = Call { want: Want::Records, after, makes: false, needs: &[] };
         let done = self.commit(call, |ticket| {
             ran::allocate(2);

@@ -15,6 +15,7 @@ mod families;
 mod frames;
 mod full;
 mod image;
+mod inlines;
 mod mount;
 mod ops;
 mod planted;
