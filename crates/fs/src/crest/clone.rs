@@ -3,8 +3,9 @@
 //! The record names the blocks, so that it needs no other record: the files that have a block are counted at a mount, and the
 //! source may go before. What the source has reserved only reads as zeros, and becomes a hole of the target.
 //!
-//! Both files are settled first (`buffered.rs`), and blocks of the source of which records have bytes get new places. The source is locked until the new counts are published: its places stay, and no
-//! call stores to a block of it in place meanwhile. Lock order: the two inodes by number, as everywhere.
+//! Both files are settled first (`buffered.rs`), and blocks of the source of which records have bytes get new places. The source is
+//! locked until the new counts are published: its places stay, and no call stores to a block of it in place meanwhile. Lock order:
+//! the two inodes by number, as everywhere.
 
 use std::ops::Range;
 

@@ -6,8 +6,8 @@
 //! all else that records set.
 //!
 //! A block with such bytes takes no stores in place (R8, `place.rs`), not even behind the end. So a cut within it leaves them: when
-//! the file grows again over that end, the block gets a new place, with zeros. It has bytes of records of [`LINES_MAX`] lines at most: then
-//! a write gives it a new place.
+//! the file grows again over that end, the block gets a new place, with zeros. Records with bytes of one block have [`LINES_MAX`]
+//! lines at most: then a write gives it a new place, too.
 
 use std::ops::Range;
 

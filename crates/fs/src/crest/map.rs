@@ -3,8 +3,8 @@
 //! Leaves of 64 slots, 256 KiB of a file each, in an ordered map. A slot is a word: bit 0 unwritten, the number of the block above
 //! it; 0: a hole.
 //!
-//! Bytes of blocks that lie in records (`inline.rs`) are kept beside the slots of a leaf. A block that gets a place, or none, has no
-//! such bytes any more, as in the merge.
+//! Bytes of blocks that lie in records (`inline.rs`) are kept beside the slots of a leaf. A block that gets a place, or none, has
+//! no such bytes any more, as in the merge.
 //!
 //! A task that has the file alone may change anything. Those that share it (`sharing.rs`) only give another place to blocks that
 //! have one, so the leaves stay as they are. Each leaf has a lock for each of its granules of 64 KiB, made when it is first wanted:

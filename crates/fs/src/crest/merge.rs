@@ -5,7 +5,7 @@
 //! | name | the add that no removal names |
 //! | inode | lives while a name leads to it, or a call has it open |
 //! | mode and owner; an attribute; the place of a block; the size | the records that set it are applied in the order of their ids |
-//! | bytes of a block | those of its place, then those of each `Inline` above the record that gave it the place, in the same order |
+//! | bytes of a block | those at its place, then those of each `Inline` above the record that gave it the place, in that order |
 //! | a time | the value with the latest stamp |
 //! | links | the names, counted |
 //!

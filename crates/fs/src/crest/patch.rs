@@ -4,7 +4,7 @@
 //! |---|---|
 //! | of at most 1 KiB within a block, and within the file | the block is written, and the file not mapped |
 //! | | the records of the block then have at most as many lines as `inline.rs` says, and those of the pool as `alloc.rs` does |
-//! | on a mount that is strict and `atomic=whole` | other mounts read such blocks, and give them new places when they write to them |
+//! | on a mount that is strict and `atomic=whole` | others read such blocks, and give them new places when they write to them |
 //!
 //! Nothing on the medium changes below a reader: the block stays as it is until a write gives the file another one, with all its
 //! bytes. That is also what ends the records of a block: a write for which they are too many, an append, a mapping, a clone.

@@ -20,7 +20,8 @@ impl Block {
     /// bytes go to a new block, and so do these where the answer is no.
     ///
     /// Not in a block that another file has, too (its end may lie further), nor in one with a checksum (a crash before the new
-    /// checksum would leave a wrong one), nor in one over which recovery applies bytes of records: they would hide what was stored later.
+    /// checksum would leave a wrong one), nor in one over which recovery applies bytes of records: they would hide
+    /// what was stored later.
     pub fn takes_stores(&self, rules: Rules) -> bool {
         let shared = self.references > 1 && !rules.lacks(mutant::SHARED_IN_PLACE);
         let checked = self.checked && !rules.lacks(mutant::CHECKED_IN_PLACE);

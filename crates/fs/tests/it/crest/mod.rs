@@ -18,6 +18,7 @@ mod image;
 mod inlines;
 mod mount;
 mod ops;
+mod patched;
 mod planted;
 mod sharing;
 mod sums;

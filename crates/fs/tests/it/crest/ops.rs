@@ -1,6 +1,5 @@
 //! Calls: what each stores, and what it means to a user.
 
-use fs::crest::inline::Inline;
 use fs::crest::layout::{ROOT_INO, item, times};
 use fs::crest::merge::{Inode, Slot};
 use fs::crest::mutant;
@@ -12,7 +11,7 @@ use fs::crest::zone::Want;
 
 use super::image::{CELLS, NEVER, Unit, ZONE_BLOCKS};
 use super::view::{File, View};
-use super::world::{CELL_BYTES, NoSpace, NotNow, World, block_cells, checksum, patch};
+use super::world::{CELL_BYTES, NoSpace, NotNow, World, block_cells, checksum};
 
 /// A path: a name in the root (0) or in the directory that is called [`DIR`] (1).
 pub(crate) type Path = (u8, u8);
@@ -69,7 +68,7 @@ pub(crate) enum Op {
     FailedWrite(Path),
 }
 
-type Outcome = Result<(), Stop>;
+pub(super) type Outcome = Result<(), Stop>;
 
 /// Why a call did not happen.
 #[derive(Debug)]
@@ -156,7 +155,7 @@ impl Call<'_> {
         Ok((*dir.ok_or(NotNow)?, path.1))
     }
 
-    fn ino(&self, path: Path) -> Result<u64, NotNow> {
+    pub(super) fn ino(&self, path: Path) -> Result<u64, NotNow> {
         self.want.names.get(&self.key(path)?).copied().ok_or(NotNow)
     }
 
@@ -164,12 +163,12 @@ impl Call<'_> {
         self.world.tree.inodes.get(&ino).ok_or(NotNow)
     }
 
-    fn size(&self, ino: u64) -> usize {
+    pub(super) fn size(&self, ino: u64) -> usize {
         self.want.files.get(&ino).map_or(0, |file| file.cells.len())
     }
 
     /// The time of a change of these inodes: later than any time that a call has set on them.
-    fn stamp(&self, inos: &[u64]) -> u64 {
+    pub(super) fn stamp(&self, inos: &[u64]) -> u64 {
         let last = inos.iter().filter_map(|ino| self.world.tree.inodes.get(ino));
         let last = last
             .map(|inode| inode.mtime.value.stamp.max(inode.ctime.value.stamp).max(inode.atime.value.stamp));
@@ -181,16 +180,16 @@ impl Call<'_> {
         }
     }
 
-    fn token(&mut self) -> u32 {
+    pub(super) fn token(&mut self) -> u32 {
         self.world.token += 1;
         self.world.token
     }
 
-    fn ids(&self, ino: u64) -> (u64, u64) {
+    pub(super) fn ids(&self, ino: u64) -> (u64, u64) {
         self.world.ids.get(&ino).copied().unwrap_or_default()
     }
 
-    fn block_id(&self, ino: u64, block: u64) -> u64 {
+    pub(super) fn block_id(&self, ino: u64, block: u64) -> u64 {
         self.world.block_ids.get(&(ino, block)).copied().unwrap_or_default()
     }
 
@@ -292,7 +291,7 @@ impl Call<'_> {
     // ---- data
 
     /// A free block that no file has. `taken`: blocks of this call.
-    fn free_block(&mut self, taken: &[u64], want: Want) -> Result<u64, Stop> {
+    pub(super) fn free_block(&mut self, taken: &[u64], want: Want) -> Result<u64, Stop> {
         let used = self.world.tree.references(self.world.rules);
         let zones = self.world.setup.zones as u64;
         let of = |zone: u64| (0..ZONE_BLOCKS as u64).map(move |block| zone * ZONE_BLOCKS as u64 + block);
@@ -309,24 +308,24 @@ impl Call<'_> {
         of(u64::from(zone)).next().ok_or(Stop::NoSpace)
     }
 
-    fn cells(place: u64, cells: &[u32]) -> impl Iterator<Item = Unit> {
+    pub(super) fn cells(place: u64, cells: &[u32]) -> impl Iterator<Item = Unit> {
         let from = place as usize * CELLS;
         cells.iter().enumerate().map(move |(index, value)| Unit::Cell { at: from + index, value: *value })
     }
 
-    fn extent(&self, file: u64, place: u64, cells: &[u32]) -> Extent {
+    pub(super) fn extent(&self, file: u64, place: u64, cells: &[u32]) -> Extent {
         let checksums = if self.world.setup.checked { vec![checksum(cells)] } else { Vec::new() };
         Extent { file, place, count: 1, checksums, ..Extent::default() }
     }
 
     /// What a block of a file holds as a call may change it, bytes beyond the end as zeros.
-    fn content(&self, ino: u64, block: u64) -> [u32; CELLS] {
+    pub(super) fn content(&self, ino: u64, block: u64) -> [u32; CELLS] {
         let cells = self.want.files.get(&ino).map_or(&[][..], |file| &file.cells);
         let cell = |index: usize| cells.get(block as usize * CELLS + index).copied().unwrap_or(0);
         std::array::from_fn(cell)
     }
 
-    fn facts(&self, ino: u64, block: u64) -> Option<(u64, Block)> {
+    pub(super) fn facts(&self, ino: u64, block: u64) -> Option<(u64, Block)> {
         let slot = self.inode(ino).ok()?.blocks.get(&block)?.value;
         let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
         let references = self.world.tree.references(self.world.rules).get(&place).copied().unwrap_or(0);
@@ -358,7 +357,7 @@ impl Call<'_> {
         Ok((Self::cells(place, &cells).collect(), vec![self.extent(block, place, &cells)]))
     }
 
-    fn write(&mut self, path: Path, cell: usize, count: usize) -> Outcome {
+    pub(super) fn write(&mut self, path: Path, cell: usize, count: usize) -> Outcome {
         let ino = self.ino(path)?;
         let values: Vec<u32> = (0..count).map(|_| self.token()).collect();
         let time = self.stamp(&[ino]);
@@ -406,7 +405,7 @@ impl Call<'_> {
     }
 
     /// Commits a write, with the id that its blocks, the last cut and, if it extends the file, the size demand.
-    fn store(&mut self, ino: u64, (data, write): (Vec<Unit>, Write)) -> Outcome {
+    pub(super) fn store(&mut self, ino: u64, (data, write): (Vec<Unit>, Write)) -> Outcome {
         let (changed, cut) = self.ids(ino);
         let mut objects = vec![cut];
         objects.extend(write.extents.iter().map(|extent| self.block_id(ino, extent.file)));
@@ -550,116 +549,6 @@ impl Call<'_> {
         self.place_cells(ino, 0, &cells, None)
     }
 
-    /// Gives a block a new place, with all that it holds.
-    fn move_to_new(&mut self, ino: u64, block: u64, time: Option<u64>) -> Outcome {
-        let cells = self.content(ino, block);
-        self.place_cells(ino, block, &cells, time)
-    }
-
-    fn place_cells(&mut self, ino: u64, block: u64, cells: &[u32], time: Option<u64>) -> Outcome {
-        let new = self.free_block(&[], Want::Data)?;
-        let extent = self.extent(block, new, cells);
-        let write = Write { ino, extents: vec![extent], size: None, time };
-        self.store(ino, (Self::cells(new, cells).collect(), write))
-    }
-
-    // ---- bytes in records, and what may not meet them
-
-    /// The written block of a cell within the file, and what is known of it.
-    fn written(&self, ino: u64, cell: usize) -> Result<(u64, Block), NotNow> {
-        let found = self.facts(ino, (cell / CELLS) as u64).filter(|_| cell < self.size(ino));
-        found.filter(|(_, facts)| !facts.unwritten).ok_or(NotNow)
-    }
-
-    fn inline(&mut self, path: Path, cell: usize, count: usize) -> Outcome {
-        let ino = self.ino(path)?;
-        let last = cell + count - 1;
-        if cell / CELLS != last / CELLS || last >= self.size(ino) {
-            return Err(Stop::NotNow);
-        }
-        self.written(ino, cell)?;
-        let values: Vec<u32> = (0..count).map(|_| self.token()).collect();
-        let (time, block) = (self.stamp(&[ino]), (cell / CELLS) as u64);
-        let id = self.world.next_id(self.shard, &[self.ids(ino).1, self.block_id(ino, block)]);
-        let inline = Inline { ino, block, patch: patch(cell, &values), time: Some(time) };
-        let record = Record::alone(id, Body::Inline(inline));
-        self.world.commit(self.shard, Want::Records, &[], &[record])?;
-        self.world.block_ids.insert((ino, block), id.time());
-        self.want.file(ino).write(cell, &values, time);
-        Ok(())
-    }
-
-    fn in_place(&mut self, path: Path, cell: usize) -> Outcome {
-        let ino = self.ino(path)?;
-        let (place, facts) = self.written(ino, cell)?;
-        if !facts.takes_stores(self.world.rules) {
-            return Err(Stop::NotNow);
-        }
-        let (value, time) = (self.token(), self.stamp(&[ino]));
-        // The data may be durable without the record, and the record without the data.
-        for (has_data, has_time) in [(true, false), (false, true)] {
-            let mut seen = self.want.clone();
-            if has_data {
-                seen.file(ino).cells[cell] = value;
-            }
-            if has_time {
-                seen.file(ino).changed(time);
-            }
-            self.between.push(seen);
-        }
-        self.world.store(self.shard as u8, Unit::Cell { at: place as usize * CELLS + cell % CELLS, value });
-        self.store(ino, (Vec::new(), Write { ino, extents: Vec::new(), size: None, time: Some(time) }))?;
-        self.want.file(ino).write(cell, &[value], time);
-        Ok(())
-    }
-
-    /// The page gets a block that can be stored to, with the times, and then the bytes without a record.
-    fn map_store(&mut self, path: Path, cell: usize) -> Outcome {
-        let ino = self.ino(path)?;
-        let (_, facts) = self.written(ino, cell)?;
-        let ignores = self.world.rules.lacks(mutant::MAPPED_OVER_INLINE);
-        let facts = Block { bytes_in_log: facts.bytes_in_log && !ignores, ..facts };
-        if !facts.takes_stores(self.world.rules) {
-            let time = self.stamp(&[ino]);
-            self.move_to_new(ino, (cell / CELLS) as u64, Some(time))?;
-            self.want.file(ino).changed(time);
-            self.boundary();
-        }
-        let (place, _) = self.written(ino, cell)?;
-        let value = self.token();
-        self.world.store(self.shard as u8, Unit::Cell { at: place as usize * CELLS + cell % CELLS, value });
-        self.world.fence(self.shard as u8);
-        self.world.survey();
-        self.want.file(ino).cells[cell] = value;
-        Ok(())
-    }
-
-    fn write_over_end(&mut self, path: Path) -> Outcome {
-        let ino = self.ino(path)?;
-        let Some(last) = self.size(ino).checked_sub(1).filter(|last| last.is_multiple_of(CELLS)) else {
-            return Err(Stop::NotNow);
-        };
-        if !self.world.rules.lacks(mutant::PIECE_SPLIT_AT_END) {
-            return self.write(path, last, 2);
-        }
-        let (place, _) = self.written(ino, last)?;
-        let (values, time) = ([self.token(), self.token()], self.stamp(&[ino]));
-        let (size, block) = ((last + 2) * CELL_BYTES, (last / CELLS) as u64);
-        let (changed, cut) = self.ids(ino);
-        let id = self.world.next_id(self.shard, &[changed, cut, self.block_id(ino, block)]);
-        let extents = vec![self.extent(block, place, &values)];
-        let bodies = vec![
-            Body::Inline(Inline { ino, block, patch: patch(last, &values[..1]), time: None }),
-            Body::Write(Write { ino, extents, size: Some(size as u64), time: Some(time) }),
-        ];
-        let data = [Unit::Cell { at: place as usize * CELLS + 1, value: values[1] }];
-        self.world.commit(self.shard, Want::Records, &data, &group(id, bodies))?;
-        self.world.ids.insert(ino, (id.time(), cut));
-        self.world.block_ids.insert((ino, block), id.time());
-        self.want.file(ino).write(last, &values, time);
-        Ok(())
-    }
-
     // ---- attributes
 
     fn owner(&mut self, path: Path, mode: u16, uid: u32) -> Outcome {
@@ -786,7 +675,7 @@ impl Call<'_> {
     }
 
     /// Between two calls of one operation: a crash from here on may show what users see now.
-    fn boundary(&mut self) {
+    pub(super) fn boundary(&mut self) {
         self.between.push(self.want.clone());
     }
 
