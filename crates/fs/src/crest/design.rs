@@ -43,7 +43,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-        help: "leave a part out, to measure it: appends in place, small overwrites in records, seals as the only end of a log, paths",
+        help: "leave a part out, to measure it: appends in place, overwrites in records, seals as the only end of a log, paths",
     },
     OptionSpec {
         name: "granules",

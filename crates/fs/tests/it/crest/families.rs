@@ -30,7 +30,7 @@ fn family(name: &'static str, start: &[Op], ops: &[Op], depth: (usize, usize)) -
 
 /// All families.
 pub(crate) fn families() -> Vec<Family> {
-    [of_names(), of_data(), of_blocks(), of_inlines(), of_faults()].concat()
+    [of_names(), of_data(), of_blocks(), of_inlines(), inlines_beside(), of_faults()].concat()
 }
 
 fn of_names() -> Vec<Family> {
@@ -177,6 +177,13 @@ fn of_inlines() -> Vec<Family> {
                 (4, 5),
             )
         },
+    ]
+}
+
+/// What meets blocks of which records have bytes.
+fn inlines_beside() -> Vec<Family> {
+    let three = [Create(A), Write(A, 0, 3)];
+    vec![
         family(
             "inlines in place",
             &[Create(A), Write(A, 0, 3), Inline(A, 1, 1), Create(B)],
