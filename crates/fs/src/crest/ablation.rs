@@ -13,18 +13,21 @@ pub(super) enum Without {
     Appends,
     /// A record certifies itself: without, the end of the log is durable too before a call returns, by a second fence.
     Seal,
+    /// A small overwrite is a record with its bytes: without, its block is copied to a new one.
+    Inline,
     /// The design resolves paths: without, the caches above it do.
     Paths,
 }
 
 impl Without {
     /// The words of the option, in the order of the parts.
-    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "seal", "paths"];
+    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "inline", "seal", "paths"];
 
     /// The part of a word.
     pub(super) fn of(word: &str) -> Self {
         match word {
             "appends" => Self::Appends,
+            "inline" => Self::Inline,
             "seal" => Self::Seal,
             "paths" => Self::Paths,
             _ => Self::Nothing,

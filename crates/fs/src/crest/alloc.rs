@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use media::nvmm::Region;
 use sim::map::{TreeMap, TreeSet};
-use sim::sync::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, Work};
 
 use super::Settings;
 use super::clean::Present;
-use super::layout::{BLOCK, Geometry};
+use super::layout::{BLOCK, Geometry, LINE};
 use super::mutant::{self, Rules};
 use super::parts;
 use super::zone::{Stock, Want};
@@ -32,6 +32,10 @@ pub(super) static DATA: LockClass = LockClass::new("crest.data");
 pub(super) static ZONES: LockClass = LockClass::new("crest.zones");
 pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks");
 pub(super) static SHARED: LockClass = LockClass::new("crest.shared");
+
+/// Most bytes of records with bytes of blocks: a mount reads all of them and has them in DRAM. No more than a sixteenth of the
+/// zones either, which the cleaner copies.
+const INLINE_BYTES: u64 = 64 << 20;
 
 /// Words of 64 bits that have a bit for each block of the largest zone.
 const WORDS: usize = 8;
@@ -133,6 +137,8 @@ struct Sum(Box<[Part]>);
 struct Part(AtomicI64);
 
 impl Sum {
+    const STEP: i64 = 64;
+
     fn new(shards: usize) -> Self {
         Self((0..shards).map(|_| Part::default()).collect())
     }
@@ -147,6 +153,12 @@ impl Sum {
 
     fn sub(&self, count: u64) {
         self.part().fetch_sub(count.cast_signed(), Relaxed);
+    }
+
+    /// Adds a change; whether the part has passed a multiple of [`Self::STEP`].
+    fn change(&self, change: i64) -> bool {
+        let old = self.part().fetch_add(change, Relaxed);
+        old.div_euclid(Self::STEP) != (old + change).div_euclid(Self::STEP)
     }
 
     /// The sum; while others change it, of some moments.
@@ -180,6 +192,10 @@ pub(super) struct Zones {
     used: Sum,
     /// Lines that the metadata of all files may take, at most.
     lines: Sum,
+    /// Those among them of records with bytes of blocks, how many there may be, and whether there are.
+    inlines: Sum,
+    inlines_max: u64,
+    inlines_full: AtomicBool,
     /// Zones that are kept for the records of what is in frames.
     buffered: u32,
     rules: Rules,
@@ -236,6 +252,9 @@ impl Zones {
             shares: AtomicU64::new(0),
             used: Sum::new(shards),
             lines: Sum::new(shards),
+            inlines: Sum::new(shards),
+            inlines_max: (u64::from(zones / 16) * geometry.zone_bytes).min(INLINE_BYTES) / LINE as u64,
+            inlines_full: AtomicBool::new(false),
             buffered: buffered_zones(geometry, settings.frames.limit),
             rules: settings.rules,
         }
@@ -246,7 +265,7 @@ impl Zones {
     /// Blocks of all zones, and those that are free when all of the log is clean and all files are settled.
     pub(super) fn counts(&self) -> (u64, u64) {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
-        let log = self.live_lines().div_ceil(BLOCK / super::layout::LINE as u64);
+        let log = self.live_lines().div_ceil(BLOCK / LINE as u64);
         let kept = self.heads.len() as u64 + 2 + u64::from(self.buffered);
         let kept = kept * u64::from(self.geometry.zone_blocks());
         (blocks, blocks.saturating_sub(self.used.get() + log + kept))
@@ -265,6 +284,21 @@ impl Zones {
     /// The metadata of files takes so many lines less.
     pub(super) fn sub_lines(&self, lines: u64) {
         self.lines.sub(lines);
+    }
+
+    /// Records with bytes of blocks take so many lines more.
+    pub(super) fn change_inlines(&self, change: i64) {
+        if change != 0 {
+            self.lines.change(change);
+            if self.inlines.change(change) {
+                self.inlines_full.store(self.inlines.get() >= self.inlines_max, Relaxed);
+            }
+        }
+    }
+
+    /// Whether there may be more of them.
+    pub(super) fn takes_inlines(&self) -> bool {
+        !self.inlines_full.load(Relaxed)
     }
 
     /// So many blocks that were taken will replace others of their files: both of a pair count as one.

@@ -175,6 +175,8 @@ impl Volume {
     ) -> Result<Written> {
         let mut file = inode.changing()?;
         file.blocks()?;
+        // A frame has all bytes of a block, or those behind its end.
+        self.move_patched(&mut file, 0..u64::MAX)?;
         let offset = offset.unwrap_or(file.size);
         if !syncs && self.is_lazy(&mut file) && self.write_lazily(&mut file, offset, data)? {
             return Ok(Written { offset, bytes: data.len() });
@@ -562,7 +564,7 @@ impl Volume {
                 continue;
             }
             let durable = if is_written { bytes_before(durable, block) } else { 0 };
-            let takes_stores = place.is_none_or(|place| self.takes_stores(place));
+            let takes_stores = place.is_none_or(|place| self.takes_stores(file, block, place));
             let is_shared = place.is_some_and(|place| self.zones.references(place.block) > 1);
             ran::push(
                 &mut needs,

@@ -83,7 +83,8 @@ fn seal_records(old: &[u8], new: &mut [u8], (zone, seal): (u32, Seal)) {
             continue;
         }
         let first = lines.start * LINE;
-        let is_record = new.get(first + KIND_AT).is_some_and(|kind| (kind::OPEN..=kind::VOID).contains(kind));
+        let is_record =
+            new.get(first + KIND_AT).is_some_and(|kind| (kind::OPEN..=kind::INLINE).contains(kind));
         if lines.start >= end && !is_record {
             continue;
         }

@@ -17,6 +17,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::inline::Inline;
 use super::layout::item;
 use super::merge::{Held, Inode, Slot, Tree, adds};
 use super::mutant::{self, Rules};
@@ -107,6 +108,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
             Body::Create(create) => self.create(create, index).map(Body::Create),
             Body::Names(names) => self.names(names, index).map(Body::Names),
             Body::Write(write) => self.write(write, index).map(Body::Write),
+            Body::Inline(inline) => self.inline(inline, index),
             body => self.whole(body, index).then(|| body.clone()),
         };
         body.map(|body| Record { id, part, group: 0, body })
@@ -211,6 +213,18 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         live.then_some(copy)
     }
 
+    /// A record with bytes of a block keeps all of them if it holds some, or else its time.
+    fn inline(&self, inline: &Inline, index: usize) -> Option<Body> {
+        let inode = self.tree.inodes.get(&inline.ino)?;
+        let mut patches = inode.patches.get(&inline.block).into_iter().flatten();
+        if patches.any(|patch| patch.by == index) && !self.lacks(mutant::INLINE_NOT_HELD) {
+            return Some(Body::Inline(inline.clone()));
+        }
+        let Inline { ino, time, .. } = *inline;
+        let times = Write { ino, extents: Vec::new(), size: None, time };
+        self.holds_times(inode, index).then_some(Body::Write(times))
+    }
+
     fn holds_times(&self, inode: &Inode, index: usize) -> bool {
         let by = [inode.atime.by, inode.mtime.by, inode.ctime.by];
         if !self.lacks(mutant::HOLDER_BY_ID) {
@@ -228,6 +242,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         match &self.at(index).record.body {
             Body::Create(create) => create.ino == birth.ino,
             Body::Write(write) => write.ino == birth.ino,
+            Body::Inline(inline) => inline.ino == birth.ino,
             Body::Times(times) => times.ino == birth.ino,
             _ => false,
         }

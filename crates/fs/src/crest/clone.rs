@@ -3,8 +3,9 @@
 //! The record names the blocks, so that it needs no other record: the files that have a block are counted at a mount, and the
 //! source may go before. What the source has reserved only reads as zeros, and becomes a hole of the target.
 //!
-//! Both files are settled first (`buffered.rs`). The source is locked until the new counts are published: its places stay, and no
-//! call stores to a block of it in place meanwhile. Lock order: the two inodes by number, as everywhere.
+//! Both files are settled first (`buffered.rs`), and blocks of the source of which records have bytes get new places. The source is
+//! locked until the new counts are published: its places stay, and no call stores to a block of it in place meanwhile. Lock order:
+//! the two inodes by number, as everywhere.
 
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ use super::file::FILE_MAX;
 use super::inode::{Changing, State};
 use super::layout::BLOCK;
 use super::map::Run;
+use super::mutant;
 use super::zone::Want;
 use crate::error::{Error, Result as DesignResult};
 
@@ -42,6 +44,7 @@ impl Volume {
         if from == to {
             let mut file = target.changing()?;
             self.settle(&mut file)?;
+            self.move_source(&mut file, range)?;
             let plan = plan(&file, &file, range, true)?;
             return Ok(self.clone_runs(&mut file, range, &plan)?);
         }
@@ -51,8 +54,17 @@ impl Volume {
         let Some(file) = early.as_mut().or(late.as_mut()) else { return Err(Errno::EIO) };
         self.settle(&mut source)?;
         self.settle(file)?;
+        self.move_source(&mut source, range)?;
         let plan = plan(&source, file, range, false)?;
         Ok(self.clone_runs(file, range, &plan)?)
+    }
+
+    /// A clone names blocks, so these must have all bytes of the source.
+    fn move_source(&self, source: &mut Changing<'_>, range: Cloning) -> DesignResult<()> {
+        if self.rules.lacks(mutant::CLONED_WITHOUT_INLINE) {
+            return Ok(());
+        }
+        self.move_patched(source, range.from / BLOCK..range.from.saturating_add(range.len).div_ceil(BLOCK))
     }
 
     /// Makes a clone of these runs of the source count.

@@ -43,7 +43,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-        help: "leave a part out, to measure what it is worth: appends in place, the seal as the only end of the log, paths",
+        help: "leave a part out, to measure it: appends in place, overwrites in records, seals as the only end of a log, paths",
     },
     OptionSpec {
         name: "granules",

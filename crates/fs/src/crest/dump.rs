@@ -69,6 +69,10 @@ fn dump_inode(loaded: &Loaded, ino: u64, out: &mut dyn Write) -> Result<(), FsEr
         if let Slot::Block { place, unwritten, .. } = held.value {
             writeln!(out, "block {file}: {place}{}", if unwritten { ", unwritten" } else { "" })?;
         }
+        for patch in inode.patches.get(file).into_iter().flatten() {
+            let range = patch.value.range();
+            writeln!(out, "bytes {} to {} of block {file}: in a record", range.start, range.end)?;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | in place, beyond the end | the block is the file's own and written, and the bytes begin at or behind its end (`place.rs`) |
 //! | in place | the block was reserved only (*unwritten*): no call reads it until the record says that it is written |
+//! | to the record itself | it overwrites at most 1 KiB within a written block (`patch.rs`) |
 //! | to a new block, with the rest of the old one | else |
 //!
 //! A write of whole blocks stores its data before it locks the file: the blocks are new, and what it stores there does not depend
@@ -31,7 +32,6 @@ use super::log::{Call, Ticket};
 use super::map::{Granule, Held, Place, Run};
 use super::mutant;
 use super::parts;
-use super::place;
 use super::record::{Body, Cut, Extent, Hole, Record, Write, group};
 use super::sums;
 use super::zone::Want;
@@ -70,6 +70,8 @@ pub(super) struct Draft<'v> {
     pub(super) time: u64,
     /// Whether it makes durable what the file has in frames, so that size and times are those of the file already.
     pub(super) settles: bool,
+    /// Whether only places change, and neither bytes nor times.
+    pub(super) moves: bool,
     /// Blocks of the file that it replaces, which did not count as one with those that replace them.
     pub(super) beside: Vec<u64>,
 }
@@ -121,22 +123,13 @@ impl Volume {
             let piece = &mut out[(start - span.start) as usize..(end - span.start) as usize];
             match run.place.filter(|place| !place.unwritten) {
                 Some(place) => {
-                    self.region.load(place.block * BLOCK + start - run.file * BLOCK, piece).inspect_err(
-                        |error| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino)),
-                    )?;
-                    self.compare_run(file, &run, start, piece)?;
+                    let part = Run { place: Some(place), ..run };
+                    self.load_run(file, &part, start, piece)?;
                 }
                 None => piece.fill(0),
             }
         }
         Ok(())
-    }
-
-    /// Whether bytes that no call reads may be stored to a block in place.
-    pub(super) fn takes_stores(&self, Place { block, unwritten }: Place) -> bool {
-        let references = self.zones.references(block);
-        let checked = self.sums.get(block).is_some();
-        place::Block { references, checked, unwritten, ..place::Block::default() }.takes_stores(self.rules)
     }
 
     pub(super) fn draft(&self, file: &State) -> Draft<'_> {
@@ -206,7 +199,7 @@ impl Volume {
         }
         let (last, within) = (file.size / BLOCK, (file.size % BLOCK) as usize);
         match file.blocks()?.get(last).filter(|place| !place.unwritten) {
-            Some(place) if self.takes_stores(place) => {
+            Some(place) if self.takes_stores(file, last, place) => {
                 let zeros = [0; BLOCK as usize];
                 let at = place.block * BLOCK + within as u64;
                 self.store(draft, at, &zeros[..(end - file.size) as usize])
@@ -252,6 +245,11 @@ impl Volume {
                 inode.changing()?
             }
         };
+        if let Some(at) = offset
+            && self.write_inline_alone(inode, &mut file, at, data)?
+        {
+            return Ok(Written { offset: at, bytes: data.len() });
+        }
         let (offset, size, mapped) = (offset.unwrap_or(file.size), file.size, file.blocks()?.mapped());
         let bytes = match ahead {
             Some(mut draft) => {
@@ -288,6 +286,9 @@ impl Volume {
             true => Held::default(),
             false => blocks.hold(span.blocks(), Granule::write),
         };
+        if self.write_inline_beside(inode, &file, &mut granules, span, data)? {
+            return Ok(Some(data.len()));
+        }
         let (mut draft, end) = match ahead.take() {
             Some(draft) => (draft, end),
             None => {
@@ -310,6 +311,7 @@ impl Volume {
         place(&write.extents, |file, place| blocks.replace(file, place), |old| freed.add(old.block));
         granules.note(done.time());
         inode.shares().note(self.shard(), done.time(), time);
+        self.zones.change_inlines(blocks.take_change());
         self.free(&freed);
         Ok(Some((end - offset) as usize))
     }
@@ -347,8 +349,8 @@ impl Volume {
         draft.size = file.size.max(end);
         // A block that takes no stores gets its zeros with the bytes that are written to it.
         let (last, first) = (file.size / BLOCK, offset / BLOCK);
-        let rewrites =
-            last == first && file.blocks()?.get(last).is_some_and(|place| !self.takes_stores(place));
+        let rewrites = last == first
+            && file.blocks()?.get(last).is_some_and(|place| !self.takes_stores(file, last, place));
         if !rewrites {
             self.zero_tail(file, &mut draft, offset)?;
         }
@@ -410,7 +412,7 @@ impl Volume {
         if let Some(place @ Place { block, unwritten: false }) = place
             && at >= file.size
             && self.without != Without::Appends
-            && self.takes_stores(place)
+            && self.takes_stores(file, at / BLOCK, place)
         {
             self.store(draft, block * BLOCK + within as u64, &data[..len])?;
             return Ok(len as u64);
@@ -441,7 +443,7 @@ impl Volume {
         // Only what stays is read, so that what cannot be read can be overwritten.
         for rest in [0..new.start.min(end), new.end..end.max(new.end)] {
             if !rest.is_empty() {
-                self.region.load(block * BLOCK + rest.start as u64, &mut bytes[rest])?;
+                self.load_bytes(file, at, block, rest.start, &mut bytes[rest])?;
             }
         }
         Ok(end)
@@ -480,11 +482,11 @@ impl Volume {
         more: &[Body],
     ) -> Result<()> {
         self.fence_data(&mut draft);
-        let Draft { taken, extents, stored, durable, size, time, settles, beside, .. } = draft;
+        let Draft { taken, extents, stored, durable, size, time, settles, moves, beside, .. } = draft;
         let extents = self.sums.with_sums(extents);
         let cuts = size < file.size && !settles;
-        let write =
-            Write { ino: file.ino, extents, size: (size > durable).then_some(size), time: Some(time) };
+        let (grown, changed) = ((size > durable).then_some(size), (!moves).then_some(time));
+        let write = Write { ino: file.ino, extents, size: grown, time: changed };
         let call = Call { want, after: file.last, makes: false, needs: &stored };
         let done = self.commit(call, |ticket| records(ticket, &write, more, cuts))?;
         taken.keep();
@@ -517,7 +519,8 @@ impl Volume {
                 _ => {}
             }
         }
-        if !settles {
+        self.zones.change_inlines(blocks.take_change());
+        if !settles && !moves {
             file.size = size;
             file.data_changed(time);
         }
@@ -659,14 +662,20 @@ impl Volume {
         Ok(())
     }
 
+    /// Gives a block of a file a new place, with its bytes and zeros behind the end.
+    pub(super) fn copy_block(&self, file: &State, draft: &mut Draft<'_>, block: u64) -> Result<()> {
+        let place = file.blocks()?.get(block);
+        let mut bytes = [0; BLOCK as usize];
+        self.load_rest(file, place, block, &mut bytes, BLOCK as usize..BLOCK as usize)?;
+        self.store_block(draft, (block, place), &bytes)
+    }
+
     /// Gives a page of a mapped file a block that can be stored to in place; sets the times.
     pub(super) fn prepare_page(&self, file: &mut Changing<'_>, page: u64) -> Result<()> {
         let mut draft = self.draft(file);
         let place = file.blocks()?.get(page);
-        if !place.is_some_and(|place| self.takes_stores(place)) {
-            let mut bytes = [0; BLOCK as usize];
-            self.load_rest(file, place, page, &mut bytes, BLOCK as usize..BLOCK as usize)?;
-            self.store_block(&mut draft, (page, place), &bytes)?;
+        if !place.is_some_and(|place| self.takes_stores(file, page, place)) {
+            self.copy_block(file, &mut draft, page)?;
             // Stores come without records.
             draft.extents.iter().for_each(|extent| self.sums.forget(extent.place));
         }
@@ -741,6 +750,7 @@ impl<'v> Draft<'v> {
             size,
             time: 0,
             settles: false,
+            moves: false,
             beside: Vec::new(),
         }
     }

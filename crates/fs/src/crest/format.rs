@@ -71,7 +71,8 @@ impl Format for CrestFormat {
         let made = size.0 / BLOCK * BLOCK;
         let shards = shards(Geometry::new(made, made).zones, options)?;
         let checksums = options.choice("checksum") == "data";
-        mkfs(region, shards, if checksums { incompat::CHECKSUMS } else { 0 }).map_err(damaged)
+        let checksums = if checksums { incompat::CHECKSUMS } else { 0 };
+        mkfs(region, shards, incompat::INLINE | checksums).map_err(damaged)
     }
 
     fn recognises(&self, storage: &Storage) -> bool {

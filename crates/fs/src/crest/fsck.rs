@@ -154,6 +154,7 @@ fn last_ino(body: &Body) -> u64 {
         Body::Create(create) => create.ino.max(create.dir),
         Body::Names(names) => names.items.iter().map(|item| item.ino.max(item.dir)).max().unwrap_or(0),
         Body::Write(write) => write.ino,
+        Body::Inline(inline) => inline.ino,
         Body::Cut(cut) => cut.ino,
         Body::Hole(hole) => hole.ino,
         Body::Owner(owner) => owner.ino,

@@ -30,7 +30,9 @@ impl Volume {
         let span = Span { start: offset, end };
         let runs = file.blocks()?.runs(span.blocks());
         let stays = |run: &Run| {
-            let takes = |at, place: Place| self.takes_stores(Place { block: place.block + at, ..place });
+            let takes = |at, place: Place| {
+                self.takes_stores(file, run.file + at, Place { block: place.block + at, ..place })
+            };
             run.place.is_some_and(|place| !place.unwritten && (0..run.count).all(|at| takes(at, place)))
         };
         if !runs.iter().all(stays) {

@@ -217,6 +217,8 @@ pub(super) struct Head {
 pub mod incompat {
     /// Written blocks have checksums, which a reader compares and a writer keeps.
     pub const CHECKSUMS: u64 = 1;
+    /// Records may hold bytes of blocks ([`super::kind::INLINE`]).
+    pub const INLINE: u64 = 2;
 }
 
 /// Kinds of records.
@@ -241,15 +243,17 @@ pub mod kind {
     pub const XATTR: u8 = 9;
     /// Records of an operation that failed.
     pub const VOID: u8 = 10;
-    /// Kinds that are reserved: bytes of a block (`Inline`), `Fenced`, `Snapshot`, `Forget`.
-    pub const RESERVED: std::ops::RangeInclusive<u8> = 11..=14;
+    /// Bytes of a block, in the record itself; only in a pool with `incompat::INLINE`.
+    pub const INLINE: u8 = 11;
+    /// Kinds that are reserved: `Fenced`, `Snapshot`, `Forget`.
+    pub const RESERVED: std::ops::RangeInclusive<u8> = 12..=14;
 }
 
 /// Bits of `Head::sets`.
 pub mod sets {
     /// The size of the file is set (Write).
     pub const SIZE: u8 = 1;
-    /// The times are set (Write).
+    /// The times are set (Write, Inline).
     pub const TIMES: u8 = 2;
     /// The extents have checksums, but for those that are not written (Write).
     pub const CHECKED: u8 = 4;
@@ -358,6 +362,21 @@ pub(super) struct RawExtent {
     pub(super) checksum: [u8; 4],
 }
 
+/// Body of [`kind::INLINE`]. The bytes follow.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawInline {
+    pub(super) ino: U48,
+    /// The block of the file.
+    pub(super) file: U40,
+    pub(super) zero: u8,
+    /// The first byte within the block, and how many: at least one, none of the next block.
+    pub(super) from: [u8; 2],
+    pub(super) len: [u8; 2],
+    pub(super) zero2: [u8; 16],
+    pub(super) time: [u8; 8],
+}
+
 /// Body of [`kind::CUT`] and [`kind::HOLE`]: fields by kind.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -437,6 +456,7 @@ const _: () = {
     assert!(size_of::<RawOpen>() == BODY && size_of::<RawCreate>() == BODY && size_of::<RawNames>() == BODY);
     assert!(size_of::<RawWrite>() == BODY && size_of::<RawRange>() == BODY && size_of::<RawOwner>() == BODY);
     assert!(size_of::<RawTimes>() == BODY && size_of::<RawXattr>() == BODY && size_of::<RawVoid>() == BODY);
+    assert!(size_of::<RawInline>() == BODY);
     assert!(ITEM_BYTES == 24 && EXTENT_BYTES == 16);
 };
 

@@ -3,16 +3,22 @@
 //! Leaves of 64 slots, 256 KiB of a file each, in an ordered map. A slot is a word: bit 0 unwritten, the number of the block above
 //! it; 0: a hole.
 //!
+//! Bytes of blocks that lie in records (`inline.rs`) are kept beside the slots of a leaf. A block that gets a place, or none, has
+//! no such bytes any more, as in the merge.
+//!
 //! A task that has the file alone may change anything. Those that share it (`sharing.rs`) only give another place to blocks that
 //! have one, so the leaves stay as they are. Each leaf has a lock for each of its granules of 64 KiB, made when it is first wanted:
 //! held alone by a task that replaces places of the granule, shared by one that reads from them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use sim::map::TreeMap;
-use sim::sync::{AtomicU64, Ordering::Relaxed};
+use sim::sync::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, RwLock, RwLockWriteGuard, ran};
+
+use super::inline::{self, Patches};
 
 pub(super) static GRANULE: LockClass = LockClass::new("crest.granule");
 
@@ -51,15 +57,20 @@ impl Held<RwLockWriteGuard<'_, u64>> {
     }
 }
 
+/// Bytes of blocks of a leaf that lie in records, by slot: behind a lock of the host, held for one look.
+type LeafPatches = parking_lot::RwLock<BTreeMap<u64, Patches>>;
+
 #[derive(Debug)]
 struct Leaf {
     slots: [AtomicU64; SLOTS as usize],
     granules: OnceLock<Box<[Granule; GRANULES]>>,
+    patches: OnceLock<Box<LeafPatches>>,
 }
 
 impl Leaf {
     fn new() -> Self {
-        Self { slots: [const { AtomicU64::new(0) }; SLOTS as usize], granules: OnceLock::new() }
+        let slots = [const { AtomicU64::new(0) }; SLOTS as usize];
+        Self { slots, granules: OnceLock::new(), patches: OnceLock::new() }
     }
 
     fn word(&self, slot: u64) -> u64 {
@@ -68,6 +79,12 @@ impl Leaf {
 
     fn words(&self) -> impl Iterator<Item = u64> {
         self.slots.iter().map(|word| word.load(Relaxed))
+    }
+
+    /// The bytes of a block that lie in records go; answers the lines of these.
+    fn forget(&self, slot: u64) -> u64 {
+        let gone = self.patches.get().and_then(|patches| patches.write().remove(&slot));
+        gone.map_or(0, |patches| patches.lines())
     }
 
     fn granules(&self) -> &[Granule; GRANULES] {
@@ -110,6 +127,10 @@ pub(super) struct Run {
 pub(super) struct BlockMap {
     leaves: TreeMap<u64, Box<Leaf>>,
     mapped: u64,
+    /// Lines of records with bytes of its blocks.
+    lines: AtomicI64,
+    /// What of a change of these is not counted for the pool yet.
+    change: AtomicI64,
 }
 
 impl BlockMap {
@@ -143,9 +164,11 @@ impl BlockMap {
         };
         let old = Place::of(std::mem::replace(leaf.slots[slot].get_mut(), word));
         self.mapped = self.mapped + u64::from(place.is_some()) - u64::from(old.is_some());
+        let gone = leaf.forget(slot as u64);
         if place.is_none() && leaf.words().all(|word| word == 0) {
             self.leaves.remove(&key);
         }
+        self.count_lines(gone, 0);
         old
     }
 
@@ -153,7 +176,79 @@ impl BlockMap {
     /// that it had.
     pub(super) fn replace(&self, file: u64, place: Place) -> Option<Place> {
         let leaf = self.leaves.get(&(file / SLOTS))?;
-        Place::of(leaf.slots[(file % SLOTS) as usize].swap(place.word(), Relaxed))
+        let old = Place::of(leaf.slots[(file % SLOTS) as usize].swap(place.word(), Relaxed));
+        self.count_lines(leaf.forget(file % SLOTS), 0);
+        old
+    }
+
+    // ---- bytes that lie in records
+
+    fn count_lines(&self, old: u64, new: u64) {
+        let change = new.cast_signed() - old.cast_signed();
+        if change != 0 {
+            self.lines.fetch_add(change, Relaxed);
+            self.change.fetch_add(change, Relaxed);
+        }
+    }
+
+    /// Whether records have bytes of its blocks.
+    pub(super) fn has_patches(&self) -> bool {
+        self.lines.load(Relaxed) != 0
+    }
+
+    /// The change of the lines of such records since this was asked last.
+    pub(super) fn take_change(&self) -> i64 {
+        if self.change.load(Relaxed) == 0 { 0 } else { self.change.swap(0, Relaxed) }
+    }
+
+    fn patches(&self, file: u64) -> Option<&LeafPatches> {
+        let leaf = if self.has_patches() { self.leaves.get(&(file / SLOTS))? } else { return None };
+        leaf.patches.get().map(|patches| &**patches)
+    }
+
+    /// Whether records have bytes of a block.
+    pub(super) fn is_patched(&self, file: u64) -> bool {
+        self.patches(file).is_some_and(|patches| patches.read().contains_key(&(file % SLOTS)))
+    }
+
+    /// The blocks of a range of which records have bytes.
+    pub(super) fn patched(&self, range: Range<u64>) -> Vec<u64> {
+        if !self.has_patches() {
+            return Vec::new();
+        }
+        let leaves = self.leaves.range(range.start / SLOTS..range.end.div_ceil(SLOTS));
+        let blocks = leaves.flat_map(|(key, leaf)| {
+            let slots = leaf.patches.get().map_or_else(Vec::new, |it| it.read().keys().copied().collect());
+            slots.into_iter().map(move |slot| key * SLOTS + slot)
+        });
+        ran::collected(blocks.filter(|block| range.contains(block)))
+    }
+
+    /// Lines of the records with bytes of a block when there is one more, with these.
+    pub(super) fn lines_with(&self, file: u64, bytes: &Range<usize>) -> u64 {
+        let lines = |patches: &LeafPatches| {
+            patches.read().get(&(file % SLOTS)).map(|patches| patches.lines_with(bytes))
+        };
+        self.patches(file).and_then(lines).unwrap_or_else(|| inline::lines(bytes.len()))
+    }
+
+    /// One more record has bytes of a block that has a place; the caller has the block's granule alone.
+    pub(super) fn patch(&self, file: u64, from: usize, bytes: &[u8]) {
+        let Some(leaf) = self.leaves.get(&(file / SLOTS)) else { return };
+        let mut patches = leaf.patches.get_or_init(Box::default).write();
+        let patches = patches.entry(file % SLOTS).or_default();
+        let old = patches.lines();
+        patches.add(from, bytes);
+        self.count_lines(old, patches.lines());
+    }
+
+    /// Copies the bytes of a block from `from` on that lie in records; answers which of `out` do not.
+    pub(super) fn read_patches(&self, file: u64, from: usize, out: &mut [u8]) -> Vec<Range<usize>> {
+        let read = |patches: &LeafPatches, out: &mut [u8]| {
+            patches.read().get(&(file % SLOTS)).map(|patches| patches.read(from, out))
+        };
+        let gaps = self.patches(file).and_then(|patches| read(patches, out));
+        gaps.unwrap_or_else(|| vec![0..out.len()])
     }
 
     /// Locks the granules of a range in which blocks may have places, in their order.
@@ -238,9 +333,10 @@ impl BlockMap {
             let key = at / SLOTS;
             let Some(leaf) = self.leaves.get_mut(&key) else { return };
             let from = if key == file / SLOTS { file % SLOTS } else { 0 };
-            let mut taken = 0;
-            for word in &mut leaf.slots[from as usize..] {
-                if let Some(place) = Place::of(std::mem::take(word.get_mut())) {
+            let (mut taken, mut lines) = (0, 0);
+            for slot in from..SLOTS {
+                if let Some(place) = Place::of(std::mem::take(leaf.slots[slot as usize].get_mut())) {
+                    lines += leaf.forget(slot);
                     gone(place);
                     taken += 1;
                 }
@@ -249,6 +345,7 @@ impl BlockMap {
             if from == 0 {
                 self.leaves.remove(&key);
             }
+            self.count_lines(lines, 0);
         }
     }
 }

@@ -14,6 +14,7 @@ use vfs::{Errno, Ino, MappedFiles, Result};
 use super::Volume;
 use super::inode::{Changing, State};
 use super::layout::BLOCK;
+use super::mutant;
 use super::vfs::Mounted;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
@@ -31,7 +32,7 @@ impl Volume {
         let (ino, page) = (file.ino, offset / PAGE);
         let was_clean = !self.maps.is_dirty(ino, page) || place(file, page)?.is_none();
         // A page that was cloned meanwhile needs a block of its own.
-        let shared = file.blocks()?.get(page).is_some_and(|place| !self.takes_stores(place));
+        let shared = file.blocks()?.get(page).is_some_and(|place| !self.takes_stores(file, page, place));
         if was_clean || shared {
             self.prepare_page(file, page)?;
         }
@@ -70,6 +71,10 @@ impl MappedFiles for Mounted {
             return Err(Errno::ENODEV);
         }
         self.0.settle(&mut file)?;
+        // Pages show their blocks. No record has bytes of a block while the file is mapped.
+        if !self.0.rules.lacks(mutant::MAPPED_OVER_INLINE) {
+            self.0.move_patched(&mut file, 0..u64::MAX)?;
+        }
         self.0.maps.map(ino.0, pages, writable);
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! | name | the add that no removal names |
 //! | inode | lives while a name leads to it, or a call has it open |
 //! | mode and owner; an attribute; the place of a block; the size | the records that set it are applied in the order of their ids |
+//! | bytes of a block | those at its place, then those of each `Inline` above the record that gave it the place, in that order |
 //! | a time | the value with the latest stamp |
 //! | links | the names, counted |
 //!
@@ -14,6 +15,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::inline::{Inline, Patch, covers};
 use super::layout::{BLOCK, ROOT_INO, item, times};
 use super::mutant::{self, Rules};
 use super::record::{AddId, Body, Create, Extent, Id, Item, Names, Times, Write, Xattr};
@@ -87,6 +89,9 @@ pub struct Inode {
     pub ctime: Held<Stamped>,
     /// Places of the blocks.
     pub blocks: BTreeMap<u64, Held<Slot>>,
+    /// Of blocks: bytes that lie in records, in the order in which they are applied: all that recovery knows of an
+    /// `Inline`. Those of a block without a written place, of which the record is lost, mean nothing.
+    pub patches: BTreeMap<u64, Vec<Held<Patch>>>,
     /// Extended attributes; none: removed.
     pub xattrs: BTreeMap<Vec<u8>, Held<Option<Vec<u8>>>>,
     /// Names.
@@ -132,6 +137,7 @@ impl Inode {
             mtime: stamped,
             ctime: stamped,
             blocks: BTreeMap::new(),
+            patches: BTreeMap::new(),
             xattrs: BTreeMap::new(),
             links: 0,
             cuts: Vec::new(),
@@ -248,6 +254,7 @@ impl Replay<'_> {
             Body::Create(create) => self.create(create, by),
             Body::Names(names) => self.names(names, by),
             Body::Write(write) => self.write(write, by),
+            Body::Inline(inline) => self.inline(inline, by),
             Body::Cut(cut) => {
                 if let Some(inode) = self.inodes.get_mut(&cut.ino) {
                     inode.cut(cut.size, by);
@@ -257,7 +264,10 @@ impl Replay<'_> {
             Body::Hole(hole) => {
                 if let Some(inode) = self.inodes.get_mut(&hole.ino) {
                     let range = hole.from..hole.from.saturating_add(hole.count);
-                    range.for_each(|block| _ = inode.blocks.insert(block, Held { value: Slot::Hole, by }));
+                    for block in range {
+                        inode.blocks.insert(block, Held { value: Slot::Hole, by });
+                        inode.patches.remove(&block);
+                    }
                 }
                 self.data_changed(hole.ino, hole.time, by);
             }
@@ -296,7 +306,7 @@ impl Replay<'_> {
 
     fn write(&mut self, write: &Write, by: usize) {
         let Some(inode) = self.inodes.get_mut(&write.ino) else { return };
-        write.extents.iter().for_each(|extent| inode.map(extent, by));
+        write.extents.iter().for_each(|extent| inode.map(extent, by, self.rules));
         if let Some(size) = write.size
             && inode.bytes() <= size
         {
@@ -304,6 +314,17 @@ impl Replay<'_> {
         }
         if let Some(time) = write.time {
             self.data_changed(write.ino, time, by);
+        }
+    }
+
+    fn inline(&mut self, inline: &Inline, by: usize) {
+        let Some(inode) = self.inodes.get_mut(&inline.ino) else { return };
+        let patches = inode.patches.entry(inline.block).or_default();
+        let range = inline.patch.range();
+        patches.retain(|earlier| !covers(&range, &earlier.value.range()));
+        patches.push(Held { value: inline.patch.clone(), by });
+        if let Some(time) = inline.time {
+            self.data_changed(inline.ino, time, by);
         }
     }
 
@@ -350,8 +371,11 @@ fn implicit(time: u64) -> Stamped {
 }
 
 impl Inode {
-    fn map(&mut self, extent: &Extent, by: usize) {
+    fn map(&mut self, extent: &Extent, by: usize, rules: Rules) {
         for index in 0..u64::from(extent.count) {
+            if !rules.lacks(mutant::INLINE_OVER_WRITE) {
+                self.patches.remove(&(extent.file + index));
+            }
             let value = Slot::Block {
                 place: extent.place + index,
                 shared: extent.shared,
@@ -364,6 +388,7 @@ impl Inode {
 
     fn cut(&mut self, size: u64, by: usize) {
         _ = self.blocks.split_off(&size.div_ceil(BLOCK));
+        _ = self.patches.split_off(&size.div_ceil(BLOCK));
         self.size = Some(Held { value: size, by });
         self.cuts.retain(|(_, earlier)| *earlier < size);
         self.cuts.push((by, size));

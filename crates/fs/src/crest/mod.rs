@@ -13,6 +13,7 @@
 //! | [`record`] | records | bytes with a seal, and back |
 //! | [`zone`] | the table of zones and the bytes of log zones | records, damage; which zone may be taken, which is cleaned |
 //! | [`merge`] | records, in any order | the tree: names, inodes, places of blocks |
+//! | [`inline`] | bytes of blocks that lie in records | what a block holds |
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
 //! | [`place`] | what is known of a block | where a write goes |
 //!
@@ -24,7 +25,7 @@
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
 //! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
-//! | `in_place.rs` | overwrites in place |
+//! | `in_place.rs` `patch.rs` | overwrites in place; small overwrites in records |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
 //! | `clone.rs` | files that share blocks |
@@ -66,6 +67,7 @@ pub(crate) mod format;
 mod frames;
 mod fsck;
 mod in_place;
+pub mod inline;
 mod inode;
 pub mod layout;
 mod log;
@@ -76,6 +78,7 @@ mod mkfs;
 pub mod mutant;
 mod namei;
 mod parts;
+mod patch;
 mod paths;
 pub mod place;
 pub mod record;
@@ -156,9 +159,18 @@ struct Volume {
     frames: Frames,
     /// Whether overwrites go in place (`atomic=words`).
     words: bool,
+    /// Whether small overwrites are records with their bytes.
+    inlines: bool,
     /// Checksums of blocks.
     sums: Sums,
     losses: Losses,
+}
+
+impl Settings {
+    /// Whether small overwrites may be records with their bytes.
+    fn takes_inlines(&self) -> bool {
+        self.without != Without::Inline && !self.words && self.frames.limit == 0
+    }
 }
 
 /// How a pool is mounted.

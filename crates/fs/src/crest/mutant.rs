@@ -78,6 +78,12 @@ mutants! {
     CHECKED_IN_PLACE "checked-in-place" "a block with a checksum is changed in place";
     NO_RESERVE "no-reserve" "data may take the last zones";
     CLEANER_WITHOUT_RESERVE "cleaner-without-reserve" "no zone is kept for copies";
+    INLINE_IN_PLACE "inline-in-place" "bytes are stored in place though records have bytes of the block";
+    INLINE_NOT_HELD "inline-not-held" "a record with bytes of a block is dropped";
+    INLINE_OVER_WRITE "inline-over-write" "bytes of records are applied over a later place of their block";
+    MAPPED_OVER_INLINE "mapped-over-inline" "a mapping stores to a block of which records have bytes";
+    CLONED_WITHOUT_INLINE "cloned-without-inline" "a clone lacks the bytes that records have of its blocks";
+    PIECE_SPLIT_AT_END "piece-split-at-end" "a write that passes the end within a block is a record with bytes and a place";
     GRANULES_UNLOCKED "granules-unlocked" "tasks that overwrite the same blocks do not exclude each other"
         => &["write | write"];
     GRANULE_WITHOUT_ID "granule-without-id" "an overwrite beside others does not follow the last ones of its blocks"

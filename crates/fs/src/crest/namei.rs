@@ -319,6 +319,7 @@ impl Volume {
         let mut freed = Freed::default();
         if let Body::File(blocks) = &mut inode.body {
             blocks.cut(0, |place| freed.add(place.block));
+            self.zones.change_inlines(blocks.take_change());
         }
         self.free(&freed);
         inode.xattrs = TreeMap::new();

@@ -11,7 +11,7 @@ pub struct Block {
     pub checked: bool,
     /// Whether its record says that it was allocated only.
     pub unwritten: bool,
-    /// Whether a record with bytes of this block (`Inline`) lies in a log zone, live or dead.
+    /// Whether records have bytes of this block (`Inline`) that are applied over those of its place.
     pub bytes_in_log: bool,
 }
 
@@ -20,10 +20,12 @@ impl Block {
     /// bytes go to a new block, and so do these where the answer is no.
     ///
     /// Not in a block that another file has, too (its end may lie further), nor in one with a checksum (a crash before the new
-    /// checksum would leave a wrong one), nor in one to which recovery would apply bytes again.
+    /// checksum would leave a wrong one), nor in one over which recovery applies bytes of records: they would hide
+    /// what was stored later.
     pub fn takes_stores(&self, rules: Rules) -> bool {
         let shared = self.references > 1 && !rules.lacks(mutant::SHARED_IN_PLACE);
         let checked = self.checked && !rules.lacks(mutant::CHECKED_IN_PLACE);
-        !(shared || checked || self.unwritten || self.bytes_in_log)
+        let hidden = self.bytes_in_log && !rules.lacks(mutant::INLINE_IN_PLACE);
+        !(shared || checked || self.unwritten || hidden)
     }
 }

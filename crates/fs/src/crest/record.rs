@@ -7,6 +7,7 @@
 use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::inline::Inline;
 use super::layout::{
     BODY, EXTENT_BLOCKS_MAX, EXTENT_BYTES, Head, ITEM_BYTES, LINE, RECORD_LINES_MAX, RawCreate, RawExtent,
     RawItem, RawNames, RawOpen, RawOwner, RawRange, RawTimes, RawVoid, RawWrite, RawXattr, U40, U48, item,
@@ -71,6 +72,8 @@ pub enum Body {
     Xattr(Xattr),
     /// An operation failed.
     Void(Void),
+    /// Bytes of a block.
+    Inline(Inline),
 }
 
 /// A log zone begins.
@@ -370,6 +373,7 @@ impl Record {
             Body::Times(times) => (kind::TIMES, 0, 0, times.raw(), Vec::new()),
             Body::Xattr(xattr) => xattr.raw(),
             Body::Void(void) => (kind::VOID, 0, 0, void.raw(), Vec::new()),
+            Body::Inline(inline) => inline.raw(),
         };
         let (part, group, id) = (self.part, self.group, self.id.0);
         Draft { head: Head { seal: 0, kind, lines: 0, part, group, sets, items, id, body }, tail }
@@ -377,9 +381,9 @@ impl Record {
 }
 
 /// Kind, parts that count, items, body of the first line, further lines.
-type Raw = (u8, u8, u8, [u8; BODY], Vec<u8>);
+pub(super) type Raw = (u8, u8, u8, [u8; BODY], Vec<u8>);
 
-fn body(raw: &(impl IntoBytes + zerocopy::Immutable)) -> [u8; BODY] {
+pub(super) fn body(raw: &(impl IntoBytes + zerocopy::Immutable)) -> [u8; BODY] {
     raw.as_bytes().try_into().expect("layout.rs asserts the size of every body")
 }
 
@@ -400,12 +404,13 @@ fn decode_body(head: &Head, tail: &[u8]) -> Result<Body, Refused> {
         kind::TIMES => Body::Times(Times::from_raw(&read(raw)?)),
         kind::XATTR => Body::Xattr(Xattr::from_raw(&read(raw)?, head.sets, tail)?),
         kind::VOID => Body::Void(Void::from_raw(&read(raw)?)),
+        kind::INLINE => Body::Inline(Inline::from_raw(&read(raw)?, head.sets, tail)?),
         other => return Err(Refused::UnknownKind(other)),
     })
 }
 
 /// Takes so many bytes from the front.
-fn take<'a>(tail: &mut &'a [u8], len: usize) -> Result<&'a [u8], Refused> {
+pub(super) fn take<'a>(tail: &mut &'a [u8], len: usize) -> Result<&'a [u8], Refused> {
     let (front, rest) = tail.split_at_checked(len).ok_or(Refused::Malformed)?;
     *tail = rest;
     Ok(front)

@@ -21,6 +21,7 @@ use super::damage::{LOST, Losses};
 use super::design::NAME;
 use super::frames::Frames;
 use super::fsck;
+use super::inline::Patch;
 use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
@@ -183,6 +184,9 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
     for state in states(loaded, &zones, &sums) {
         let parent = state.1;
         zones.add_lines(namei::lines_of(&state.0));
+        if let Body::File(blocks) = &state.0.body {
+            zones.change_inlines(blocks.take_change());
+        }
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
     let clock = loaded.log.top.time();
@@ -202,6 +206,8 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         maps: DirectMaps::default(),
         frames: Frames::new(settings.frames, superblock.shards as usize),
         words: settings.words,
+        // Only where other code expects them. A block with bytes in records takes none in place, and no frame.
+        inlines: superblock.incompat & incompat::INLINE != 0 && settings.takes_inlines(),
         sums,
         losses,
     }
@@ -286,6 +292,13 @@ fn map_of(inode: &merge::Inode, zones: &Zones, sums: &Sums, twice: &BTreeSet<u64
             sums.found(place, sum);
         }
         blocks.set(*file, Some(Place { block: place, unwritten }));
+    }
+    for (file, patches) in &inode.patches {
+        if blocks.get(*file).is_some_and(|place| !place.unwritten) {
+            for Patch { from, bytes } in patches.iter().map(|held| &held.value) {
+                blocks.patch(*file, usize::from(*from), bytes);
+            }
+        }
     }
     blocks
 }

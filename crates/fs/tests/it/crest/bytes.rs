@@ -1,6 +1,7 @@
 //! Records as bytes: what is encoded is read back, and nothing else passes for a record.
 
-use fs::crest::layout::{LINE, RECORD_LINES_MAX, item};
+use fs::crest::inline::{BYTES_MAX, Inline, Patch};
+use fs::crest::layout::{BLOCK, LINE, RECORD_LINES_MAX, item};
 use fs::crest::mutant::Rules;
 use fs::crest::record::{
     Body, Create, Cut, Extent, Hole, Id, Item, Names, Open, Owner, Previous, Record, Refused, Seal, Times,
@@ -43,6 +44,20 @@ fn writes() -> Vec<Body> {
         Body::Write(Write { ino: 3, extents: Vec::new(), size: Some(0), time: None }),
         Body::Write(Write { ino: 3, extents: vec![extent(4, 16_383, false); 5], size: None, time: Some(0) }),
     ]
+}
+
+fn inline(from: u16, len: usize, time: Option<u64>) -> Body {
+    let bytes = (0..len).map(|at| at as u8 | 1).collect();
+    Body::Inline(Inline { ino: (1 << 48) - 1, block: (1 << 40) - 1, patch: Patch { from, bytes }, time })
+}
+
+#[test]
+fn bytes_of_more_than_a_block_or_of_none_are_refused() {
+    for (from, len) in [(4095, 2), (0, 0), (0, BYTES_MAX + 1)] {
+        let record = Record::alone(Id::new(1, 0), inline(from, len, None));
+        let bytes = record.encode(SEAL, 3).expect("short enough");
+        assert_eq!(Record::decode(&bytes, SEAL, 3), Err(Refused::Malformed), "{len} bytes from {from} on");
+    }
 }
 
 /// Records of all kinds, with fields at their limits.
@@ -99,6 +114,9 @@ fn samples() -> Vec<Record> {
             removed: true,
         }),
         Body::Void(Void { zone: 1, opening: 2, failed: Id::new(3, 4) }),
+        inline(4095, 1, None),
+        inline(7, 65, Some(u64::MAX)),
+        inline(BLOCK as u16 - 1024, BYTES_MAX, Some(1)),
     ];
     bodies.into_iter().chain(writes()).map(|body| Record::alone(Id::new(1 << 40, 7), body)).collect()
 }

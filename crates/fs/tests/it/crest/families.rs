@@ -30,7 +30,7 @@ fn family(name: &'static str, start: &[Op], ops: &[Op], depth: (usize, usize)) -
 
 /// All families.
 pub(crate) fn families() -> Vec<Family> {
-    [of_names(), of_data(), of_blocks(), of_faults()].concat()
+    [of_names(), of_data(), of_blocks(), of_inlines(), inlines_beside(), of_faults()].concat()
 }
 
 fn of_names() -> Vec<Family> {
@@ -142,6 +142,87 @@ fn of_blocks() -> Vec<Family> {
     ]
 }
 
+fn of_inlines() -> Vec<Family> {
+    let three = [Create(A), Write(A, 0, 3)];
+    vec![
+        family(
+            "inlines",
+            &three,
+            &[
+                Inline(A, 0, 1),
+                Inline(A, 1, 1),
+                Inline(A, 0, 2),
+                Write(A, 0, 1),
+                Truncate(A, 1),
+                Truncate(A, 4),
+                CleanStep(0),
+                Clean(0),
+            ],
+            (2, 4),
+        ),
+        Family {
+            setup: Setup { shards: 1, ..SETUP },
+            ..family(
+                "inlines, one shard",
+                &three,
+                &[
+                    Inline(A, 0, 2),
+                    Inline(A, 1, 1),
+                    Truncate(A, 1),
+                    Write(A, 1, 1),
+                    Unlink(A),
+                    Clean(0),
+                    Remount,
+                ],
+                (4, 5),
+            )
+        },
+    ]
+}
+
+/// What meets blocks of which records have bytes.
+fn inlines_beside() -> Vec<Family> {
+    let three = [Create(A), Write(A, 0, 3)];
+    vec![
+        family(
+            "inlines in place",
+            &[Create(A), Write(A, 0, 3), Inline(A, 1, 1), Create(B)],
+            &[
+                Inline(A, 2, 1),
+                InPlace(A, 1),
+                MapStore(A, 1),
+                Truncate(A, 1),
+                Truncate(A, 4),
+                WriteOverEnd(A),
+                Clone(A, B),
+                Move(A),
+                Punch(A, 0),
+                Clean(0),
+            ],
+            (2, 4),
+        ),
+        Family {
+            setup: Setup { checked: true, ..SETUP },
+            ..family(
+                "inlines, checksums",
+                &three,
+                &[Inline(A, 0, 1), Write(A, 1, 1), Write(A, 0, 1), Truncate(A, 1), Truncate(A, 4), Clean(0)],
+                (2, 4),
+            )
+        },
+        Family {
+            quiet: true,
+            crashes: 0,
+            ..family(
+                "inlines, waiting",
+                &three,
+                &[Inline(A, 0, 2), Truncate(A, 1), Truncate(A, 3), Write(A, 0, 2), Punch(A, 0), Clean(0)],
+                (3, 5),
+            )
+        },
+    ]
+}
+
 fn of_faults() -> Vec<Family> {
     vec![
         Family {
@@ -234,7 +315,7 @@ const HALF_CLEANED: [(Op, usize); 12] = [
 
 /// Mutants with the families in which they are looked for.
 pub(crate) fn mutants() -> Vec<Shown> {
-    of_commits().into_iter().chain(of_waiting()).chain(of_values()).collect()
+    of_commits().into_iter().chain(of_waiting()).chain(of_values()).chain(inlines()).collect()
 }
 
 fn of_commits() -> Vec<Shown> {
@@ -371,5 +452,20 @@ fn of_values() -> Vec<Shown> {
             shown(CHECKED_IN_PLACE, 1, &[(Create(A), 0), (Write(A, 0, 1), 0)], &[Write(A, 1, 1)], 1),
             |family| family.setup.checked = true,
         ),
+    ]
+}
+
+fn inlines() -> Vec<Shown> {
+    use fs::crest::mutant::*;
+    let two = [(Create(A), 0), (Write(A, 0, 2), 0)];
+    let one = [(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 1, 1), 0)];
+    let clone = [(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 1, 1), 0), (Create(B), 0)];
+    vec![
+        shown(INLINE_IN_PLACE, 1, &one, &[Truncate(A, 1), Truncate(A, 2)], 2),
+        shown(INLINE_NOT_HELD, 1, &one, &[Chmod(A), Remount, Clean(0)], 3),
+        shown(INLINE_OVER_WRITE, 1, &two, &[Inline(A, 1, 1), Write(A, 1, 1)], 2),
+        shown(MAPPED_OVER_INLINE, 1, &one, &[MapStore(A, 1)], 1),
+        shown(CLONED_WITHOUT_INLINE, 1, &clone, &[Clone(A, B)], 1),
+        shown(PIECE_SPLIT_AT_END, 1, &[(Create(A), 0), (Write(A, 0, 3), 0)], &[WriteOverEnd(A)], 1),
     ]
 }

@@ -15,8 +15,10 @@ mod families;
 mod frames;
 mod full;
 mod image;
+mod inlines;
 mod mount;
 mod ops;
+mod patched;
 mod planted;
 mod sharing;
 mod sums;
@@ -140,7 +142,7 @@ type Row<'a> = (&'a str, &'a [Op], Op, (usize, usize));
 fn calls_cost_the_fences_and_lines_of_the_design() {
     let (a, b) = ((0, 1), (0, 2));
     let (file, data) = ([Op::Create(a)], [Op::Create(a), Op::Write(a, 0, 4)]);
-    let rows: [Row<'_>; 11] = [
+    let rows: [Row<'_>; 12] = [
         ("create", &[Op::Create(b)], Op::Create(a), (1, 2)),
         ("unlink", &file, Op::Unlink(a), (1, 1)),
         ("rename", &file, Op::Rename(a, b), (1, 2)),
@@ -157,6 +159,7 @@ fn calls_cost_the_fences_and_lines_of_the_design() {
         ),
         ("append a block", &data, Op::Write(a, 4, 2), (2, 1)),
         ("overwrite a block", &data, Op::Write(a, 0, 2), (2, 1)),
+        ("overwrite 64 bytes", &data, Op::Inline(a, 0, 1), (1, 2)),
     ];
     for (name, start, op, cost) in rows {
         println!("{name}: {} fences, {} lines", cost.0, cost.1);

@@ -69,6 +69,8 @@ fn calls_of_a_mount_cost_the_fences_and_lines_of_the_design() {
         assert_eq!(set(SetAttr { size: Some(100), ..SetAttr::default() }), (1, 1), "truncate");
         assert_eq!(set(SetAttr { size: Some(200), ..SetAttr::default() }).0, 2, "growth over an end");
         assert_eq!(cost(|| fs.write(file, 200, &[1; 56], none)), (2, 2), "append in place");
+        assert_eq!(cost(|| fs.write(file, 100, &[2; 64], none)), (1, 2), "overwrite 64 bytes");
+        assert_eq!(cost(|| fs.write(file, 100, &[3; 65], none)), (1, 3), "overwrite 65 bytes");
         assert_eq!(cost(|| fs.fsync(file, false)), (0, 0), "fsync");
         fs.unmount().expect("unmount");
         assert_sound(&region);

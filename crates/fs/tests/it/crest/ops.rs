@@ -30,6 +30,14 @@ pub(crate) enum Op {
     Exchange(Path, Path),
     /// Cells from one on.
     Write(Path, u8, u8),
+    /// Cells of one block from one on, in the record.
+    Inline(Path, u8, u8),
+    /// A cell in place, without a new place of its block: `atomic=words`.
+    InPlace(Path, u8),
+    /// A cell through a mapping, and msync.
+    MapStore(Path, u8),
+    /// The last cell, which begins a block, and the next.
+    WriteOverEnd(Path),
     /// Two blocks with a hole between them: a group, where records are short.
     WriteTwo(Path),
     /// A new length in cells.
@@ -60,7 +68,7 @@ pub(crate) enum Op {
     FailedWrite(Path),
 }
 
-type Outcome = Result<(), Stop>;
+pub(super) type Outcome = Result<(), Stop>;
 
 /// Why a call did not happen.
 #[derive(Debug)]
@@ -111,6 +119,10 @@ impl Call<'_> {
                 self.names(&[one, two], &[(two, inos.0), (one, inos.1)])
             }
             Op::Write(path, cell, count) => self.write(path, cell.into(), count.into()),
+            Op::Inline(path, cell, count) => self.inline(path, cell.into(), count.into()),
+            Op::InPlace(path, cell) => self.in_place(path, cell.into()),
+            Op::MapStore(path, cell) => self.map_store(path, cell.into()),
+            Op::WriteOverEnd(path) => self.write_over_end(path),
             Op::WriteTwo(path) => self.write_two(path),
             Op::Truncate(path, cells) => self.truncate(path, cells.into()),
             Op::Punch(path, block) => self.punch(path, block.into()),
@@ -143,7 +155,7 @@ impl Call<'_> {
         Ok((*dir.ok_or(NotNow)?, path.1))
     }
 
-    fn ino(&self, path: Path) -> Result<u64, NotNow> {
+    pub(super) fn ino(&self, path: Path) -> Result<u64, NotNow> {
         self.want.names.get(&self.key(path)?).copied().ok_or(NotNow)
     }
 
@@ -151,12 +163,12 @@ impl Call<'_> {
         self.world.tree.inodes.get(&ino).ok_or(NotNow)
     }
 
-    fn size(&self, ino: u64) -> usize {
+    pub(super) fn size(&self, ino: u64) -> usize {
         self.want.files.get(&ino).map_or(0, |file| file.cells.len())
     }
 
     /// The time of a change of these inodes: later than any time that a call has set on them.
-    fn stamp(&self, inos: &[u64]) -> u64 {
+    pub(super) fn stamp(&self, inos: &[u64]) -> u64 {
         let last = inos.iter().filter_map(|ino| self.world.tree.inodes.get(ino));
         let last = last
             .map(|inode| inode.mtime.value.stamp.max(inode.ctime.value.stamp).max(inode.atime.value.stamp));
@@ -168,16 +180,16 @@ impl Call<'_> {
         }
     }
 
-    fn token(&mut self) -> u32 {
+    pub(super) fn token(&mut self) -> u32 {
         self.world.token += 1;
         self.world.token
     }
 
-    fn ids(&self, ino: u64) -> (u64, u64) {
+    pub(super) fn ids(&self, ino: u64) -> (u64, u64) {
         self.world.ids.get(&ino).copied().unwrap_or_default()
     }
 
-    fn block_id(&self, ino: u64, block: u64) -> u64 {
+    pub(super) fn block_id(&self, ino: u64, block: u64) -> u64 {
         self.world.block_ids.get(&(ino, block)).copied().unwrap_or_default()
     }
 
@@ -279,7 +291,7 @@ impl Call<'_> {
     // ---- data
 
     /// A free block that no file has. `taken`: blocks of this call.
-    fn free_block(&mut self, taken: &[u64], want: Want) -> Result<u64, Stop> {
+    pub(super) fn free_block(&mut self, taken: &[u64], want: Want) -> Result<u64, Stop> {
         let used = self.world.tree.references(self.world.rules);
         let zones = self.world.setup.zones as u64;
         let of = |zone: u64| (0..ZONE_BLOCKS as u64).map(move |block| zone * ZONE_BLOCKS as u64 + block);
@@ -296,28 +308,35 @@ impl Call<'_> {
         of(u64::from(zone)).next().ok_or(Stop::NoSpace)
     }
 
-    fn cells(place: u64, cells: &[u32]) -> impl Iterator<Item = Unit> {
+    pub(super) fn cells(place: u64, cells: &[u32]) -> impl Iterator<Item = Unit> {
         let from = place as usize * CELLS;
         cells.iter().enumerate().map(move |(index, value)| Unit::Cell { at: from + index, value: *value })
     }
 
-    fn extent(&self, file: u64, place: u64, cells: &[u32]) -> Extent {
+    pub(super) fn extent(&self, file: u64, place: u64, cells: &[u32]) -> Extent {
         let checksums = if self.world.setup.checked { vec![checksum(cells)] } else { Vec::new() };
         Extent { file, place, count: 1, checksums, ..Extent::default() }
     }
 
     /// What a block of a file holds as a call may change it, bytes beyond the end as zeros.
-    fn content(&self, ino: u64, block: u64) -> [u32; CELLS] {
+    pub(super) fn content(&self, ino: u64, block: u64) -> [u32; CELLS] {
         let cells = self.want.files.get(&ino).map_or(&[][..], |file| &file.cells);
         let cell = |index: usize| cells.get(block as usize * CELLS + index).copied().unwrap_or(0);
         std::array::from_fn(cell)
     }
 
-    fn facts(&self, ino: u64, block: u64) -> Option<(u64, Block)> {
+    pub(super) fn facts(&self, ino: u64, block: u64) -> Option<(u64, Block)> {
         let slot = self.inode(ino).ok()?.blocks.get(&block)?.value;
         let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
         let references = self.world.tree.references(self.world.rules).get(&place).copied().unwrap_or(0);
-        Some((place, Block { references, checked: checksum.is_some(), unwritten, bytes_in_log: false }))
+        let bytes_in_log = self.has_patches(ino, block);
+        Some((place, Block { references, checked: checksum.is_some(), unwritten, bytes_in_log }))
+    }
+
+    /// Whether records have bytes of a block.
+    fn has_patches(&self, ino: u64, block: u64) -> bool {
+        let patches = self.inode(ino).ok().and_then(|inode| inode.patches.get(&block));
+        patches.is_some_and(|patches| !patches.is_empty())
     }
 
     /// What must be stored when a file grows over an end within a block: zeros in place, or a new block.
@@ -338,7 +357,7 @@ impl Call<'_> {
         Ok((Self::cells(place, &cells).collect(), vec![self.extent(block, place, &cells)]))
     }
 
-    fn write(&mut self, path: Path, cell: usize, count: usize) -> Outcome {
+    pub(super) fn write(&mut self, path: Path, cell: usize, count: usize) -> Outcome {
         let ino = self.ino(path)?;
         let values: Vec<u32> = (0..count).map(|_| self.token()).collect();
         let time = self.stamp(&[ino]);
@@ -386,7 +405,7 @@ impl Call<'_> {
     }
 
     /// Commits a write, with the id that its blocks, the last cut and, if it extends the file, the size demand.
-    fn store(&mut self, ino: u64, (data, write): (Vec<Unit>, Write)) -> Outcome {
+    pub(super) fn store(&mut self, ino: u64, (data, write): (Vec<Unit>, Write)) -> Outcome {
         let (changed, cut) = self.ids(ino);
         let mut objects = vec![cut];
         objects.extend(write.extents.iter().map(|extent| self.block_id(ino, extent.file)));
@@ -489,6 +508,11 @@ impl Call<'_> {
     fn clone_file(&mut self, from: Path, to: Path) -> Outcome {
         let (source, ino) = (self.ino(from)?, self.ino(to)?);
         let size = self.size(source);
+        for block in 0..size.div_ceil(CELLS) as u64 {
+            if self.has_patches(source, block) && !self.world.rules.lacks(mutant::CLONED_WITHOUT_INLINE) {
+                self.move_to_new(source, block, None)?;
+            }
+        }
         if source == ino || size == 0 || self.size(ino) > size || !self.size(ino).is_multiple_of(CELLS) {
             return Err(Stop::NotNow);
         }
@@ -518,16 +542,11 @@ impl Call<'_> {
         if facts.references > 1 || facts.unwritten {
             return Err(Stop::NotNow);
         }
+        if facts.bytes_in_log {
+            return self.move_to_new(ino, 0, None);
+        }
         let cells = block_cells(&self.world.current, place).to_vec();
-        let new = self.free_block(&[], Want::Data)?;
-        let extent = self.extent(0, new, &cells);
-        self.store(
-            ino,
-            (
-                Self::cells(new, &cells).collect(),
-                Write { ino, extents: vec![extent], size: None, time: None },
-            ),
-        )
+        self.place_cells(ino, 0, &cells, None)
     }
 
     // ---- attributes
@@ -656,7 +675,7 @@ impl Call<'_> {
     }
 
     /// Between two calls of one operation: a crash from here on may show what users see now.
-    fn boundary(&mut self) {
+    pub(super) fn boundary(&mut self) {
         self.between.push(self.want.clone());
     }
 

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use fs::crest::clean::{Present, Survey};
-use fs::crest::layout::{LINE, ROOT_INO};
-use fs::crest::merge::{Slot, Tree, merge};
+use fs::crest::inline::Patch;
+use fs::crest::layout::{BLOCK, LINE, ROOT_INO};
+use fs::crest::merge::{Held, Slot, Tree, merge};
 use fs::crest::mutant::{self, Rules};
 use fs::crest::record::{Body, Create, Id, Open, Previous, Record, Seal};
 use fs::crest::zone::{Damage, Found, Log, Stock, Use, Want, Word, lost_ends};
@@ -403,7 +404,11 @@ impl World {
         if self.rules.lacks(mutant::INODES_FROM_LOG) {
             self.inodes = self.tree.inodes.keys().max().map_or(2, |ino| ino + 1);
         }
-        self.token = self.current.cells.iter().copied().max().unwrap_or(0);
+        let in_records = self.found.iter().flat_map(|found| match &found.record.body {
+            Body::Inline(inline) => cells_of(&inline.patch),
+            _ => Vec::new(),
+        });
+        self.token = self.current.cells.iter().copied().chain(in_records).max().unwrap_or(0);
         for shard in 0..self.setup.shards {
             let zones = zones.iter().filter(|zone| usize::from(self.word(zone.zone).shard) == shard);
             let last = zones.max_by_key(|zone| zone.opening).map(|zone| zone.zone);
@@ -540,6 +545,12 @@ fn view(tree: &Tree, image: &Image) -> Result<View, String> {
     let names = tree.names.iter().map(|((dir, name), held)| ((*dir, name[0]), held.value.ino)).collect();
     let mut files = BTreeMap::new();
     for (ino, inode) in &tree.inodes {
+        let written = |held: &Held<Slot>| matches!(held.value, Slot::Block { unwritten: false, .. });
+        let has_place = |block: &u64| inode.blocks.get(block).is_some_and(written);
+        let mut patched = inode.patches.iter().filter(|(_, patches)| !patches.is_empty());
+        if let Some((block, _)) = patched.find(|(block, _)| !has_place(block)) {
+            return Err(format!("records have bytes of block {block} of inode {ino}, which has no place"));
+        }
         let cells = (0..inode.bytes() as usize / CELL_BYTES).map(|cell| read_cell(inode, image, cell));
         files.insert(
             *ino,
@@ -560,6 +571,31 @@ fn view(tree: &Tree, image: &Image) -> Result<View, String> {
     Ok(View { names, files })
 }
 
+/// Where the bytes of a cell lie in its block that a record with bytes has of it: those of two cells side by side.
+fn cell_at(cell: usize) -> usize {
+    (cell % CELLS + 1) * CELL_BYTES - if cell.is_multiple_of(CELLS) { size_of::<u32>() } else { CELL_BYTES }
+}
+
+/// The bytes of cells of one block from one on, as a record has them.
+pub(crate) fn patch(cell: usize, values: &[u32]) -> Patch {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Patch { from: cell_at(cell) as u16, bytes }
+}
+
+fn cells_of(patch: &Patch) -> Vec<u32> {
+    (0..CELLS).filter_map(|cell| cell_in(patch, cell)).collect()
+}
+
+/// What a record with bytes says of a cell.
+fn cell_in(patch: &Patch, cell: usize) -> Option<u32> {
+    let from = cell_at(cell).checked_sub(usize::from(patch.from))?;
+    let bytes = patch.bytes.get(from..from + size_of::<u32>())?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+const _: () =
+    assert!(CELLS == 2 && BLOCK as usize == 2 * CELL_BYTES, "two cells meet in the middle of a block");
+
 /// Bytes of a cell.
 pub(crate) const CELL_BYTES: usize = fs::crest::layout::BLOCK as usize / CELLS;
 
@@ -571,7 +607,9 @@ fn read_cell(inode: &fs::crest::merge::Inode, image: &Image, cell: usize) -> Res
             if sum.is_some_and(|sum| sum != checksum(cells)) {
                 return Err(format!("checksum of block {place}"));
             }
-            Ok(cells[cell % CELLS])
+            let patches = inode.patches.get(&((cell / CELLS) as u64));
+            let last = patches.into_iter().flatten().rev().find_map(|patch| cell_in(&patch.value, cell));
+            Ok(last.unwrap_or(cells[cell % CELLS]))
         }
         _ => Ok(0),
     }
