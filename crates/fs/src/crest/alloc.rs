@@ -34,7 +34,7 @@ pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks");
 pub(super) static SHARED: LockClass = LockClass::new("crest.shared");
 
 /// Words of 64 bits that have a bit for each block of the largest zone.
-const WORDS: usize = 8;
+pub(super) const WORDS: usize = 8;
 
 /// Neighbouring blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +318,65 @@ impl Zones {
         drop(pool);
         sim::ran::allocate(u64::from(!zones.is_empty()) * 8);
         zones
+    }
+
+    // ---- saved indexes
+
+    /// The free zones.
+    pub(super) fn free_zones(&self) -> Vec<u32> {
+        self.pool.lock().free.iter().copied().collect()
+    }
+
+    /// The free blocks of all zones, a bit each.
+    pub(super) fn free_bits(&self) -> Vec<[u64; WORDS]> {
+        self.bits.iter().map(|bits| bits.lock().words).collect()
+    }
+
+    /// Blocks that several files have, and how many more than one.
+    pub(super) fn shared_blocks(&self) -> Vec<(u64, u32)> {
+        self.shared.lock().iter().map(|(block, more)| (*block, *more)).collect()
+    }
+
+    /// A zone has these free blocks, while a pool is mounted; false: a zone for data cannot have these.
+    pub(super) fn restore(&self, zone: u32, words: [u64; WORDS]) -> bool {
+        let all = Bits::new(self.geometry.zone_blocks());
+        let free = words.iter().map(|word| word.count_ones()).sum();
+        let fits = words.iter().zip(all.words).all(|(word, all)| word & !all == 0);
+        let mut pool = self.pool.lock();
+        if free == all.free || !fits || matches!(pool.states[zone as usize], State::Log(_) | State::Bad) {
+            return fits && free == all.free;
+        }
+        *self.bits[zone as usize].lock() = Bits { words, free };
+        self.used.add(u64::from(all.free - free));
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Data(false);
+        if free > 0 {
+            pool.partial.insert(zone);
+        }
+        true
+    }
+
+    /// So many files more than one have a block, while a pool is mounted.
+    pub(super) fn restore_shared(&self, block: u64, more: u32) {
+        self.shared.lock().insert(block, more);
+        self.shares.fetch_add(u64::from(more), Relaxed);
+    }
+
+    /// Where two pools differ in what is used, in words.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        let (a, b) = (self.pool.lock(), other.pool.lock());
+        if (&a.states, a.free.iter().collect::<Vec<_>>(), a.partial.iter().collect::<Vec<_>>())
+            != (&b.states, b.free.iter().collect(), b.partial.iter().collect())
+        {
+            return Some(format!("zones {:?}, {:?}", a.states, b.states));
+        }
+        drop((a, b));
+        if self.free_bits() != other.free_bits() || self.shared_blocks() != other.shared_blocks() {
+            return Some("blocks in use differ".to_owned());
+        }
+        let sums = |zones: &Self| (zones.used.get(), zones.shares.load(Relaxed), zones.lines.get());
+        let (a, b) = (sums(self), sums(other));
+        (a != b).then(|| format!("blocks, shares and lines {a:?}, {b:?}"))
     }
 
     // ---- blocks

@@ -43,7 +43,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-        help: "leave a part out, to measure what it is worth: appends in place, the seal as the only end of the log, paths",
+        help: "leave a part out, to measure it: appends in place, the seal as the only end of the log, paths, saved indexes",
     },
     OptionSpec {
         name: "granules",
@@ -203,8 +203,12 @@ impl Design for CrestDesign {
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let settings = settings(options);
-        // Only for reading: as much of a damaged pool as there is.
-        let (volume, _) = recovery::mount(storage.memory()?, &settings, options.discards())?;
+        let region = storage.memory()?;
+        let volume = match options.discards() {
+            // As much of a damaged pool as there is.
+            true => recovery::mount_for_reading(region, &settings)?,
+            false => recovery::mount(region, &settings)?,
+        };
         if volume.frames.are_used() {
             writeback::start(&volume, options.number("writeback_tasks").max(1));
         }

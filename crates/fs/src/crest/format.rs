@@ -7,13 +7,11 @@ use design::{Format, FsError, FsckReport, Needs, OptionError, Options};
 use media::Storage;
 use sim::Bytes;
 
-use super::Settings;
 use super::certify::certify;
 use super::design::NAME;
 use super::dump::{PARTS, dump};
 use super::layout::{BITS_40, BLOCK, Geometry, incompat};
 use super::mkfs::mkfs;
-use super::mutant::Rules;
 use super::repair::repair;
 use super::zone::shards_max;
 use super::{fsck, recovery, superblock};
@@ -79,12 +77,12 @@ impl Format for CrestFormat {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        recovery::mount(storage.memory()?, &Settings::default(), false).map(|(_, done)| done)
+        recovery::recover(storage.memory()?)
     }
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let region = storage.memory()?;
-        recovery::make_equal(region, &recovery::load(region, Rules::ALL)?)
+        recovery::make_equal(region, &recovery::load_table(region)?)
     }
 
     fn certify(&self, image: &[u8], edited: &mut [u8]) {

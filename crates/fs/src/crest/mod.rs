@@ -30,6 +30,7 @@
 //! | `clone.rs` | files that share blocks |
 //! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
+//! | `image.rs` `image_save.rs` `image_load.rs` `same.rs` | saved indexes: format, unmount, mount; comparing one with the logs |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `ablation.rs` | parts that can be left out, to measure them |
 //! | `mutant.rs` `certify.rs` | rules that can be left out; edited images that pass the seals |
@@ -47,7 +48,7 @@
 //!
 //! # What is not here yet
 //!
-//! Reads of contents without locks, saved indexes, growth, and moving blocks out of data zones of which most is free.
+//! Reads of contents without locks, growth, and moving blocks out of data zones of which most is free.
 
 mod ablation;
 mod alloc;
@@ -65,6 +66,9 @@ mod file;
 pub(crate) mod format;
 mod frames;
 mod fsck;
+mod image;
+mod image_load;
+mod image_save;
 mod in_place;
 mod inode;
 pub mod layout;
@@ -82,6 +86,7 @@ pub mod record;
 mod recovery;
 mod rename;
 mod repair;
+mod same;
 mod sharing;
 mod sums;
 mod superblock;
@@ -94,6 +99,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use media::nvmm::Region;
+use sim::sync::AtomicBool;
 use sim::{LockClass, Mutex, SpreadRwLock};
 
 use ablation::Without;
@@ -143,6 +149,10 @@ struct Volume {
     sharing: Sharing,
     /// The first opening of this mount.
     mounted: u64,
+    /// Whether it was mounted from a saved index.
+    from_image: bool,
+    /// Whether an unmount has saved the index, which a change makes void.
+    saved: AtomicBool,
     inodes: Inodes,
     zones: Zones,
     logs: Logs,

@@ -7,6 +7,7 @@
 //! | a word of which both copies are damaged | a free zone |
 //! | records that are missing in a zone | copies of what is left of it, and a free zone: the loss is accepted |
 //! | a name that leads to no inode, or is in no directory | its removal |
+//! | a saved index that is damaged, or that differs from the logs | the logs: it is void |
 //!
 //! Not repaired: a superblock of which both copies are damaged, a root that is lost, and what only a bug writes: blocks that two
 //! files have, circles of directories. fsck names them.
@@ -14,15 +15,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use design::FsError;
+use design::{FsError, FsckReport};
 use media::nvmm::Region;
 
 use super::damage::Losses;
 use super::format::damaged;
+use super::fsck::check;
+use super::image::make_void;
+use super::image_load::{Saved, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
 use super::namei::removal;
-use super::recovery::{Loaded, build, describe, load, make_equal, zone_of};
+use super::recovery::{Loaded, build, describe, load, load_table, make_equal, zone_of};
 use super::zone::{Use, Want, Word};
 use super::{Settings, Volume};
 use crate::error::Result;
@@ -34,6 +38,7 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         Err(FsError::Damaged { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
+    done.extend(void_image(region)?);
     let loaded = load(region, Rules::ALL)?;
     done.extend(free_words(region, &loaded)?);
     let loaded = load(region, Rules::ALL)?;
@@ -43,6 +48,23 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let volume = build(region, &loaded, &Settings::default(), Losses::default());
     done.extend(mend(&volume, &loaded).map_err(damaged)?);
     Ok(done)
+}
+
+/// Makes a saved index void, unless all is well.
+fn void_image(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let table = load_table(region)?;
+    let (why, report) = match look(region, &table, false) {
+        Saved::Damaged(why) => (Some(why), FsckReport::default()),
+        Saved::Whole(_) => (None, check(region)),
+        // It does not count, and would not after a repair.
+        Saved::None => return Ok(Vec::new()),
+    };
+    let differs = report.violations.iter().find(|violation| violation.predicate == "image_agrees");
+    let why = why.or(differs.map(|violation| violation.what.clone()));
+    if why.is_some() || !report.violations.is_empty() {
+        make_void(region, &table.geometry, &zones_of_images(&table)).map_err(damaged)?;
+    }
+    Ok(why.into_iter().map(|why| format!("{why}: it is void now")).collect())
 }
 
 /// Makes zones free whose words are lost.
