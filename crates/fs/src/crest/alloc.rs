@@ -142,6 +142,8 @@ struct Pool {
     free: TreeSet<u32>,
     /// Data zones that no shard fills and that have free blocks.
     partial: TreeSet<u32>,
+    /// Zones from this one on are not given out when they become free.
+    end: u32,
 }
 
 /// All zones.
@@ -204,7 +206,8 @@ impl Zones {
         let zones = geometry.zones;
         let mut free = TreeSet::new();
         (0..zones).for_each(|zone| _ = free.insert(zone));
-        let pool = Pool { states: vec![State::Free; zones as usize], free, partial: TreeSet::new() };
+        let pool =
+            Pool { states: vec![State::Free; zones as usize], free, partial: TreeSet::new(), end: zones };
         let bits = |_| Mutex::new(&BLOCKS, Bits::new(geometry.zone_blocks()));
         Self {
             geometry,
@@ -296,8 +299,28 @@ impl Zones {
     /// A log zone is free, durably.
     pub(super) fn free_log(&self, zone: u32) {
         let mut pool = self.pool.lock();
-        pool.states[zone as usize] = State::Free;
-        pool.free.insert(zone);
+        let is_kept = zone < pool.end;
+        pool.states[zone as usize] = if is_kept { State::Free } else { State::Bad };
+        if is_kept {
+            pool.free.insert(zone);
+        }
+    }
+
+    /// Gives out no zone from `end` on any more; the blocks of files that lie there.
+    pub(super) fn withhold(&self, end: u32) -> u64 {
+        let mut pool = self.pool.lock();
+        pool.end = end;
+        let mut used = 0;
+        for zone in end..self.geometry.zones {
+            used += match pool.states[zone as usize] {
+                State::Data(_) => self.geometry.zone_blocks() - self.bits[zone as usize].lock().free,
+                _ => 0,
+            };
+            if pool.free.remove(&zone) {
+                pool.states[zone as usize] = State::Bad;
+            }
+        }
+        u64::from(used)
     }
 
     /// A zone is not used.

@@ -13,7 +13,7 @@ use super::layout::BLOCK;
 use super::mutant::{self, Rules};
 use super::sharing::Sharing;
 use super::vfs::Mounted;
-use super::{Settings, frames, recovery, writeback};
+use super::{Settings, frames, recovery, resize, writeback};
 
 /// Crest.
 pub(crate) struct CrestDesign;
@@ -44,6 +44,13 @@ const OPTIONS: &[OptionSpec] = &[
         default: "nothing",
         when: Phase::Mount,
         help: "leave a part out, to measure it: appends in place, the seal as the only end of the log, paths, saved indexes",
+    },
+    OptionSpec {
+        name: "grow",
+        kind: OptionKind::Flag,
+        default: "false",
+        when: Phase::Mount,
+        help: "whether a pool is made as large as its file, which has grown; `weir resize` does so with an unmounted pool",
     },
     OptionSpec {
         name: "granules",
@@ -207,7 +214,12 @@ impl Design for CrestDesign {
         let volume = match options.discards() {
             // As much of a damaged pool as there is.
             true => recovery::mount_for_reading(region, &settings)?,
-            false => recovery::mount(region, &settings)?,
+            false => {
+                if options.flag("grow") {
+                    resize::grow(region)?;
+                }
+                recovery::mount(region, &settings)?
+            }
         };
         if volume.frames.are_used() {
             writeback::start(&volume, options.number("writeback_tasks").max(1));

@@ -14,7 +14,7 @@ use super::layout::{BITS_40, BLOCK, Geometry, incompat};
 use super::mkfs::mkfs;
 use super::repair::repair;
 use super::zone::shards_max;
-use super::{fsck, recovery, superblock};
+use super::{fsck, recovery, resize, superblock};
 use crate::error::Error;
 
 /// The smallest pool: 15 zones of 16 KiB.
@@ -100,8 +100,16 @@ impl Format for CrestFormat {
         repair(storage.memory()?)
     }
 
-    fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
-        Err(FsError::NoGrowth { design: NAME, advice: "copy its files to a larger pool" })
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
+        resize::grow(storage.memory()?)
+    }
+
+    fn grows_to(&self, storage: &Storage) -> Result<Option<Bytes>, FsError> {
+        resize::grows_to(storage.memory()?).map(Some)
+    }
+
+    fn shrink(&self, storage: &Storage, size: Bytes) -> Result<Bytes, FsError> {
+        resize::shrink(storage.memory()?, size)
     }
 
     fn may_have_holes(&self) -> bool {

@@ -262,11 +262,12 @@ impl Entry {
     }
 
     /// The blocks of the file.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Place> {
         let runs = if let Kept::File(runs) = &self.kept { &**runs } else { &[] };
         runs.iter().flat_map(|run| {
-            let first = run.place.map_or(0, |place| place.block);
-            first..first + run.count
+            let places =
+                |first: Place| (0..run.count).map(move |at| Place { block: first.block + at, ..first });
+            run.place.into_iter().flat_map(places)
         })
     }
 
@@ -317,7 +318,8 @@ impl Entry {
             Kept::File(runs) => {
                 half(&mut out, runs.len() as u32);
                 for run in runs {
-                    let (block, unwritten) = run.place.map_or((0, false), |place| (place.block, place.unwritten));
+                    let (block, unwritten) =
+                        run.place.map_or((0, false), |place| (place.block, place.unwritten));
                     word(&mut out, run.file);
                     word(&mut out, run.count << 1 | u64::from(unwritten));
                     word(&mut out, block);
@@ -355,10 +357,15 @@ impl Entry {
             let (stamp, value) = (input.word()?, input.word()?);
             *time = Stamped { stamp, value, explicit: input.byte()? != 0 };
         }
-        let xattrs = (0..input.half()?).map(|_| Some((input.counted()?, input.counted()?))).collect::<Option<_>>()?;
+        let xattrs =
+            (0..input.half()?).map(|_| Some((input.counted()?, input.counted()?))).collect::<Option<_>>()?;
         let kept = match FileKind::from_mode(words[0]) {
-            Some(FileKind::Regular) => Kept::File((0..input.half()?).map(|_| run(&mut input)).collect::<Option<_>>()?),
-            Some(FileKind::Directory) => Kept::Dir((0..input.half()?).map(|_| name(&mut input)).collect::<Option<_>>()?),
+            Some(FileKind::Regular) => {
+                Kept::File((0..input.half()?).map(|_| run(&mut input)).collect::<Option<_>>()?)
+            }
+            Some(FileKind::Directory) => {
+                Kept::Dir((0..input.half()?).map(|_| name(&mut input)).collect::<Option<_>>()?)
+            }
             Some(FileKind::Symlink) => Kept::Symlink(input.counted()?),
             _ => Kept::Node,
         };

@@ -128,7 +128,13 @@ enum Read {
     Sum(u64),
 }
 
-fn read(region: &Region, geometry: &Geometry, secret: u64, job: Job, buffer: &mut Vec<u8>) -> Result<Read, String> {
+fn read(
+    region: &Region,
+    geometry: &Geometry,
+    secret: u64,
+    job: Job,
+    buffer: &mut Vec<u8>,
+) -> Result<Read, String> {
     let (at, error) = (geometry.zone_at(job.zone), |error: MediaError| error.to_string());
     if !job.is_piece {
         buffer.resize(geometry.zone_bytes as usize, 0);
@@ -160,11 +166,15 @@ fn read_all(region: &Arc<Region>, table: &Table, jobs: &[Job]) -> Vec<Result<Rea
     };
     let work = move |region: &Region, jobs: Vec<(usize, Job)>| -> Vec<_> {
         let mut buffer = Vec::new();
-        jobs.into_iter().map(|(place, job)| (place, read(region, &geometry, secret, job, &mut buffer))).collect()
+        jobs.into_iter()
+            .map(|(place, job)| (place, read(region, &geometry, secret, job, &mut buffer)))
+            .collect()
     };
     let spawn = |task: usize| {
         let (region, jobs) = (Arc::clone(region), part(task));
-        sim::spawn(TaskSpec::named(format!("crest.load {task}")).on_core(task as u16), move || work(&region, jobs))
+        sim::spawn(TaskSpec::named(format!("crest.load {task}")).on_core(task as u16), move || {
+            work(&region, jobs)
+        })
     };
     let others: Vec<_> = (1..tasks).map(spawn).collect();
     let mut all = work(region, part(0));
@@ -193,7 +203,10 @@ pub(super) fn sum_logs(region: &Arc<Region>, table: &Table, present: &[Present])
 /// The zones of images, whether they count or not.
 pub(super) fn zones_of_images(table: &Table) -> Vec<u32> {
     let words = table.words.iter().zip(0..);
-    words.filter(|(word, _)| word.is_some_and(|word| word.usage == Use::Image)).map(|(_, zone)| zone).collect()
+    words
+        .filter(|(word, _)| word.is_some_and(|word| word.usage == Use::Image))
+        .map(|(_, zone)| zone)
+        .collect()
 }
 
 /// Whether the clean word says that there is an image, or may do so.
@@ -232,9 +245,12 @@ pub(super) fn look(region: &Arc<Region>, table: &Table, trusts: bool) -> Saved {
         }
     }
     let lacking = || Saved::Damaged("pieces of the saved index are missing".to_owned());
-    let Some(pieces) = Pieces::of(pieces, table.geometry.zone_bytes - HEADER as u64) else { return lacking() };
+    let Some(pieces) = Pieces::of(pieces, table.geometry.zone_bytes - HEADER as u64) else {
+        return lacking();
+    };
     let Some(head) = pieces.head() else { return lacking() };
-    let same = head.superblock == table.superblock.checksum && head.logs == sum_of(&present, sums.into_iter());
+    let same =
+        head.superblock == table.superblock.checksum && head.logs == sum_of(&present, sums.into_iter());
     if logs_fail || !(same || trusts) {
         return Saved::None;
     }
@@ -291,7 +307,13 @@ impl Image {
     pub(super) fn cold(self, sharing: Sharing) -> Cold {
         let taken = vec![0; self.head.inodes.div_ceil(64) as usize];
         let left = Taken { words: taken, left: self.head.inodes };
-        Cold { pieces: self.pieces, index: self.head.index, inodes: self.head.inodes, sharing, taken: Mutex::new(left) }
+        Cold {
+            pieces: self.pieces,
+            index: self.head.index,
+            inodes: self.head.inodes,
+            sharing,
+            taken: Mutex::new(left),
+        }
     }
 }
 

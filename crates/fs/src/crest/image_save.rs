@@ -18,6 +18,7 @@ use super::clean::Present;
 use super::image::{CLEAN, Entry, HEADER, Head, clean_word, make_void, seal};
 use super::image_load::{NO_END, sum_logs, zones_of_images};
 use super::log::{At, Tail};
+use super::map::Place;
 use super::mutant;
 use super::record::Previous;
 use super::recovery::{Table, load_table, zones_of};
@@ -125,9 +126,9 @@ impl Volume {
         for ino in self.all_numbers() {
             let Some(entry) = self.entry(ino).filter(Entry::is_named) else { continue };
             lines += entry.lines();
-            for block in entry.blocks() {
+            for Place { block, unwritten } in entry.blocks() {
                 zones.mark(block).then_some(())?;
-                if let Some(sum) = self.sums.get(block) {
+                if let Some(sum) = self.sums.get(block).filter(|_| !unwritten) {
                     sums.found(block, sum);
                 }
             }
@@ -179,16 +180,19 @@ impl Volume {
     fn log_ends(&self, table: &Table) -> Option<Vec<Option<Previous>>> {
         let mut ends = Vec::new();
         for (tail, shard) in self.logs.tails.iter().zip(0u16..) {
-            let words = table.words.iter().zip(0u32..).filter_map(|(word, zone)| Some((word.as_ref()?, zone)));
+            let words =
+                table.words.iter().zip(0u32..).filter_map(|(word, zone)| Some((word.as_ref()?, zone)));
             let of_shard = words.filter(|(word, _)| word.usage == Use::Log && word.shard == shard);
             let last = of_shard.max_by_key(|(word, _)| word.opening);
             let known = end_of(&tail.lock());
             ends.push(match last {
                 None => None,
-                Some((word, zone)) => match known.filter(|end| (end.zone, end.opening) == (zone, word.opening)) {
-                    Some(end) => Some(end),
-                    None => Some(self.read_end(zone, word.opening)?),
-                },
+                Some((word, zone)) => {
+                    match known.filter(|end| (end.zone, end.opening) == (zone, word.opening)) {
+                        Some(end) => Some(end),
+                        None => Some(self.read_end(zone, word.opening)?),
+                    }
+                }
             });
         }
         Some(ends)

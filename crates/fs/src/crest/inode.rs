@@ -459,9 +459,10 @@ impl Inodes {
         let own = ran::aside();
         let mut part = self.part(ino).write();
         // Another task may have come first, and then even removed it.
-        let thawed = part.get(&ino).cloned().or_else(|| {
-            cold.take(place).then(|| Arc::clone(part.entry(ino).or_insert(inode)))
-        });
+        let thawed = part
+            .get(&ino)
+            .cloned()
+            .or_else(|| cold.take(place).then(|| Arc::clone(part.entry(ino).or_insert(inode))));
         drop(part);
         if cold.is_empty() {
             *self.cold.write() = None;

@@ -31,7 +31,7 @@
 //! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
 //! | `image.rs` `image_save.rs` `image_load.rs` `same.rs` | saved indexes: format, unmount, mount; comparing one with the logs |
-//! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
+//! | `fsck.rs` `repair.rs` `dump.rs` `resize.rs` | checking, repairing, showing; another size |
 //! | `ablation.rs` | parts that can be left out, to measure them |
 //! | `mutant.rs` `certify.rs` | rules that can be left out; edited images that pass the seals |
 //! | `parts.rs` | named parts of calls |
@@ -48,7 +48,7 @@
 //!
 //! # What is not here yet
 //!
-//! Reads of contents without locks, growth, and moving blocks out of data zones of which most is free.
+//! Reads of contents without locks, and moving blocks out of data zones of which most is free.
 
 mod ablation;
 mod alloc;
@@ -86,6 +86,7 @@ pub mod record;
 mod recovery;
 mod rename;
 mod repair;
+mod resize;
 mod same;
 mod sharing;
 mod sums;

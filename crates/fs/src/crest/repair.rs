@@ -15,14 +15,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use design::{FsError, FsckReport};
+use design::FsError;
 use media::nvmm::Region;
 
 use super::damage::Losses;
 use super::format::damaged;
 use super::fsck::check;
 use super::image::make_void;
-use super::image_load::{Saved, look, zones_of_images};
+use super::image_load::{Saved, is_named, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
 use super::namei::removal;
@@ -53,16 +53,16 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
 /// Makes a saved index void, unless all is well.
 fn void_image(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let table = load_table(region)?;
-    let (why, report) = match look(region, &table, false) {
-        Saved::Damaged(why) => (Some(why), FsckReport::default()),
-        Saved::Whole(_) => (None, check(region)),
-        // It does not count, and would not after a repair.
-        Saved::None => return Ok(Vec::new()),
+    let (zones, violations) = (zones_of_images(&table), check(region).violations);
+    let differs = violations.iter().find(|violation| violation.predicate == "image_agrees");
+    let why = match look(region, &table, false) {
+        Saved::Damaged(why) => Some(why),
+        Saved::Whole(_) | Saved::None => differs.map(|violation| violation.what.clone()),
     };
-    let differs = report.violations.iter().find(|violation| violation.predicate == "image_agrees");
-    let why = why.or(differs.map(|violation| violation.what.clone()));
-    if why.is_some() || !report.violations.is_empty() {
-        make_void(region, &table.geometry, &zones_of_images(&table)).map_err(damaged)?;
+    // What a repair changes may lie where the index does.
+    let is_in_the_way = !violations.is_empty() && (is_named(region) || !zones.is_empty());
+    if why.is_some() || is_in_the_way {
+        make_void(region, &table.geometry, &zones).map_err(damaged)?;
     }
     Ok(why.into_iter().map(|why| format!("{why}: it is void now")).collect())
 }

@@ -18,6 +18,7 @@ mod image;
 mod mount;
 mod ops;
 mod planted;
+mod saved;
 mod sharing;
 mod sums;
 mod view;
