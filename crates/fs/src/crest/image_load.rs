@@ -31,7 +31,7 @@ use super::zone::Use;
 use crate::persist::checksum::charge_for;
 
 /// Tasks that read zones side by side, at most.
-const READERS_MAX: usize = 16;
+pub(super) const READERS_MAX: usize = 16;
 /// Bytes of an inode in the index.
 pub(super) const INDEXED: u64 = 16;
 /// Lines of a log that has no end.

@@ -79,7 +79,8 @@ impl Writer<'_> {
 impl Volume {
     /// Saves the index; the pool must not be in use.
     pub(super) fn save(&self) {
-        if self.without == Without::Image {
+        // What was saved and is not void is what there is still.
+        if self.without == Without::Image || self.saved.load(Relaxed) {
             return;
         }
         let _own = ran::aside();
@@ -98,14 +99,11 @@ impl Volume {
         if !is_whole || present != self.zones.log_zones() {
             return None;
         }
-        let mut writer = Writer {
-            volume: self,
-            opening,
-            free: self.zones.free_zones(),
-            piece: vec![0; HEADER],
-            stored: Vec::new(),
-            len: 0,
-        };
+        // Records go to the last free zones, so that a zone of the image is not the first one that they take.
+        let mut free = self.zones.free_zones();
+        free.reverse();
+        let mut writer =
+            Writer { volume: self, opening, free, piece: vec![0; HEADER], stored: Vec::new(), len: 0 };
         self.write_stream(&mut writer, &table, &present)?;
         writer.store(true)?;
         if !self.rules.lacks(mutant::IMAGE_BEFORE_FENCE) {

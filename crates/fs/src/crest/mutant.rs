@@ -102,8 +102,8 @@ pub const IMAGE_NOT_VOIDED: Mutant =
 pub const IMAGE_WITHOUT_WAITS: Mutant =
     Mutant::new("image-without-waits", "saved index: waiting removals are left out of it");
 
-/// Those that a mounted pool can be given, each of which the checks of the mount find. The last two are about frames, which the
-/// model of the rules does not have.
+/// Those that a mounted pool can be given, each of which the checks of the mount find. The last four are about frames and saved
+/// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps: a test of its own finds it.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,
@@ -115,6 +115,8 @@ pub const MOUNTED: &[Mutant] = &[
     BUCKET_BY_CORE,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
+    IMAGE_BEFORE_FENCE,
+    IMAGE_NOT_VOIDED,
 ];
 
 #[cfg(test)]

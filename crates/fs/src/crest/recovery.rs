@@ -14,7 +14,7 @@ use ::vfs::FileKind;
 use design::{FsError, Violation};
 use media::nvmm::Region;
 use sim::sync::{AtomicBool, AtomicU32};
-use sim::{Mutex, SpreadRwLock, ran};
+use sim::{Mutex, SpreadRwLock, TaskSpec, ran};
 
 use super::ablation::Without;
 use super::alloc::Zones;
@@ -25,7 +25,7 @@ use super::format::damaged;
 use super::frames::Frames;
 use super::fsck;
 use super::image::make_void;
-use super::image_load::{Image, Saved, is_named, look, zones_of_images};
+use super::image_load::{Image, READERS_MAX, Saved, is_named, look, zones_of_images};
 use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
@@ -110,18 +110,37 @@ pub(super) fn load_table(region: &Region) -> Result<Table, FsError> {
 }
 
 /// Reads an image, without judging it.
-pub(super) fn load(region: &Region, rules: Rules) -> Result<Loaded, FsError> {
+pub(super) fn load(region: &Arc<Region>, rules: Rules) -> Result<Loaded, FsError> {
     load_logs(region, load_table(region)?, rules)
 }
 
-fn load_logs(region: &Region, table: Table, rules: Rules) -> Result<Loaded, FsError> {
+fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded, FsError> {
     let mut loaded = Loaded { table, log: Log::default(), tree: Tree::default() };
-    let mut bytes = vec![0; loaded.geometry.zone_bytes as usize];
-    for Present { zone, opening, .. } in loaded.present() {
-        load_zone(region, loaded.geometry.zone_at(zone), &mut bytes)?;
-        charge_for(bytes.len());
-        let seal = Seal { secret: loaded.superblock.secret[0], opening, rules };
-        loaded.log.read_zone(zone, seal, &bytes);
+    let zones = loaded.present();
+    let (geometry, secret) = (loaded.geometry, loaded.superblock.secret[0]);
+    let tasks = READERS_MAX.min(loaded.superblock.shards as usize).max(1);
+    let read = move |region: &Region, zones: &[Present]| -> Result<Log, FsError> {
+        let (mut log, mut bytes) = (Log::default(), vec![0; geometry.zone_bytes as usize]);
+        for Present { zone, opening, .. } in zones {
+            load_zone(region, geometry.zone_at(*zone), &mut bytes)?;
+            charge_for(bytes.len());
+            log.read_zone(*zone, Seal { secret, opening: *opening, rules }, &bytes);
+        }
+        Ok(log)
+    };
+    let mut parts = zones.chunks(zones.len().div_ceil(tasks).max(1));
+    let first = parts.next().unwrap_or_default();
+    let spawn = |(task, zones): (u16, &[Present])| {
+        let (region, zones) = (Arc::clone(region), zones.to_vec());
+        let spec = TaskSpec::named(format!("crest.read {task}")).on_core(task);
+        sim::spawn(spec, move || read(&region, &zones))
+    };
+    let others: Vec<_> = (1..).zip(parts).map(spawn).collect();
+    let first = read(region, first);
+    // All have ended before any failure is told.
+    let logs: Vec<_> = std::iter::once(first).chain(others.into_iter().map(sim::JoinHandle::join)).collect();
+    for log in logs {
+        loaded.log.add(log?);
     }
     let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), &loaded.log.ends, rules);
     loaded.log.damage.extend(lost);
@@ -170,7 +189,7 @@ pub(super) fn make_equal(region: &Region, loaded: &Table) -> Result<Vec<String>,
 }
 
 /// Makes the copies of superblock and words equal in a sound image; says what was done. A saved index stays.
-pub(super) fn recover(region: &Region) -> Result<Vec<String>, FsError> {
+pub(super) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let loaded = load(region, Rules::ALL)?;
     refuse(&fsck::violations(&loaded))?;
     make_equal(region, &loaded)
