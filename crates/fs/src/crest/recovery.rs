@@ -211,14 +211,13 @@ pub(super) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Vol
         }
         Saved::None => None,
     };
-    let volume = match from_image {
-        Some(volume) => volume,
-        None => {
-            let loaded = load_logs(region, table, rules)?;
-            refuse(&fsck::violations(&loaded))?;
-            make_equal(region, &loaded)?;
-            build(region, &loaded, settings, losses)
-        }
+    let volume = if let Some(volume) = from_image {
+        volume
+    } else {
+        let loaded = load_logs(region, table, rules)?;
+        refuse(&fsck::violations(&loaded))?;
+        make_equal(region, &loaded)?;
+        build(region, &loaded, settings, losses)
     };
     if (is_named || !zones.is_empty()) && !trusts {
         make_void(region, &volume.geometry, &zones).map_err(damaged)?;
