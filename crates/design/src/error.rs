@@ -64,6 +64,12 @@ pub enum FsError {
         /// What to do instead.
         advice: &'static str,
     },
+    /// The image cannot be made smaller.
+    #[error("{why}")]
+    NoShrink {
+        /// Why not, and what to do instead.
+        why: String,
+    },
     /// The design has no bytes that only serve to undo or redo stores.
     #[error("{design} has no journal that could be left out: {why}")]
     NoJournal {

@@ -66,6 +66,22 @@ pub trait Format: Sync {
     /// where it has that size already. A crash leaves it with one size or the other. Call it in a run, as a mount.
     fn grow(&self, storage: &Storage) -> Result<Bytes, FsError>;
 
+    /// The size to which such a file system can grow; none: that of any storage.
+    fn grows_to(&self, _storage: &Storage) -> Result<Option<Bytes>, FsError> {
+        Ok(None)
+    }
+
+    /// Makes an unmounted file system smaller, so that the storage behind `size` is not used; returns the size before. A crash
+    /// leaves it with one size or the other. Call it in a run, as a mount.
+    ///
+    /// # Errors
+    /// [`FsError::NoShrink`] where something is in the way, or the design cannot do so.
+    fn shrink(&self, _storage: &Storage, _size: Bytes) -> Result<Bytes, FsError> {
+        let why = "a pool of this design is never made smaller: give a size above that, or make a new pool with `weir mkfs` and \
+                   copy its files there";
+        Err(FsError::NoShrink { why: why.to_owned() })
+    }
+
     /// Whether it asks for the host's space before it stores to a block ([`media::Region::back`]), so that its pool may have holes.
     fn may_have_holes(&self) -> bool;
 

@@ -94,6 +94,20 @@ pub(crate) fn extend_holes(path: &Path, size: Bytes) -> Result<(), Failure> {
     file.sync_all().map_err(failed)
 }
 
+/// Makes a file shorter, durably. `now`: what it has, unless another command has changed that meanwhile.
+pub(crate) fn cut(path: &Path, now: Bytes, size: Bytes) -> Result<(), Failure> {
+    let failed = |error| Failure::io("make smaller", path, &error);
+    let file = File::options().write(true).open(path).map_err(failed)?;
+    file.try_lock().map_err(|error| failed(error.into()))?;
+    if file.metadata().map_err(failed)?.len() != now.0 {
+        let what =
+            format!("{} has another size than before: another command is at work on it", path.display());
+        return Err(Failure::new(Exit::Run, what));
+    }
+    file.set_len(size.0).map_err(failed)?;
+    file.sync_all().map_err(failed)
+}
+
 /// A path as the kernel finds it, or as it was given where there is none any more.
 pub(crate) fn found(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())

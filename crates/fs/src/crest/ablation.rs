@@ -17,11 +17,13 @@ pub(super) enum Without {
     Inline,
     /// The design resolves paths: without, the caches above it do.
     Paths,
+    /// An unmount saves the indexes: without, the next mount reads the logs.
+    Image,
 }
 
 impl Without {
     /// The words of the option, in the order of the parts.
-    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "inline", "seal", "paths"];
+    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "inline", "seal", "paths", "image"];
 
     /// The part of a word.
     pub(super) fn of(word: &str) -> Self {
@@ -30,6 +32,7 @@ impl Without {
             "inline" => Self::Inline,
             "seal" => Self::Seal,
             "paths" => Self::Paths,
+            "image" => Self::Image,
             _ => Self::Nothing,
         }
     }

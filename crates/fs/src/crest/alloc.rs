@@ -38,7 +38,7 @@ pub(super) static SHARED: LockClass = LockClass::new("crest.shared");
 const INLINE_BYTES: u64 = 64 << 20;
 
 /// Words of 64 bits that have a bit for each block of the largest zone.
-const WORDS: usize = 8;
+pub(super) const WORDS: usize = 8;
 
 /// Neighbouring blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +174,8 @@ struct Pool {
     free: TreeSet<u32>,
     /// Data zones that no shard fills and that have free blocks.
     partial: TreeSet<u32>,
+    /// Zones from this one on are not given out when they become free.
+    end: u32,
 }
 
 /// All zones.
@@ -240,7 +242,8 @@ impl Zones {
         let zones = geometry.zones;
         let mut free = TreeSet::new();
         (0..zones).for_each(|zone| _ = free.insert(zone));
-        let pool = Pool { states: vec![State::Free; zones as usize], free, partial: TreeSet::new() };
+        let pool =
+            Pool { states: vec![State::Free; zones as usize], free, partial: TreeSet::new(), end: zones };
         let bits = |_| Mutex::new(&BLOCKS, Bits::new(geometry.zone_blocks()));
         Self {
             geometry,
@@ -350,8 +353,28 @@ impl Zones {
     /// A log zone is free, durably.
     pub(super) fn free_log(&self, zone: u32) {
         let mut pool = self.pool.lock();
-        pool.states[zone as usize] = State::Free;
-        pool.free.insert(zone);
+        let is_kept = zone < pool.end;
+        pool.states[zone as usize] = if is_kept { State::Free } else { State::Bad };
+        if is_kept {
+            pool.free.insert(zone);
+        }
+    }
+
+    /// Gives out no zone from `end` on any more; the blocks of files that lie there.
+    pub(super) fn withhold(&self, end: u32) -> u64 {
+        let mut pool = self.pool.lock();
+        pool.end = end;
+        let mut used = 0;
+        for zone in end..self.geometry.zones {
+            used += match pool.states[zone as usize] {
+                State::Data(_) => self.geometry.zone_blocks() - self.bits[zone as usize].lock().free,
+                _ => 0,
+            };
+            if pool.free.remove(&zone) {
+                pool.states[zone as usize] = State::Bad;
+            }
+        }
+        u64::from(used)
     }
 
     /// A zone is not used.
@@ -372,6 +395,65 @@ impl Zones {
         drop(pool);
         sim::ran::allocate(u64::from(!zones.is_empty()) * 8);
         zones
+    }
+
+    // ---- saved indexes
+
+    /// The free zones.
+    pub(super) fn free_zones(&self) -> Vec<u32> {
+        self.pool.lock().free.iter().copied().collect()
+    }
+
+    /// The free blocks of all zones, a bit each.
+    pub(super) fn free_bits(&self) -> Vec<[u64; WORDS]> {
+        self.bits.iter().map(|bits| bits.lock().words).collect()
+    }
+
+    /// Blocks that several files have, and how many more than one.
+    pub(super) fn shared_blocks(&self) -> Vec<(u64, u32)> {
+        self.shared.lock().iter().map(|(block, more)| (*block, *more)).collect()
+    }
+
+    /// A zone has these free blocks, while a pool is mounted; false: a zone for data cannot have these.
+    pub(super) fn restore(&self, zone: u32, words: [u64; WORDS]) -> bool {
+        let all = Bits::new(self.geometry.zone_blocks());
+        let free = words.iter().map(|word| word.count_ones()).sum();
+        let fits = words.iter().zip(all.words).all(|(word, all)| word & !all == 0);
+        let mut pool = self.pool.lock();
+        if free == all.free || !fits || matches!(pool.states[zone as usize], State::Log(_) | State::Bad) {
+            return fits && free == all.free;
+        }
+        *self.bits[zone as usize].lock() = Bits { words, free };
+        self.used.add(u64::from(all.free - free));
+        pool.free.remove(&zone);
+        pool.states[zone as usize] = State::Data(false);
+        if free > 0 {
+            pool.partial.insert(zone);
+        }
+        true
+    }
+
+    /// So many files more than one have a block, while a pool is mounted.
+    pub(super) fn restore_shared(&self, block: u64, more: u32) {
+        self.shared.lock().insert(block, more);
+        self.shares.fetch_add(u64::from(more), Relaxed);
+    }
+
+    /// Where two pools differ in what is used, in words.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        let (a, b) = (self.pool.lock(), other.pool.lock());
+        if (&a.states, a.free.iter().collect::<Vec<_>>(), a.partial.iter().collect::<Vec<_>>())
+            != (&b.states, b.free.iter().collect(), b.partial.iter().collect())
+        {
+            return Some(format!("zones {:?}, {:?}", a.states, b.states));
+        }
+        drop((a, b));
+        if self.free_bits() != other.free_bits() || self.shared_blocks() != other.shared_blocks() {
+            return Some("blocks in use differ".to_owned());
+        }
+        let sums = |zones: &Self| (zones.used.get(), zones.shares.load(Relaxed), zones.lines.get());
+        let (a, b) = (sums(self), sums(other));
+        (a != b).then(|| format!("blocks, shares and lines {a:?}, {b:?}"))
     }
 
     // ---- blocks

@@ -18,7 +18,7 @@ use super::Volume;
 use super::clean::{Present, Survey};
 use super::log::{Call, Tail};
 use super::merge::merge;
-use super::mutant;
+use super::mutant::{self, Rules};
 use super::parts;
 use super::record::{Body, Id, Record};
 use super::zone::{Found, Log, Use, Want, Word};
@@ -117,7 +117,9 @@ impl Volume {
         let found: Vec<Found> = log.records;
         let orphans = self.orphans.lock().clone();
         let tree = merge(&found, &orphans, self.rules);
-        let survey = Survey::new(&found, &tree, &zones, self.mounted, self.rules);
+        let forgets = self.from_image && self.rules.lacks(mutant::IMAGE_WITHOUT_WAITS);
+        let rules = if forgets { Rules::without(mutant::WAITS_FORGOTTEN) } else { self.rules };
+        let survey = Survey::new(&found, &tree, &zones, self.mounted, rules);
         let is_open = |zone: u32| tails.iter().any(|tail| tail.open.is_some_and(|at| at.zone == zone));
         let mut sealed: Vec<Sealed> = zones
             .iter()

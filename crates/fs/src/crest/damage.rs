@@ -36,6 +36,8 @@ pub(super) struct Losses {
     /// Inodes that lack their birth.
     unborn: BTreeSet<u64>,
     listener: OnceLock<Listener>,
+    /// What is told, but loses nothing.
+    notes: Vec<String>,
     /// What it was told.
     told: parking_lot::Mutex<BTreeSet<String>>,
 }
@@ -53,6 +55,11 @@ impl Losses {
         }
     }
 
+    /// Tells the listener, when there is one.
+    pub(super) fn note(&mut self, what: String) {
+        self.notes.push(what);
+    }
+
     /// Whether nothing may be changed.
     pub(super) fn is_read_only(&self) -> bool {
         !self.found.is_empty()
@@ -64,6 +71,7 @@ impl Losses {
             listener("the pool is damaged, and is shown as far as it is whole; it cannot be changed");
             self.found.iter().for_each(|what| listener(what));
         }
+        self.notes.iter().for_each(|what| listener(what));
         // A mount has one listener.
         let _ = self.listener.set(listener);
     }

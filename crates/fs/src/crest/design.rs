@@ -13,7 +13,7 @@ use super::layout::BLOCK;
 use super::mutant::{self, Rules};
 use super::sharing::Sharing;
 use super::vfs::Mounted;
-use super::{Settings, frames, recovery, writeback};
+use super::{Settings, frames, recovery, resize, writeback};
 
 /// Crest.
 pub(crate) struct CrestDesign;
@@ -43,7 +43,14 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-        help: "leave a part out, to measure it: appends in place, overwrites in records, seals as the only end of a log, paths",
+        help: "leave a part out, to measure it: appends in place, overwrites in records, seals, paths, saved indexes",
+    },
+    OptionSpec {
+        name: "grow",
+        kind: OptionKind::Flag,
+        default: "false",
+        when: Phase::Mount,
+        help: "whether a pool is made as large as its file, which has grown; `weir resize` does so with an unmounted pool",
     },
     OptionSpec {
         name: "granules",
@@ -203,8 +210,17 @@ impl Design for CrestDesign {
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let settings = settings(options);
-        // Only for reading: as much of a damaged pool as there is.
-        let (volume, _) = recovery::mount(storage.memory()?, &settings, options.discards())?;
+        let region = storage.memory()?;
+        let volume = match options.discards() {
+            // As much of a damaged pool as there is.
+            true => recovery::mount_for_reading(region, &settings)?,
+            false => {
+                if options.flag("grow") {
+                    resize::grow(region)?;
+                }
+                recovery::mount(region, &settings)?
+            }
+        };
         if volume.frames.are_used() {
             writeback::start(&volume, options.number("writeback_tasks").max(1));
         }

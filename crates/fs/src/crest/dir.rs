@@ -221,6 +221,17 @@ impl Dir {
         removed.is_some()
     }
 
+    /// Gives each name with what it leads to.
+    pub(super) fn each(&self, mut give: impl FnMut(&[u8], Known)) {
+        let mut pass = |bucket: &RwLock<Bucket>| {
+            for known in bucket.read().slots.iter().flatten() {
+                give(known.text.bytes(), Known { ino: known.ino, add: (known.id, known.index) });
+            }
+        };
+        pass(&self.first);
+        self.buckets().iter().for_each(pass);
+    }
+
     /// Distributes the names over so many buckets, a power of two, if they are not yet; false if they have more slots than cursors
     /// can name. The caller has the directory alone, but for looks of paths.
     pub(super) fn split(&self, buckets: usize) -> bool {

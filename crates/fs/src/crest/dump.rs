@@ -1,14 +1,17 @@
 //! Parts of an image, for people.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use design::FsError;
 use media::nvmm::Region;
 
+use super::image_load::{Saved, look, zones_of_images};
 use super::inode::unpack;
 use super::merge::Slot;
 use super::mutant::Rules;
 use super::recovery::{Loaded, load};
+use super::sharing::Sharing;
 use super::zone::Use;
 
 /// What can be shown, and what it says.
@@ -18,10 +21,11 @@ pub(super) const PARTS: &[(&str, &str)] = &[
     ("inode N", "inode number N, its attributes and its blocks"),
     ("dir N", "the names in directory N"),
     ("log N", "the records of zone N"),
+    ("image", "the saved index: whether it counts, and what it has of each inode"),
 ];
 
 /// Writes a part of an image.
-pub(super) fn dump(region: &Region, part: &str, out: &mut dyn Write) -> Result<(), FsError> {
+pub(super) fn dump(region: &Arc<Region>, part: &str, out: &mut dyn Write) -> Result<(), FsError> {
     let loaded = load(region, Rules::ALL)?;
     let mut words = part.split_whitespace();
     match (words.next(), words.next().map(str::parse::<u64>)) {
@@ -29,6 +33,7 @@ pub(super) fn dump(region: &Region, part: &str, out: &mut dyn Write) -> Result<(
         (Some("zones"), None) => dump_zones(&loaded, out)?,
         (Some("inode"), Some(Ok(ino))) => dump_inode(&loaded, ino, out)?,
         (Some("dir"), Some(Ok(ino))) => dump_dir(&loaded, ino, out)?,
+        (Some("image"), None) => dump_image(region, &loaded, out)?,
         (Some("log"), Some(Ok(zone))) => dump_log(&loaded, zone, out)?,
         _ => {
             let known: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
@@ -49,6 +54,23 @@ fn dump_zones(loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
         let end = loaded.log.ends.iter().find(|end| end.0 == zone).map_or(0, |end| end.2);
         let (shard, opening) = (word.shard, word.opening);
         writeln!(out, "zone {zone}: log of shard {shard}, opening {opening}, ends at line {end}")?;
+    }
+    Ok(())
+}
+
+fn dump_image(region: &Arc<Region>, loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
+    let image = match look(region, loaded, false) {
+        Saved::None => return writeln!(out, "there is no saved index that counts"),
+        Saved::Damaged(why) => return writeln!(out, "{why}"),
+        Saved::Whole(image) => image,
+    };
+    writeln!(out, "{} zones, {:?}", zones_of_images(loaded).len(), image.head)?;
+    let cold = image.cold(Sharing::default());
+    for ino in cold.numbers() {
+        match cold.entry(ino) {
+            Some(entry) => writeln!(out, "{entry:?}")?,
+            None => writeln!(out, "inode {ino} cannot be read")?,
+        }
     }
     Ok(())
 }

@@ -7,16 +7,14 @@ use design::{Format, FsError, FsckReport, Needs, OptionError, Options};
 use media::Storage;
 use sim::Bytes;
 
-use super::Settings;
 use super::certify::certify;
 use super::design::NAME;
 use super::dump::{PARTS, dump};
 use super::layout::{BITS_40, BLOCK, Geometry, incompat};
 use super::mkfs::mkfs;
-use super::mutant::Rules;
 use super::repair::repair;
 use super::zone::shards_max;
-use super::{fsck, recovery, superblock};
+use super::{fsck, recovery, resize, superblock};
 use crate::error::Error;
 
 /// The smallest pool: 15 zones of 16 KiB.
@@ -80,12 +78,12 @@ impl Format for CrestFormat {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        recovery::mount(storage.memory()?, &Settings::default(), false).map(|(_, done)| done)
+        recovery::recover(storage.memory()?)
     }
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let region = storage.memory()?;
-        recovery::make_equal(region, &recovery::load(region, Rules::ALL)?)
+        recovery::make_equal(region, &recovery::load_table(region)?)
     }
 
     fn certify(&self, image: &[u8], edited: &mut [u8]) {
@@ -103,8 +101,16 @@ impl Format for CrestFormat {
         repair(storage.memory()?)
     }
 
-    fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
-        Err(FsError::NoGrowth { design: NAME, advice: "copy its files to a larger pool" })
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
+        resize::grow(storage.memory()?)
+    }
+
+    fn grows_to(&self, storage: &Storage) -> Result<Option<Bytes>, FsError> {
+        resize::grows_to(storage.memory()?).map(Some)
+    }
+
+    fn shrink(&self, storage: &Storage, size: Bytes) -> Result<Bytes, FsError> {
+        resize::shrink(storage.memory()?, size)
     }
 
     fn may_have_holes(&self) -> bool {

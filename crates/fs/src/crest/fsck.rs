@@ -14,27 +14,34 @@
 //! | `blocks_in_range` | each block of a file lies in a zone for data |
 //! | `block_used_once` | no two files have a block that at most one of them says to share |
 //! | `size_possible` | no file is larger than the largest |
+//! | `image_agrees` | a saved index that counts leads to the state to which the logs lead |
 //!
 //! Copies of the superblock or of a word that differ are no violation: a crash leaves them so, and the next mount makes them equal.
+//! Neither is a saved index that is damaged: the next mount reads the logs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ::vfs::FileKind;
 use design::{FsError, FsckReport, Violation};
 use media::nvmm::Region;
 
+use super::Settings;
+use super::damage::Losses;
 use super::file::FILE_MAX;
+use super::image_load::{Saved, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::merge::Slot;
 use super::mutant::Rules;
 use super::record::Body;
-use super::recovery::{Loaded, describe, load};
+use super::recovery::{Loaded, build, build_from_image, describe, load};
+use super::same::difference;
 use super::superblock;
 use super::zone::Use;
 use crate::name_tree::NameTree;
 
 /// Checks an image without changing it.
-pub(super) fn check(region: &Region) -> FsckReport {
+pub(super) fn check(region: &Arc<Region>) -> FsckReport {
     let mut report = FsckReport::default();
     let loaded = match load(region, Rules::ALL) {
         Ok(loaded) => loaded,
@@ -57,7 +64,31 @@ pub(super) fn check(region: &Region) -> FsckReport {
         report.notes.push(format!("the copies of the word of zone {zone} differ; a mount makes them equal"));
     }
     report.violations.extend(violations(&loaded));
+    if report.violations.is_empty() {
+        check_image(region, &loaded, &mut report);
+    }
     report
+}
+
+/// Compares a saved index with the logs.
+fn check_image(region: &Arc<Region>, loaded: &Loaded, report: &mut FsckReport) {
+    let image = match look(region, loaded, false) {
+        Saved::None => return,
+        Saved::Damaged(why) => {
+            return report.notes.push(format!("{why}; the next mount reads the logs, and nothing is lost"));
+        }
+        Saved::Whole(image) => image,
+    };
+    report.checked.push(("saved inodes", image.head.inodes));
+    let settings = Settings::default();
+    let logs = build(region, loaded, &settings, Losses::default());
+    let what = match build_from_image(region, loaded, &settings, image) {
+        None => Some("it cannot be loaded".to_owned()),
+        Some(image) => difference(&image, &logs),
+    };
+    if let Some(what) = what {
+        report.violate("image_agrees", format!("the saved index differs from the logs: {what}"));
+    }
 }
 
 /// What is wrong with an image.
@@ -80,7 +111,7 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
                 let what = format!("both copies of the word of zone {zone} are damaged");
                 report.violate("words_valid", what);
             }
-            Some(word) if word.usage == Use::Log && word.opening >= next => {
+            Some(word) if matches!(word.usage, Use::Log | Use::Image) && word.opening >= next => {
                 let what = format!("zone {zone} has opening {}, the next is {next}", word.opening);
                 report.violate("words_valid", what);
             }
@@ -198,7 +229,8 @@ fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
 }
 
 fn check_blocks(loaded: &Loaded, report: &mut FsckReport) {
-    let logs: BTreeSet<u32> = loaded.present().iter().map(|zone| zone.zone).collect();
+    let mut logs: BTreeSet<u32> = loaded.present().iter().map(|zone| zone.zone).collect();
+    logs.extend(zones_of_images(loaded));
     for (ino, inode) in &loaded.tree.inodes {
         if inode.bytes() > FILE_MAX {
             report.violate("size_possible", format!("inode {ino} has {} bytes", inode.bytes()));

@@ -18,6 +18,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use sim::map::TreeMap;
 use sim::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -27,6 +28,7 @@ use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
 
 use super::buffered::Buffer;
 use super::dir::Dir;
+use super::image_load::Cold;
 use super::layout::BLOCK;
 use super::map::BlockMap;
 use super::merge::Stamped;
@@ -170,6 +172,33 @@ pub(super) fn implicit(time: u64) -> Stamped {
 }
 
 impl State {
+    /// Of an inode that no call has used yet, without attributes.
+    pub(super) fn new(ino: u64, body: Body) -> Self {
+        Self {
+            ino,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            links: 0,
+            size: 0,
+            birth: 0,
+            atime: Stamped::default(),
+            mtime: Stamped::default(),
+            ctime: Stamped::default(),
+            accessed: false,
+            last: 0,
+            opens: AtomicU32::new(0),
+            nameless: false,
+            shared: false,
+            changes: 0,
+            changer: u32::MAX,
+            xattrs: TreeMap::new(),
+            body,
+            buffer: None,
+        }
+    }
+
     pub(super) fn kind(&self) -> Option<FileKind> {
         FileKind::from_mode(self.mode)
     }
@@ -405,18 +434,47 @@ impl Inode {
     }
 }
 
-type Part = parking_lot::RwLock<FxHashMap<u64, Arc<Inode>>>;
+type Part = RwLock<FxHashMap<u64, Arc<Inode>>>;
 
-/// All inodes in use, by number.
-pub(super) struct Inodes(Box<[Part]>);
+/// All inodes in use, by number: in DRAM, or in the image from which the pool was mounted until a call uses them.
+pub(super) struct Inodes {
+    parts: Box<[Part]>,
+    cold: RwLock<Option<Arc<Cold>>>,
+}
 
 impl Inodes {
-    pub(super) fn new() -> Self {
-        Self((0..PARTS).map(|_| Part::default()).collect())
+    pub(super) fn new(cold: Option<Cold>) -> Self {
+        let parts = (0..PARTS).map(|_| Part::default()).collect();
+        Self { parts, cold: RwLock::new(cold.map(Arc::new)) }
     }
 
     fn part(&self, ino: u64) -> &Part {
-        &self.0[(ino / NEIGHBOURS) as usize % PARTS]
+        &self.parts[(ino / NEIGHBOURS) as usize % PARTS]
+    }
+
+    /// What is in an image still.
+    pub(super) fn cold(&self) -> Option<Arc<Cold>> {
+        self.cold.read().clone()
+    }
+
+    /// Takes an inode out of the image, if it is there.
+    #[cold]
+    fn thaw(&self, ino: u64) -> Option<Arc<Inode>> {
+        let cold = self.cold()?;
+        let (place, inode) = cold.inode(ino)?;
+        let own = ran::aside();
+        let mut part = self.part(ino).write();
+        // Another task may have come first, and then even removed it.
+        let thawed = part
+            .get(&ino)
+            .cloned()
+            .or_else(|| cold.take(place).then(|| Arc::clone(part.entry(ino).or_insert(inode))));
+        drop(part);
+        if cold.is_empty() {
+            *self.cold.write() = None;
+        }
+        drop(own);
+        thawed
     }
 
     /// The inode of a number.
@@ -424,14 +482,15 @@ impl Inodes {
         let found = self.part(ino).read().get(&ino).cloned();
         ran::did(Work::NODE, 1);
         ran::node(1);
-        let inode = found.ok_or(Error::NoEntry)?;
+        let inode = found.or_else(|| self.thaw(ino)).ok_or(Error::NoEntry)?;
         inode.recency.touch(INODE_LINES);
         Ok(inode)
     }
 
     /// The inode of a number, as a step of a path, which `PATH_COMPONENT` prices; see [`Inode::found`].
     pub(super) fn at_hand(&self, ino: u64) -> Option<Arc<Inode>> {
-        self.part(ino).read().get(&ino).cloned()
+        let found = self.part(ino).read().get(&ino).cloned();
+        found.or_else(|| self.thaw(ino))
     }
 
     pub(super) fn insert(&self, inode: Arc<Inode>) {
@@ -450,13 +509,14 @@ impl Inodes {
 
     /// How many there are.
     pub(super) fn len(&self) -> u64 {
-        self.0.iter().map(|part| part.read().len() as u64).sum()
+        let used: u64 = self.parts.iter().map(|part| part.read().len() as u64).sum();
+        used + self.cold().map_or(0, |cold| cold.len())
     }
 
-    /// The numbers of all, in order.
+    /// The numbers of those in DRAM, in order.
     pub(super) fn numbers(&self) -> Vec<u64> {
         let mut all: Vec<u64> =
-            self.0.iter().flat_map(|part| part.read().keys().copied().collect::<Vec<_>>()).collect();
+            self.parts.iter().flat_map(|part| part.read().keys().copied().collect::<Vec<_>>()).collect();
         all.sort_unstable();
         all
     }

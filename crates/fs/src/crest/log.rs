@@ -153,6 +153,9 @@ impl Volume {
         if self.losses.is_read_only() {
             return Err(Error::ReadOnly);
         }
+        if self.saved.load(Relaxed) {
+            self.void_saved()?;
+        }
         let shard = self.shard();
         let mut tried = false;
         loop {
@@ -292,7 +295,13 @@ impl Volume {
         Ok(())
     }
 
-    fn next_opening(&self) -> Result<u64> {
+    /// The checksum of the superblock.
+    pub(super) fn superblock_sum(&self) -> u64 {
+        self.logs.reserved.lock().superblock.checksum
+    }
+
+    /// The number of the next opening, which no other has.
+    pub(super) fn next_opening(&self) -> Result<u64> {
         let mut reserved = self.logs.reserved.lock();
         if reserved.openings >= reserved.superblock.openings {
             self.reserve(&mut reserved)?;

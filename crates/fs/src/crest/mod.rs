@@ -31,7 +31,8 @@
 //! | `clone.rs` | files that share blocks |
 //! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
-//! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
+//! | `image.rs` `image_save.rs` `image_load.rs` `same.rs` | saved indexes: format, unmount, mount; comparing one with the logs |
+//! | `fsck.rs` `repair.rs` `dump.rs` `resize.rs` | checking, repairing, showing; another size |
 //! | `ablation.rs` | parts that can be left out, to measure them |
 //! | `mutant.rs` `certify.rs` | rules that can be left out; edited images that pass the seals |
 //! | `parts.rs` | named parts of calls |
@@ -48,7 +49,7 @@
 //!
 //! # What is not here yet
 //!
-//! Reads of contents without locks, saved indexes, growth, and moving blocks out of data zones of which most is free.
+//! Reads of contents without locks, and moving blocks out of data zones of which most is free.
 
 mod ablation;
 mod alloc;
@@ -66,6 +67,9 @@ mod file;
 pub(crate) mod format;
 mod frames;
 mod fsck;
+mod image;
+mod image_load;
+mod image_save;
 mod in_place;
 pub mod inline;
 mod inode;
@@ -85,6 +89,8 @@ pub mod record;
 mod recovery;
 mod rename;
 mod repair;
+mod resize;
+mod same;
 mod sharing;
 mod sums;
 mod superblock;
@@ -97,6 +103,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use media::nvmm::Region;
+use sim::sync::AtomicBool;
 use sim::{LockClass, Mutex, SpreadRwLock};
 
 use ablation::Without;
@@ -146,6 +153,10 @@ struct Volume {
     sharing: Sharing,
     /// The first opening of this mount.
     mounted: u64,
+    /// Whether it was mounted from a saved index.
+    from_image: bool,
+    /// Whether an unmount has saved the index, which a change makes void.
+    saved: AtomicBool,
     inodes: Inodes,
     zones: Zones,
     logs: Logs,

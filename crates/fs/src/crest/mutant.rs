@@ -98,8 +98,18 @@ pub const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer
 /// A file gets a name before its size is durable.
 pub const NAME_BEFORE_SIZE: Mutant = Mutant::new("name-before-size", "buffer: a name ahead of the size");
 
-/// Those that a mounted pool can be given, each of which the checks of the mount find. The last two are about frames, which the
-/// model of the rules does not have.
+/// An unmount names an image before it is durable.
+pub const IMAGE_BEFORE_FENCE: Mutant =
+    Mutant::new("image-before-fence", "saved index: the clean word is set before the image is fenced");
+/// An image counts although the pool has changed since.
+pub const IMAGE_NOT_VOIDED: Mutant =
+    Mutant::new("image-not-voided", "saved index: it counts although the pool has changed since");
+/// A mount from an image knows of no record that waits for zones of earlier mounts.
+pub const IMAGE_WITHOUT_WAITS: Mutant =
+    Mutant::new("image-without-waits", "saved index: waiting removals are left out of it");
+
+/// Those that a mounted pool can be given, each of which the checks of the mount find. The last four are about frames and saved
+/// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps: a test of its own finds it.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,
@@ -111,6 +121,8 @@ pub const MOUNTED: &[Mutant] = &[
     BUCKET_BY_CORE,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
+    IMAGE_BEFORE_FENCE,
+    IMAGE_NOT_VOIDED,
 ];
 
 #[cfg(test)]

@@ -44,11 +44,16 @@ pub(super) fn xattr_lines(name: &[u8], value: &[u8]) -> u64 {
     1 + (name.len() + value.len()).div_ceil(LINE) as u64
 }
 
-/// Lines that the records of an inode may take, without those of names and blocks.
+/// Lines that the records of an inode may take, without those of names and blocks: with a target of so many bytes, and attributes.
+pub(super) fn inode_lines<'a>(target: usize, xattrs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
+    let xattrs = xattrs.map(|(name, value)| xattr_lines(name, value)).sum::<u64>();
+    INODE_LINES + target.div_ceil(LINE) as u64 + xattrs
+}
+
+/// The same of an inode in DRAM.
 pub(super) fn lines_of(state: &State) -> u64 {
-    let target = if let Body::Symlink(target) = &state.body { target.len().div_ceil(LINE) as u64 } else { 0 };
-    let xattrs = state.xattrs.iter().map(|(name, value)| xattr_lines(name, value)).sum::<u64>();
-    INODE_LINES + target + xattrs
+    let target = if let Body::Symlink(target) = &state.body { target.len() } else { 0 };
+    inode_lines(target, state.xattrs.iter().map(|(name, value)| (&**name, &**value)))
 }
 
 /// The removal of a name.

@@ -7,27 +7,32 @@
 //! and superblocks have checks of their own, which tell what is whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use ::vfs::FileKind;
-use design::FsError;
+use design::{FsError, Violation};
 use media::nvmm::Region;
-use sim::sync::AtomicU32;
-use sim::{Mutex, SpreadRwLock, ran};
+use sim::sync::{AtomicBool, AtomicU32};
+use sim::{Mutex, SpreadRwLock, TaskSpec, ran};
 
+use super::ablation::Without;
 use super::alloc::Zones;
 use super::clean::Present;
 use super::damage::{LOST, Losses};
 use super::design::NAME;
+use super::format::damaged;
 use super::frames::Frames;
 use super::fsck;
+use super::image::make_void;
+use super::image_load::{Image, READERS_MAX, Saved, is_named, look, zones_of_images};
 use super::inline::Patch;
 use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
 use super::map::{BlockMap, Place};
 use super::merge::{self, Slot, Tree, merge};
-use super::mutant::Rules;
+use super::mutant::{self, Rules};
 use super::namei;
 use super::record::{Previous, Seal};
 use super::sharing::Sharing;
@@ -38,19 +43,31 @@ use super::{ORPHANS, RENAMES, Settings, Volume};
 use crate::dax::DirectMaps;
 use crate::persist::checksum::charge_for;
 
-/// An image as a mount reads it.
-pub(super) struct Loaded {
+/// The superblock and the table of zones.
+pub(super) struct Table {
     pub(super) superblock: Superblock,
     pub(super) geometry: Geometry,
     /// The word of each zone; none: both copies are damaged.
     pub(super) words: Vec<Option<Word>>,
     /// Zones whose copies of the word differ.
     pub(super) differ: Vec<u32>,
+}
+
+/// An image as a mount reads it.
+pub(super) struct Loaded {
+    table: Table,
     pub(super) log: Log,
     pub(super) tree: Tree,
 }
 
-impl Loaded {
+impl Deref for Loaded {
+    type Target = Table;
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl Table {
     /// The log zones.
     pub(super) fn present(&self) -> Vec<Present> {
         let words = self.words.iter().zip(0..);
@@ -59,7 +76,9 @@ impl Loaded {
         });
         logs.map(|(zone, opening)| Present { zone, opening, freed: false }).collect()
     }
+}
 
+impl Loaded {
     /// Where the log of each shard ended: its last zone.
     fn ends(&self) -> Vec<Option<Previous>> {
         let mut ends: Vec<Option<Previous>> = vec![None; self.superblock.shards as usize];
@@ -74,8 +93,8 @@ impl Loaded {
     }
 }
 
-/// Reads an image, without judging it.
-pub(super) fn load(region: &Region, rules: Rules) -> Result<Loaded, FsError> {
+/// Reads the superblock and the table of zones.
+pub(super) fn load_table(region: &Region) -> Result<Table, FsError> {
     let superblock = superblock::load(region)?;
     let geometry = Geometry::new(superblock.size, superblock.made);
     let (mut words, mut differ) = (Vec::new(), Vec::new());
@@ -88,14 +107,41 @@ pub(super) fn load(region: &Region, rules: Rules) -> Result<Loaded, FsError> {
             differ.push(zone);
         }
     }
-    let mut loaded =
-        Loaded { superblock, geometry, words, differ, log: Log::default(), tree: Tree::default() };
-    let mut bytes = vec![0; geometry.zone_bytes as usize];
-    for Present { zone, opening, .. } in loaded.present() {
-        load_zone(region, geometry.zone_at(zone), &mut bytes)?;
-        charge_for(bytes.len());
-        let seal = Seal { secret: superblock.secret[0], opening, rules };
-        loaded.log.read_zone(zone, seal, &bytes);
+    Ok(Table { superblock, geometry, words, differ })
+}
+
+/// Reads an image, without judging it.
+pub(super) fn load(region: &Arc<Region>, rules: Rules) -> Result<Loaded, FsError> {
+    load_logs(region, load_table(region)?, rules)
+}
+
+fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded, FsError> {
+    let mut loaded = Loaded { table, log: Log::default(), tree: Tree::default() };
+    let zones = loaded.present();
+    let (geometry, secret) = (loaded.geometry, loaded.superblock.secret[0]);
+    let tasks = READERS_MAX.min(loaded.superblock.shards as usize).max(1);
+    let read = move |region: &Region, zones: &[Present]| -> Result<Log, FsError> {
+        let (mut log, mut bytes) = (Log::default(), vec![0; geometry.zone_bytes as usize]);
+        for Present { zone, opening, .. } in zones {
+            load_zone(region, geometry.zone_at(*zone), &mut bytes)?;
+            charge_for(bytes.len());
+            log.read_zone(*zone, Seal { secret, opening: *opening, rules }, &bytes);
+        }
+        Ok(log)
+    };
+    let mut parts = zones.chunks(zones.len().div_ceil(tasks).max(1));
+    let first = parts.next().unwrap_or_default();
+    let spawn = |(task, zones): (u16, &[Present])| {
+        let (region, zones) = (Arc::clone(region), zones.to_vec());
+        let spec = TaskSpec::named(format!("crest.read {task}")).on_core(task);
+        sim::spawn(spec, move || read(&region, &zones))
+    };
+    let others: Vec<_> = (1..).zip(parts).map(spawn).collect();
+    let first = read(region, first);
+    // All have ended before any failure is told.
+    let logs: Vec<_> = std::iter::once(first).chain(others.into_iter().map(sim::JoinHandle::join)).collect();
+    for log in logs {
+        loaded.log.add(log?);
     }
     let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), &loaded.log.ends, rules);
     loaded.log.damage.extend(lost);
@@ -123,7 +169,7 @@ fn load_zone(region: &Region, at: u64, bytes: &mut [u8]) -> Result<(), FsError> 
 }
 
 /// Makes the copies of the superblock and of the words equal; says what was done.
-pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>, FsError> {
+pub(super) fn make_equal(region: &Region, loaded: &Table) -> Result<Vec<String>, FsError> {
     let mut done = Vec::new();
     if superblock::differ(region) {
         superblock::store(region, &loaded.superblock, false)?;
@@ -143,44 +189,108 @@ pub(super) fn make_equal(region: &Region, loaded: &Loaded) -> Result<Vec<String>
     Ok(done)
 }
 
-/// Mounts a sound image; says what its recovery has done. `part`: also a damaged one, for reading alone, and stores nothing then.
-pub(super) fn mount(
-    region: &Arc<Region>,
-    settings: &Settings,
-    part: bool,
-) -> Result<(Arc<Volume>, Vec<String>), FsError> {
-    let loaded = load(region, settings.rules)?;
-    let violations = fsck::violations(&loaded);
-    let Some(first) = violations.first() else {
-        let done = make_equal(region, &loaded)?;
-        return Ok((Arc::new(build(region, &loaded, settings, Losses::default())), done));
+/// Makes the copies of superblock and words equal in a sound image; says what was done. A saved index stays.
+pub(super) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let loaded = load(region, Rules::ALL)?;
+    refuse(&fsck::violations(&loaded))?;
+    make_equal(region, &loaded)
+}
+
+/// Mounts a sound image, from its saved index if that counts, which is void from then on.
+pub(super) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Volume>, FsError> {
+    let (table, rules) = (load_table(region)?, settings.rules);
+    let mut losses = Losses::default();
+    let trusts = rules.lacks(mutant::IMAGE_NOT_VOIDED);
+    let saved = if settings.without == Without::Image { Saved::None } else { look(region, &table, trusts) };
+    let is_named = is_named(region) || matches!(saved, Saved::Damaged(_));
+    let zones = zones_of_images(&table);
+    let from_image = match saved {
+        Saved::Whole(image) => build_from_image(region, &table, settings, image),
+        Saved::Damaged(why) => {
+            losses.note(format!("{why}; the mount has read the logs instead, and nothing is lost"));
+            None
+        }
+        Saved::None => None,
     };
-    let damaged = |what| Err(FsError::Damaged { design: NAME, what });
-    if part {
-        return match Losses::of(&loaded, &violations) {
-            Ok(losses) => Ok((Arc::new(build(region, &loaded, settings, losses)), Vec::new())),
-            Err(what) => damaged(what),
-        };
+    let volume = if let Some(volume) = from_image {
+        volume
+    } else {
+        let loaded = load_logs(region, table, rules)?;
+        refuse(&fsck::violations(&loaded))?;
+        make_equal(region, &loaded)?;
+        build(region, &loaded, settings, losses)
+    };
+    if (is_named || !zones.is_empty()) && !trusts {
+        make_void(region, &volume.geometry, &zones).map_err(damaged)?;
     }
+    Ok(Arc::new(volume))
+}
+
+/// Mounts an image for reading alone, also one that is damaged, as far as there is something to show. Stores nothing.
+pub(super) fn mount_for_reading(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Volume>, FsError> {
+    let loaded = load(region, settings.rules)?;
+    let losses = match &*fsck::violations(&loaded) {
+        [] => Losses::default(),
+        violations => {
+            Losses::of(&loaded, violations).map_err(|what| FsError::Damaged { design: NAME, what })?
+        }
+    };
+    Ok(Arc::new(build(region, &loaded, settings, losses)))
+}
+
+fn refuse(violations: &[Violation]) -> Result<(), FsError> {
+    let Some(first) = violations.first() else { return Ok(()) };
     let more = violations.len() - 1;
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-    damaged(format!("{}{more}; `weir mount crest POOL DIR -o ro` shows what is whole", first.what))
+    let what = format!("{}{more}; `weir mount crest POOL DIR -o ro` shows what is whole", first.what);
+    Err(FsError::Damaged { design: NAME, what })
+}
+
+/// The zones of a pool by its table, without blocks.
+pub(super) fn zones_of(region: &Arc<Region>, table: &Table, settings: &Settings) -> Zones {
+    let zones = Zones::new(region, table.geometry, table.superblock.shards as usize, settings);
+    for (word, zone) in table.words.iter().zip(0..) {
+        match word {
+            Some(Word { usage: Use::Log, opening, .. }) => zones.set_log(zone, *opening),
+            // What an image has taken is free when the pool is mounted.
+            Some(Word { usage: Use::Free | Use::Image, .. }) => {}
+            _ => zones.set_bad(zone),
+        }
+    }
+    zones
+}
+
+/// The volume of a saved index; none if that is not whole after all.
+pub(super) fn build_from_image(
+    region: &Arc<Region>,
+    table: &Table,
+    settings: &Settings,
+    image: Image,
+) -> Option<Volume> {
+    let (zones, sums) = (zones_of(region, table, settings), sums_of(table));
+    image.restore_zones(table, &zones)?;
+    if sums.are_on() {
+        image.restore_sums(table, &sums);
+    }
+    let logs = Logs::new(table.superblock, image.head.clock, image.ends(table)?);
+    let inodes = Inodes::new(Some(image.cold(sharing_of(table, settings))));
+    let volume = assemble(region, table, settings, (inodes, zones, logs, sums), Losses::default());
+    Some(Volume { from_image: true, ..volume })
+}
+
+fn sharing_of(table: &Table, settings: &Settings) -> Sharing {
+    Sharing { shards: table.superblock.shards as u16, ..settings.sharing }
+}
+
+fn sums_of(table: &Table) -> Sums {
+    Sums::new(&table.geometry, table.superblock.incompat & incompat::CHECKSUMS != 0)
 }
 
 /// The volume of an image, as far as it is sound.
 pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, losses: Losses) -> Volume {
-    let (Loaded { superblock, geometry, .. }, rules) = (loaded, settings.rules);
-    let sharing = Sharing { shards: superblock.shards as u16, ..settings.sharing };
-    let sums = Sums::new(geometry, superblock.incompat & incompat::CHECKSUMS != 0);
-    let zones = Zones::new(region, *geometry, superblock.shards as usize, settings);
-    for (word, zone) in loaded.words.iter().zip(0..) {
-        match word {
-            Some(Word { usage: Use::Log, opening, .. }) => zones.set_log(zone, *opening),
-            Some(Word { usage: Use::Free, .. }) => {}
-            _ => zones.set_bad(zone),
-        }
-    }
-    let inodes = Inodes::new();
+    let (sharing, sums) = (sharing_of(loaded, settings), sums_of(loaded));
+    let zones = zones_of(region, loaded, settings);
+    let inodes = Inodes::new(None);
     for state in states(loaded, &zones, &sums) {
         let parent = state.1;
         zones.add_lines(namei::lines_of(&state.0));
@@ -189,18 +299,32 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         }
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
-    let clock = loaded.log.top.time();
+    let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends());
+    assemble(region, loaded, settings, (inodes, zones, logs, sums), losses)
+}
+
+/// A volume with what has been found of inodes, zones, logs and checksums.
+fn assemble(
+    region: &Arc<Region>,
+    table: &Table,
+    settings: &Settings,
+    (inodes, zones, logs, sums): (Inodes, Zones, Logs, Sums),
+    losses: Losses,
+) -> Volume {
+    let Table { superblock, geometry, .. } = table;
     Volume {
         region: Arc::clone(region),
         geometry: *geometry,
         secret: superblock.secret[0],
-        rules,
+        rules: settings.rules,
         without: settings.without,
-        sharing,
+        sharing: sharing_of(table, settings),
         mounted: superblock.openings,
+        from_image: false,
+        saved: AtomicBool::new(false),
         inodes,
         zones,
-        logs: Logs::new(*superblock, clock, loaded.ends()),
+        logs,
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),

@@ -7,6 +7,7 @@
 //! | a word of which both copies are damaged | a free zone |
 //! | records that are missing in a zone | copies of what is left of it, and a free zone: the loss is accepted |
 //! | a name that leads to no inode, or is in no directory | its removal |
+//! | a saved index that is damaged, or that differs from the logs | the logs: it is void |
 //!
 //! Not repaired: a superblock of which both copies are damaged, a root that is lost, and what only a bug writes: blocks that two
 //! files have, circles of directories. fsck names them.
@@ -19,10 +20,13 @@ use media::nvmm::Region;
 
 use super::damage::Losses;
 use super::format::damaged;
+use super::fsck::check;
+use super::image::make_void;
+use super::image_load::{Saved, is_named, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
 use super::namei::removal;
-use super::recovery::{Loaded, build, describe, load, make_equal, zone_of};
+use super::recovery::{Loaded, build, describe, load, load_table, make_equal, zone_of};
 use super::zone::{Use, Want, Word};
 use super::{Settings, Volume};
 use crate::error::Result;
@@ -34,6 +38,7 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         Err(FsError::Damaged { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
+    done.extend(void_image(region)?);
     let loaded = load(region, Rules::ALL)?;
     done.extend(free_words(region, &loaded)?);
     let loaded = load(region, Rules::ALL)?;
@@ -43,6 +48,23 @@ pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let volume = build(region, &loaded, &Settings::default(), Losses::default());
     done.extend(mend(&volume, &loaded).map_err(damaged)?);
     Ok(done)
+}
+
+/// Makes a saved index void, unless all is well.
+fn void_image(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let table = load_table(region)?;
+    let (zones, violations) = (zones_of_images(&table), check(region).violations);
+    let differs = violations.iter().find(|violation| violation.predicate == "image_agrees");
+    let why = match look(region, &table, false) {
+        Saved::Damaged(why) => Some(why),
+        Saved::Whole(_) | Saved::None => differs.map(|violation| violation.what.clone()),
+    };
+    // What a repair changes may lie where the index does.
+    let is_in_the_way = !violations.is_empty() && (is_named(region) || !zones.is_empty());
+    if why.is_some() || is_in_the_way {
+        make_void(region, &table.geometry, &zones).map_err(damaged)?;
+    }
+    Ok(why.into_iter().map(|why| format!("{why}: it is void now")).collect())
 }
 
 /// Makes zones free whose words are lost.

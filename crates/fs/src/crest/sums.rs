@@ -68,6 +68,16 @@ impl Sums {
         }
     }
 
+    /// The words of all blocks as a mount finds them.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> {
+        self.words.iter().map(|word| word.load(Relaxed) & !COMPARED)
+    }
+
+    /// A mount finds these words.
+    pub(super) fn restore(&self, kept: impl Iterator<Item = u64>) {
+        self.words.iter().zip(kept).for_each(|(word, kept)| word.store(kept & !COMPARED, Relaxed));
+    }
+
     /// Blocks from `first` on are stored with these bytes, which are whole blocks.
     pub(super) fn stored(&self, first: u64, bytes: &[u8]) {
         for (block, bytes) in (first..).zip(bytes.chunks(BLOCK as usize)) {

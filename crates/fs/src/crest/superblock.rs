@@ -82,9 +82,7 @@ pub(super) fn load(region: &Region) -> Result<Superblock, FsError> {
         Superblock { size, .. } if size > region.len() => {
             damaged(format!("made for {size} bytes, the region has {}", region.len()))
         }
-        Superblock { made, size, .. } if made > size || made < *ZONE_BYTES.start() => {
-            damaged(format!("made with {made} bytes, and has {size}"))
-        }
+        Superblock { made, .. } if made < *ZONE_BYTES.start() => damaged(format!("made with {made} bytes")),
         Superblock { shards, .. } if shards == 0 || shards > shards_max(geometry.zones) => {
             damaged(format!("{shards} shards in {} zones", geometry.zones))
         }

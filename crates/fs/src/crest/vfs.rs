@@ -65,8 +65,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes the times of accesses durable that are in DRAM only. One that finds no space stays there.
-    fn keep_accesses(&self) -> DesignResult<()> {
+    /// Makes the times of accesses durable that are in DRAM only; whether there was space for all.
+    fn keep_accesses(&self) -> DesignResult<bool> {
         let mut bodies = Vec::new();
         for ino in self.inodes.numbers() {
             let Ok(inode) = self.inodes.get(ino) else { continue };
@@ -81,11 +81,11 @@ impl Volume {
         for part in bodies.chunks(ACCESSES) {
             let call = Call { want: Want::Records, after: 0, makes: false, needs: &[] };
             match self.commit(call, |ticket| group(ticket.id, part.to_vec())) {
-                Err(Error::NoSpace) => return Ok(()),
+                Err(Error::NoSpace) => return Ok(false),
                 done => drop(done?),
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -137,7 +137,10 @@ impl FileSystem for Mounted {
         if self.0.losses.is_read_only() {
             return Ok(());
         }
-        Ok(self.0.keep_accesses()?)
+        if self.0.keep_accesses()? {
+            self.0.save();
+        }
+        Ok(())
     }
 
     fn listen(&self, listener: Listener) {

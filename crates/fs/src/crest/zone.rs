@@ -168,6 +168,14 @@ impl Log {
         self.keep_counting(zone, found, &gaps, seal.rules);
     }
 
+    /// Adds what was read of other zones.
+    pub fn add(&mut self, mut other: Self) {
+        self.records.append(&mut other.records);
+        self.damage.append(&mut other.damage);
+        self.ends.append(&mut other.ends);
+        self.top = self.top.max(other.top);
+    }
+
     /// Drops incomplete groups, reports gaps.
     fn keep_counting(&mut self, zone: u32, mut found: Vec<Found>, gaps: &[u32], rules: Rules) {
         let last = found.last().map_or(0, |last| last.line);

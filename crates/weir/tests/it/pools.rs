@@ -58,6 +58,39 @@ fn a_pool_grows_with_its_files_and_is_never_made_smaller() {
 }
 
 #[test]
+fn a_pool_of_crest_grows_eightfold_and_shrinks_where_nothing_is_in_the_way() {
+    let place = Place::new("crest");
+    done(&["mkfs", "crest"], &place.pool(), &["--size", "8MiB"]);
+    let size = || fs::metadata(place.pool()).unwrap().len();
+    let says = |size: &str, code: i32, parts: &[&str]| {
+        let output = run(&["resize"], &place.pool(), &[size]);
+        assert_eq!(output.status.code(), Some(code), "{size}: {}", stderr(&output));
+        for part in parts {
+            assert!(stderr(&output).contains(part), "{size}: {}", stderr(&output));
+        }
+    };
+    says("128MiB", 2, &["eight times", "give a smaller size", "weir mkfs"]);
+    assert_eq!(size(), 8 * MIB);
+    says("64MiB", 0, &["crest grew from 8 MiB to 64 MiB"]);
+    place.check();
+    if can_mount() {
+        place.mount("");
+        fs::write(place.dir().join("file"), pattern(20 * MIB)).unwrap();
+        place.umount();
+        says("16MiB", 2, &["MiB of files lie behind 16 MiB", "give a larger size"]);
+        assert_eq!(size(), 64 * MIB);
+        place.mount("");
+        assert!(fs::read(place.dir().join("file")).unwrap() == pattern(20 * MIB));
+        fs::remove_file(place.dir().join("file")).unwrap();
+        place.umount();
+    }
+    says("16MiB", 0, &["crest shrank from 64 MiB to 16 MiB"]);
+    assert_eq!(size(), 16 * MIB);
+    says("16MiB", 0, &["nothing was done"]);
+    place.check();
+}
+
+#[test]
 fn a_size_is_rounded_up_to_blocks_and_the_same_size_again_does_nothing() {
     let place = Place::new("pmfs");
     done(&["mkfs", "pmfs"], &place.pool(), &["--size", "64MiB"]);

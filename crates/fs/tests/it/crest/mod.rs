@@ -20,6 +20,7 @@ mod mount;
 mod ops;
 mod patched;
 mod planted;
+mod saved;
 mod sharing;
 mod sums;
 mod view;
