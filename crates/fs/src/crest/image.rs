@@ -22,6 +22,7 @@ use vfs::FileKind;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::inode::{Body, State};
+use super::inline::Patches;
 use super::layout::{BITS_40, BITS_48, BLOCK, LINE, SUPERBLOCKS};
 use super::map::{Place, Run};
 use super::merge::Stamped;
@@ -67,6 +68,8 @@ pub(super) struct Head {
     pub(super) clock: u64,
     /// Lines that the metadata of all files may take.
     pub(super) lines: u64,
+    /// Lines of records with bytes of blocks.
+    pub(super) inlines: u64,
     /// Inodes.
     pub(super) inodes: u64,
     /// Blocks that several files have.
@@ -75,7 +78,7 @@ pub(super) struct Head {
     pub(super) index: u64,
 }
 
-const _: () = assert!(HEADER == LINE && size_of::<Head>() == 56);
+const _: () = assert!(HEADER == LINE && size_of::<Head>() == 64);
 
 /// The clean word of an image.
 pub(super) fn clean_word(secret: u64, opening: u64) -> u64 {
@@ -132,8 +135,8 @@ pub(super) type Named = (Vec<u8>, u64, AddId);
 /// What an inode has besides attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// Blocks.
-    File(Vec<Run>),
+    /// Blocks, and bytes of these that lie in records.
+    File(Vec<Run>, Vec<(u64, Patches)>),
     /// Names.
     Dir(Vec<Named>),
     /// A target.
@@ -200,7 +203,8 @@ impl Entry {
     pub(super) fn of(state: &State, parent: u64) -> Self {
         let kept = match &state.body {
             Body::File(blocks) => {
-                Kept::File(blocks.runs(ALL).into_iter().filter(|run| run.place.is_some()).collect())
+                let runs = blocks.runs(ALL).into_iter().filter(|run| run.place.is_some()).collect();
+                Kept::File(runs, blocks.all_patches())
             }
             Body::Dir(dir) => {
                 let mut names = Vec::with_capacity(dir.len());
@@ -225,7 +229,7 @@ impl Entry {
     /// The inode in DRAM.
     pub(super) fn state(&self) -> State {
         let body = match &self.kept {
-            Kept::File(runs) => {
+            Kept::File(runs, patches) => {
                 let mut map = super::map::BlockMap::default();
                 for run in runs {
                     let Some(Place { block, unwritten }) = run.place else { continue };
@@ -233,6 +237,9 @@ impl Entry {
                         map.set(run.file + at, Some(Place { block: block + at, unwritten }));
                     }
                 }
+                patches.iter().for_each(|(block, patches)| map.set_patches(*block, patches.clone()));
+                // The pool has counted the lines of all its records at once.
+                map.take_change();
                 Body::File(map)
             }
             Kept::Dir(names) => {
@@ -263,7 +270,7 @@ impl Entry {
 
     /// The blocks of the file.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Place> {
-        let runs = if let Kept::File(runs) = &self.kept { &**runs } else { &[] };
+        let runs = if let Kept::File(runs, _) = &self.kept { &**runs } else { &[] };
         runs.iter().flat_map(|run| {
             let places =
                 |first: Place| (0..run.count).map(move |at| Place { block: first.block + at, ..first });
@@ -285,6 +292,12 @@ impl Entry {
         };
         let xattrs = self.xattrs.iter().map(|(name, value)| (&**name, &**value));
         inode_lines(target, xattrs) + names.iter().map(|(name, ..)| name_lines(name)).sum::<u64>()
+    }
+
+    /// Lines of records with bytes of its blocks.
+    pub(super) fn inlines(&self) -> u64 {
+        let patches = if let Kept::File(_, patches) = &self.kept { &**patches } else { &[] };
+        patches.iter().map(|(_, patches)| patches.lines()).sum()
     }
 
     /// The same with names in an order of their own: a directory in DRAM has them in any.
@@ -315,7 +328,7 @@ impl Entry {
             put_counted(&mut out, value);
         }
         match &self.kept {
-            Kept::File(runs) => {
+            Kept::File(runs, patches) => {
                 half(&mut out, runs.len() as u32);
                 for run in runs {
                     let (block, unwritten) =
@@ -323,6 +336,11 @@ impl Entry {
                     word(&mut out, run.file);
                     word(&mut out, run.count << 1 | u64::from(unwritten));
                     word(&mut out, block);
+                }
+                half(&mut out, patches.len() as u32);
+                for (block, patches) in patches {
+                    word(&mut out, *block);
+                    patches.encode(&mut out);
                 }
             }
             Kept::Dir(names) => {
@@ -361,7 +379,8 @@ impl Entry {
             (0..input.half()?).map(|_| Some((input.counted()?, input.counted()?))).collect::<Option<_>>()?;
         let kept = match FileKind::from_mode(words[0]) {
             Some(FileKind::Regular) => {
-                Kept::File((0..input.half()?).map(|_| run(&mut input)).collect::<Option<_>>()?)
+                let runs = (0..input.half()?).map(|_| run(&mut input)).collect::<Option<_>>()?;
+                Kept::File(runs, (0..input.half()?).map(|_| patches(&mut input)).collect::<Option<_>>()?)
             }
             Some(FileKind::Directory) => {
                 Kept::Dir((0..input.half()?).map(|_| name(&mut input)).collect::<Option<_>>()?)
@@ -371,6 +390,15 @@ impl Entry {
         };
         Some(Self { ino, words, size, birth, times, parent, xattrs, kept })
     }
+}
+
+/// A block, and its bytes that lie in records.
+fn patches(input: &mut Input<'_>) -> Option<(u64, Patches)> {
+    let block = input.word()?;
+    let records = (0..input.half()?).map(|_| Some(input.half()? as usize..input.half()? as usize));
+    let records = records.collect::<Option<_>>()?;
+    let runs = (0..input.half()?).map(|_| Some((input.half()? as usize, input.counted()?)));
+    Some((block, Patches::of(records, runs.collect::<Option<_>>()?)?))
 }
 
 fn run(input: &mut Input<'_>) -> Option<Run> {

@@ -120,10 +120,11 @@ impl Volume {
     fn write_stream(&self, writer: &mut Writer<'_>, table: &Table, present: &[Present]) -> Option<()> {
         let zones = zones_of(&self.region, table, &Settings::default());
         let sums = Sums::new(&table.geometry, self.sums.are_on());
-        let (mut index, mut lines) = (Vec::new(), 0);
+        let (mut index, mut lines, mut inlines) = (Vec::new(), 0, 0);
         for ino in self.all_numbers() {
             let Some(entry) = self.entry(ino).filter(Entry::is_named) else { continue };
             lines += entry.lines();
+            inlines += entry.inlines();
             for Place { block, unwritten } in entry.blocks() {
                 zones.mark(block).then_some(())?;
                 if let Some(sum) = self.sums.get(block).filter(|_| !unwritten) {
@@ -148,6 +149,7 @@ impl Volume {
             logs: sum_logs(&self.region, table, present)?,
             clock,
             lines,
+            inlines,
             inodes,
             shared: shared.len() as u64,
             index: at,

@@ -89,7 +89,7 @@ impl Inline {
 }
 
 /// The bytes of a block that lie in records, in DRAM.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patches {
     /// First byte and bytes of each run, ascending, with bytes of the place between them.
     runs: Vec<(usize, Vec<u8>)>,
@@ -98,6 +98,27 @@ pub struct Patches {
 }
 
 impl Patches {
+    /// Of these records, which have the bytes of these runs; none if some bytes are not of the block.
+    pub fn of(records: Vec<Range<usize>>, runs: Vec<(usize, Vec<u8>)>) -> Option<Self> {
+        let of_block = |range: &Range<usize>| range.start < range.end && range.end <= BLOCK as usize;
+        let ranges = || runs.iter().map(|(from, bytes)| *from..from + bytes.len());
+        (records.iter().all(of_block) && ranges().all(|range| of_block(&range))).then_some(Self { runs, records })
+    }
+
+    /// Adds their bytes to those of a saved index.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut half = |half: usize| out.extend_from_slice(&(half as u32).to_le_bytes());
+        half(self.records.len());
+        self.records.iter().flat_map(|range| [range.start, range.end]).for_each(&mut half);
+        half(self.runs.len());
+        for (from, bytes) in &self.runs {
+            for value in [*from, bytes.len()] {
+                out.extend_from_slice(&(value as u32).to_le_bytes());
+            }
+            out.extend_from_slice(bytes);
+        }
+    }
+
     /// Lines of the records.
     pub fn lines(&self) -> u64 {
         self.records.iter().map(|range| lines(range.len())).sum()

@@ -232,6 +232,19 @@ impl BlockMap {
         self.patches(file).and_then(lines).unwrap_or_else(|| inline::lines(bytes.len()))
     }
 
+    /// All bytes of blocks that lie in records, by block.
+    pub(super) fn all_patches(&self) -> Vec<(u64, Patches)> {
+        let each = |block| Some((block, self.patches(block)?.read().get(&(block % SLOTS))?.clone()));
+        self.patched(0..u64::MAX / SLOTS).into_iter().filter_map(each).collect()
+    }
+
+    /// A block that has a place gets the bytes that lie in records.
+    pub(super) fn set_patches(&self, file: u64, new: Patches) {
+        let Some(leaf) = self.leaves.get(&(file / SLOTS)) else { return };
+        self.count_lines(0, new.lines());
+        leaf.patches.get_or_init(Box::default).write().insert(file % SLOTS, new);
+    }
+
     /// One more record has bytes of a block that has a place; the caller has the block's granule alone.
     pub(super) fn patch(&self, file: u64, from: usize, bytes: &[u8]) {
         let Some(leaf) = self.leaves.get(&(file / SLOTS)) else { return };
