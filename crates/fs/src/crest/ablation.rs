@@ -13,13 +13,15 @@ pub(super) enum Without {
     Appends,
     /// A record certifies itself: without, the end of the log is durable too before a call returns, by a second fence.
     Seal,
+    /// Blocks that are read often are in clean frames: without, all reads are the medium's but of what is dirty.
+    Reads,
     /// The design resolves paths: without, the caches above it do.
     Paths,
 }
 
 impl Without {
     /// The words of the option, in the order of the parts.
-    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "seal", "paths"];
+    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "seal", "paths", "reads"];
 
     /// The part of a word.
     pub(super) fn of(word: &str) -> Self {
@@ -27,6 +29,7 @@ impl Without {
             "appends" => Self::Appends,
             "seal" => Self::Seal,
             "paths" => Self::Paths,
+            "reads" => Self::Reads,
             _ => Self::Nothing,
         }
     }

@@ -216,7 +216,7 @@ impl Zones {
             shares: AtomicU64::new(0),
             used: Sum::new(shards),
             lines: Sum::new(shards),
-            buffered: buffered_zones(geometry, settings.frames.limit),
+            buffered: buffered_zones(geometry, settings.frames.dirty()),
             rules: settings.rules,
         }
     }

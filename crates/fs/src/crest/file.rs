@@ -120,16 +120,26 @@ impl Volume {
             let end = span.end.min((run.file + run.count) * BLOCK);
             let piece = &mut out[(start - span.start) as usize..(end - span.start) as usize];
             match run.place.filter(|place| !place.unwritten) {
-                Some(place) => {
-                    self.region.load(place.block * BLOCK + start - run.file * BLOCK, piece).inspect_err(
-                        |error| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino)),
-                    )?;
-                    self.compare_run(file, &run, start, piece)?;
-                }
+                Some(place) => self.read_run(file, &run, place, start, piece)?,
                 None => piece.fill(0),
             }
         }
         Ok(())
+    }
+
+    /// Loads bytes of a run of written blocks from the medium.
+    pub(super) fn load_run(
+        &self,
+        file: &State,
+        run: &Run,
+        place: Place,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let at = place.block * BLOCK + start - run.file * BLOCK;
+        let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
+        self.region.load(at, out).inspect_err(tell)?;
+        self.compare_run(file, run, start, out)
     }
 
     /// Whether bytes that no call reads may be stored to a block in place.
@@ -182,6 +192,7 @@ impl Volume {
         }
         if !data.is_empty() {
             self.region.nt_store(at, data)?;
+            self.note_stored(at, data);
             ran::push(&mut draft.stored, (at, data.len() as u64));
             draft.fenced = false;
         }
@@ -307,7 +318,12 @@ impl Volume {
         draft.taken.keep();
         let _part = sim::part(&parts::PUBLISH);
         let mut freed = Freed::default();
-        place(&write.extents, |file, place| blocks.replace(file, place), |old| freed.add(old.block));
+        let replace = |file, place: Place| {
+            let old = blocks.replace(file, place);
+            old.iter().for_each(|old| self.note_moved(old.block, place.block));
+            old
+        };
+        place(&write.extents, replace, |old| freed.add(old.block));
         granules.note(done.time());
         inode.shares().note(self.shard(), done.time(), time);
         self.free(&freed);
@@ -500,6 +516,7 @@ impl Volume {
                 if old.is_some_and(|old| old.block == place.block) {
                     continue;
                 }
+                old.iter().for_each(|old| self.note_moved(old.block, place.block));
                 old.into_iter().for_each(&mut gone);
                 if extent.shared {
                     shared.add(place.block);
@@ -527,7 +544,10 @@ impl Volume {
         // First, so that a block that goes and comes at once stays in use.
         shared.0.iter().for_each(|run| self.zones.share(*run));
         match settles {
-            true => freed.0.iter().for_each(|run| self.zones.put_replaced(*run, &beside)),
+            true => freed.0.iter().for_each(|run| {
+                self.note_freed(*run);
+                self.zones.put_replaced(*run, &beside);
+            }),
             false => self.free(&freed),
         }
         Ok(())
@@ -535,7 +555,10 @@ impl Volume {
 
     /// Frees blocks to which nothing durable leads any more.
     pub(super) fn free(&self, freed: &Freed) {
-        freed.0.iter().for_each(|run| self.zones.put(*run));
+        freed.0.iter().for_each(|run| {
+            self.note_freed(*run);
+            self.zones.put(*run);
+        });
     }
 
     /// Reserves, zeroes or frees a range; one operation.

@@ -92,7 +92,14 @@ pub const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer
 /// A file gets a name before its size is durable.
 pub const NAME_BEFORE_SIZE: Mutant = Mutant::new("name-before-size", "buffer: a name ahead of the size");
 
-/// Those that a mounted pool can be given, each of which the checks of the mount find. The last two are about frames, which the
+/// A frame gets other bytes while readers still find it.
+pub const FRAME_REUSED_EARLY: Mutant =
+    Mutant::new("frame-reused-early", "cache: a frame reused before its readers are done")
+        .shown_by_tasks(&["read | read"]);
+/// What a call stores or frees stays in its frame as it was.
+pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of a block that was stored to");
+
+/// Those that a mounted pool can be given, each of which the checks of the mount find. The last four are about frames, which the
 /// model of the rules does not have.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
@@ -105,6 +112,8 @@ pub const MOUNTED: &[Mutant] = &[
     BUCKET_BY_CORE,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
+    FRAME_REUSED_EARLY,
+    FRAME_KEPT,
 ];
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use sim::sync::AtomicU32;
 use sim::{Mutex, SpreadRwLock, ran};
 
 use super::alloc::Zones;
+use super::cache::Cache;
 use super::clean::Present;
 use super::damage::{LOST, Losses};
 use super::design::NAME;
@@ -179,6 +180,8 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
             _ => zones.set_bad(zone),
         }
     }
+    let frames = Frames::new(settings.frames, superblock.shards as usize);
+    let cache = Cache::new(region, geometry, (settings.admit, rules), &frames);
     let inodes = Inodes::new();
     for state in states(loaded, &zones, &sums) {
         let parent = state.1;
@@ -200,7 +203,8 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
-        frames: Frames::new(settings.frames, superblock.shards as usize),
+        frames,
+        cache,
         words: settings.words,
         sums,
         losses,
