@@ -483,7 +483,10 @@ impl Volume {
         }
         self.commit_draft(file, draft, Want::Removals, &[])?;
         buffer.durable = size;
-        self.free_frames(buffer, &blocks, |_| ());
+        self.free_frames(buffer, &blocks, |frame| match frame.from() {
+            0 => self.note_settled(frame.target, frame.into_page()),
+            _ => Some(frame.into_page()),
+        });
         Ok(())
     }
 
@@ -496,18 +499,18 @@ impl Volume {
             if frame.taken != frames::Taken::Not {
                 self.zones.put(Blocks { first: frame.target, count: 1 });
             }
+            Some(frame.into_page())
         });
         self.put_back(file, buffer);
     }
 
-    /// Takes frames from a file; each is given to `gone` first.
-    fn free_frames(&self, buffer: &mut Buffer, blocks: &[u64], gone: impl Fn(&Frame)) {
+    /// Takes frames from a file; of those that `gone` gives back the pages are free.
+    fn free_frames(&self, buffer: &mut Buffer, blocks: &[u64], gone: impl Fn(Frame) -> Option<Page>) {
         let mut pages = Vec::with_capacity(blocks.len());
         ran::allocate(u64::from(!blocks.is_empty()));
         for frame in blocks.iter().filter_map(|block| buffer.frames.remove(block)) {
-            gone(&frame);
             buffer.over_holes -= u64::from(frame.taken == frames::Taken::ForHole);
-            pages.push(frame.into_page());
+            pages.extend(gone(frame));
         }
         self.frames.put(self.shard(), pages);
     }

@@ -12,6 +12,7 @@
 //! | # | from | to | by | |
 //! |---|---|---|---|---|
 //! | 2 | on the medium | clean | a reader that has loaded the block | has a frame alone; bytes, tag ready, slot; the frame is free again if another reader was first |
+//! | 9 | dirty | clean | what settles the file, while a fifth of the frames is free | the frame stays as it is: tag ready, slot |
 //! | 3 | clean | on the medium | a shard that wants a frame | tag not ready, version + 1; then the slot, whose heat stays; then the bytes may change |
 //! | 4 | clean | on the medium | a call that stores to the block or frees it | slot 0, tag as for 3; the frame is free |
 //! | 5 | clean | clean | a call that stores to the block, if it was read since the last store | tag not ready, same version; bytes; ready, *read* is off |
@@ -325,21 +326,30 @@ impl Cache {
 
     /// Gives a block a frame with these bytes, if there is one to have.
     fn fill(&self, frames: &Frames, shard: usize, block: u64, bytes: &[u8]) {
-        let Some(page) = self.frame_for(frames, shard) else { return };
-        frames.write(&page, 0, bytes);
-        let (Some(tags), Some(slot)) = (frames.tag(page.0), self.slot(block)) else { return };
+        if let Some(page) = self.frame_for(frames, shard) {
+            frames.write(&page, 0, bytes);
+            if self.publish(frames, shard, block, page, READ) {
+                sim::count(&FILLED, 1);
+            }
+        }
+    }
+
+    /// A frame holds a block from now on; false, and it is free, if the block has another one.
+    fn publish(&self, frames: &Frames, shard: usize, block: u64, page: Page, read: u32) -> bool {
+        let (Some(tags), Some(slot)) = (frames.tag(page.0), self.made(block)) else { return false };
         let version = version(tags.load(Relaxed));
         tags.store(tag_of(block, version), Release);
-        let own = page.0 + 1 << NUMBER_BIT | READ;
+        let own = page.0 + 1 << NUMBER_BIT | read;
         let set =
             slot.fetch_update(AcqRel, Acquire, |word| number(word).is_none().then_some(word & HEAT | own));
         if set.is_err() {
             tags.store(given_up(tag_of(block, version)), Release);
-            return frames.put(shard, vec![page]);
+            frames.put(shard, vec![page]);
+            return false;
         }
         frames.add_clean(1);
         ran::push(&mut self.lists[shard].lock().frames, (page.0, version));
-        sim::count(&FILLED, 1);
+        true
     }
 
     /// A frame that no other task has: a free one, or one of the shard that is cold.
@@ -602,6 +612,17 @@ impl Volume {
             done += len;
         }
         sim::work(Work::STEP, bytes.len().div_ceil(BLOCK as usize) as u64);
+    }
+
+    /// A dirty frame was settled to a block from its first byte on: it is clean, or comes back.
+    pub(super) fn note_settled(&self, block: u64, page: Page) -> Option<Page> {
+        match &self.cache {
+            Some(cache) if self.frames.has_plenty() => {
+                cache.publish(&self.frames, self.shard(), block, page, 0);
+                None
+            }
+            _ => Some(page),
+        }
     }
 
     /// Blocks of a file are freed, or are another file's alone.

@@ -4,13 +4,13 @@
 //! # States of a block of a file
 //!
 //! All transitions are made with the inode locked for writing, so no reader sees one half done. The numbers are those of the
-//! specification; what it says of blocks in flight is not here: a frame that is written back is free.
+//! specification; what it says of blocks in flight is not here.
 //!
 //! | # | from | to | by | |
 //! |---|---|---|---|---|
 //! | 6 | hole, reserved, on the medium | dirty | a write | frame and new block are taken, or only what follows the end |
 //! | 7 | dirty | dirty | a write | in the frame |
-//! | 9 | dirty | on the medium | what settles the file | bytes stored to the block, FENCE, record, FENCE; the frame is free |
+//! | 9 | dirty | on the medium, or clean | what settles the file | bytes stored to the block, FENCE, record, FENCE; the frame is free, or clean |
 //! | 11 | dirty | dirty | the same | a store is refused, or the log is full: both stay, the next sync tries again |
 //! | 12 | dirty | hole | truncation, removal | after the cut is durable, or with the inode; the frame and its block are free |
 //!
@@ -263,6 +263,11 @@ impl Frames {
     /// Whether clean frames have to give way, since this was asked last.
     pub(super) fn is_short(&self) -> bool {
         self.short.load(Relaxed) && self.short.swap(false, Relaxed)
+    }
+
+    /// Whether clean frames may be kept.
+    pub(super) fn has_plenty(&self) -> bool {
+        self.shared.lock().free() > self.high
     }
 
     /// How many frames are missing until write-back has nothing to do.

@@ -97,7 +97,7 @@ fn what_a_call_has_changed_is_read_though_it_was_in_a_frame() {
         with_file(3 * BLOCK + 100, given, move |fs, file| {
             let mut expected = vec![1; 3 * BLOCK + 100];
             let mut tag = 1;
-            let mut seen = |expected: &[u8], what: &str| {
+            let seen = |expected: &[u8], what: &str| {
                 for _ in 0..2 {
                     assert!(read(fs, file).0 == expected, "after {what}, {given:?}");
                 }
