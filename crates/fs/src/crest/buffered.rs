@@ -483,8 +483,12 @@ impl Volume {
         }
         self.commit_draft(file, draft, Want::Removals, &[])?;
         buffer.durable = size;
-        self.free_frames(buffer, &blocks, |frame| match frame.from() {
-            0 => self.note_settled(frame.target, frame.into_page()),
+        let keeping = self.keeping();
+        self.free_frames(buffer, &blocks, |frame| match keeping {
+            Some(cache) if frame.from() == 0 => {
+                cache.publish(&self.frames, self.shard(), frame.target, frame.into_page(), 0);
+                None
+            }
             _ => Some(frame.into_page()),
         });
         Ok(())

@@ -272,8 +272,8 @@ impl Cache {
 
     /// Copies bytes of a block from its frame; false: it has none, and the bytes mean nothing.
     fn hit(&self, frames: &Frames, seen: &mut Seen, (block, within): (u64, usize), out: &mut [u8]) -> bool {
-        sim::work(Work::STEP, 1);
         let Some(slot) = self.slot(block) else { return false };
+        sim::work(Work::STEP, 1);
         let word = slot.load(Acquire);
         let Some(number) = number(word) else { return false };
         let Some(tags) = frames.tag(number) else { return false };
@@ -335,7 +335,7 @@ impl Cache {
     }
 
     /// A frame holds a block from now on; false, and it is free, if the block has another one.
-    fn publish(&self, frames: &Frames, shard: usize, block: u64, page: Page, read: u32) -> bool {
+    pub(super) fn publish(&self, frames: &Frames, shard: usize, block: u64, page: Page, read: u32) -> bool {
         let (Some(tags), Some(slot)) = (frames.tag(page.0), self.made(block)) else { return false };
         let version = version(tags.load(Relaxed));
         tags.store(tag_of(block, version), Release);
@@ -427,9 +427,12 @@ impl Cache {
             return;
         }
         let mut pages = Vec::new();
-        sim::work(Work::STEP, blocks.count);
         for block in blocks.first..blocks.first + blocks.count {
-            let Some(slot) = self.slot(block).filter(|slot| slot.load(Acquire) != 0) else { continue };
+            let Some(slot) = self.slot(block) else { continue };
+            sim::work(Work::STEP, 1);
+            if slot.load(Acquire) == 0 {
+                continue;
+            }
             let Some(number) = number(slot.swap(0, AcqRel)) else { continue };
             let Some(tags) = frames.tag(number) else { continue };
             let tag = tags.load(Acquire);
@@ -444,6 +447,7 @@ impl Cache {
     /// A block holds these bytes from `within` on; the caller has its file alone.
     fn stored_block(&self, frames: &Frames, shard: usize, (block, within): (u64, usize), bytes: &[u8]) {
         let Some(slot) = self.slot(block) else { return };
+        sim::work(Work::STEP, 1);
         let word = slot.load(Acquire);
         let Some(number) = number(word) else { return };
         let Some(tags) = frames.tag(number) else { return };
@@ -468,7 +472,9 @@ impl Cache {
         if self.slot(old).is_some_and(was_read)
             && let Some(slot) = self.made(new)
         {
-            slot.store(self.admit.misses.min(HEAT), Release);
+            let heat = self.admit.misses.min(HEAT);
+            // A clone has a block that may have a frame.
+            let _ = slot.fetch_update(AcqRel, Acquire, |word| number(word).is_none().then_some(heat));
         }
     }
 }
@@ -611,18 +617,11 @@ impl Volume {
             cache.stored_block(&self.frames, shard, (block, within), &bytes[done..done + len]);
             done += len;
         }
-        sim::work(Work::STEP, bytes.len().div_ceil(BLOCK as usize) as u64);
     }
 
-    /// A dirty frame was settled to a block from its first byte on: it is clean, or comes back.
-    pub(super) fn note_settled(&self, block: u64, page: Page) -> Option<Page> {
-        match &self.cache {
-            Some(cache) if self.frames.has_plenty() => {
-                cache.publish(&self.frames, self.shard(), block, page, 0);
-                None
-            }
-            _ => Some(page),
-        }
+    /// The cache, if frames that are settled may stay as clean ones.
+    pub(super) fn keeping(&self) -> Option<&Cache> {
+        self.cache.as_ref().filter(|_| self.frames.has_plenty())
     }
 
     /// Blocks of a file are freed, or are another file's alone.

@@ -97,7 +97,8 @@ pub const FRAME_REUSED_EARLY: Mutant =
     Mutant::new("frame-reused-early", "cache: a frame reused before its readers are done")
         .shown_by_tasks(&["read | read"]);
 /// What a call stores or frees stays in its frame as it was.
-pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of a block that was stored to");
+pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of a block that was stored to")
+    .shown_by(&["append to a file that was read"]);
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last four are about frames, which the
 /// model of the rules does not have.

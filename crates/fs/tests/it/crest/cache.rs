@@ -185,6 +185,15 @@ fn clean_frames_give_way_to_dirty_ones() {
 }
 
 #[test]
+fn a_frame_that_is_settled_stays_as_a_clean_one() {
+    with_file(BLOCK, &[("buffer", "64k"), ("admit", "9"), ("sync", "fsync")], |fs, file| {
+        fs.write(file, 0, &vec![2; 2 * BLOCK], NONE).expect("write");
+        fs.fsync(file, false).expect("fsync");
+        assert_eq!(read(fs, file), (vec![2; 2 * BLOCK], 0));
+    });
+}
+
+#[test]
 fn a_frame_that_keeps_what_a_call_has_changed_is_found() {
     let crest = fs::by_name("crest").expect("crest is a design");
     let stale = virtually(1, move || {
