@@ -2,6 +2,7 @@
 //! ones.
 
 mod clones;
+mod reads;
 
 use rand::RngExt;
 use sim::Seed;
@@ -10,7 +11,7 @@ use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 use crate::generate::Generator;
 use crate::op::{File, Op, Pattern};
 
-pub use clones::clones;
+pub use {clones::clones, reads::reads};
 
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
@@ -170,10 +171,10 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`], [`large_attributes`], [`whiteouts`]
-/// and [`clones`].
+/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`], [`large_attributes`], [`whiteouts`],
+/// [`clones`] and [`reads`].
 pub fn alone() -> Vec<Program> {
-    let rare = [log_cleaning(), large_writes(), large_attributes(), whiteouts(), clones()];
+    let rare = [log_cleaning(), large_writes(), large_attributes(), whiteouts(), clones(), reads()];
     all().into_iter().chain(rare.into_iter().flatten()).collect()
 }
 

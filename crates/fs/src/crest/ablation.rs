@@ -15,6 +15,8 @@ pub(super) enum Without {
     Seal,
     /// A small overwrite is a record with its bytes: without, its block is copied to a new one.
     Inline,
+    /// Blocks that are read often are in clean frames: without, all reads are the medium's but of what is dirty.
+    Reads,
     /// The design resolves paths: without, the caches above it do.
     Paths,
     /// An unmount saves the indexes: without, the next mount reads the logs.
@@ -23,7 +25,8 @@ pub(super) enum Without {
 
 impl Without {
     /// The words of the option, in the order of the parts.
-    pub(super) const WORDS: &'static [&'static str] = &["nothing", "appends", "inline", "seal", "paths", "image"];
+    pub(super) const WORDS: &'static [&'static str] =
+        &["nothing", "appends", "inline", "seal", "paths", "image", "reads"];
 
     /// The part of a word.
     pub(super) fn of(word: &str) -> Self {
@@ -33,6 +36,7 @@ impl Without {
             "seal" => Self::Seal,
             "paths" => Self::Paths,
             "image" => Self::Image,
+            "reads" => Self::Reads,
             _ => Self::Nothing,
         }
     }

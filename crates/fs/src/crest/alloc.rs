@@ -258,7 +258,7 @@ impl Zones {
             inlines: Sum::new(shards),
             inlines_max: (u64::from(zones / 16) * geometry.zone_bytes).min(INLINE_BYTES) / LINE as u64,
             inlines_full: AtomicBool::new(false),
-            buffered: buffered_zones(geometry, settings.frames.limit),
+            buffered: buffered_zones(geometry, settings.frames.dirty()),
             rules: settings.rules,
         }
     }

@@ -37,14 +37,13 @@ use vfs::Written;
 use super::Volume;
 use super::alloc::{Blocks, Taken};
 use super::file::{Draft, FILE_MAX, Span};
-use super::frames::{self, Frame, Listed};
+use super::frames::{self, Frame, Frames, Listed, Page};
 use super::inode::{Changing, Inode, State, now};
 use super::layout::BLOCK;
 use super::map::{BlockMap, Place};
 use super::mutant;
 use super::zone::Want;
 use crate::error::{Error, Result};
-use crate::persist::page::Page;
 
 /// Frames before the durable end that one record settles.
 const BATCH: usize = 1024;
@@ -217,13 +216,13 @@ impl Volume {
         }
         let Some((mut taken, mut targets)) = self.take_targets(&needs)? else { return Ok(false) };
         let count = needs.iter().filter(|need| !need.widens).count() as u64;
-        let pages = if count > 0 { self.frames.take(self.shard(), count) } else { Some(Vec::new()) };
+        let pages = if count > 0 { self.take_frames(count) } else { Some(Vec::new()) };
         let Some(pages) = pages else { return Ok(false) };
         let size = file.size.max(span.end);
         let made = self.make_frames(file, &needs, pages, (&mut targets, size))?;
         taken.blocks.clear();
         self.add_frames(file, made);
-        fill_frames(file, span, data);
+        fill_frames(&self.frames, file, span, data);
         Ok(true)
     }
 
@@ -265,11 +264,9 @@ impl Volume {
         let mut done = Ok(());
         for need in needs.iter().filter(|need| need.widens) {
             // These bytes of its page mean nothing until it is widened.
-            let frame = file.buffer.as_mut().and_then(|buffer| buffer.frames.get_mut(&need.block));
+            let frame = file.buffer.as_ref().and_then(|buffer| buffer.frames.get(&need.block));
             if let (Some(frame), Some(place)) = (frame, need.place) {
-                let from = frame.from();
-                let bytes = &mut frame.page_mut()[..from];
-                done = done.and(self.region.load(place.block * BLOCK, bytes));
+                done = done.and(self.load_into(frame.page(), place.block * BLOCK, 0..frame.from()));
             }
         }
         for need in needs.iter().filter(|need| !need.widens) {
@@ -277,10 +274,10 @@ impl Volume {
             let own = need.place.filter(|_| !need.takes_block()).map(|place| place.block);
             let Some(target) = own.or_else(|| targets.pop()) else { break };
             let from = if need.follows_end() { need.durable } else { 0 };
-            let mut frame = Frame::new(page, from, target, need.takes());
+            let frame = Frame::new(page, from, target, need.takes());
             let rest = need.set.end..bytes_before(size, need.block).max(need.set.end);
             for part in [from..need.set.start, rest] {
-                done = done.and(self.fetch(&mut frame, need, part));
+                done = done.and(self.fetch(&frame, need, part));
             }
             made.push((need.block, frame));
         }
@@ -311,18 +308,31 @@ impl Volume {
     /// Fills bytes of a new frame with what the file has there.
     fn fetch(
         &self,
-        frame: &mut Frame,
+        frame: &Frame,
         need: &Need,
         part: Range<usize>,
     ) -> std::result::Result<(), media::MediaError> {
         let split = need.durable.clamp(part.start, part.end.max(part.start));
         if let Some(place) = need.place.filter(|_| part.start < split) {
-            let bytes = &mut frame.page_mut()[part.start..split];
-            self.region.load(place.block * BLOCK + part.start as u64, bytes)?;
+            self.load_into(frame.page(), place.block * BLOCK + part.start as u64, part.start..split)?;
         }
         if split < part.end {
-            frame.zero(split..part.end);
+            self.frames.zero(frame.page(), split..part.end);
         }
+        Ok(())
+    }
+
+    /// Loads bytes of a frame from the medium.
+    fn load_into(
+        &self,
+        page: &Page,
+        at: u64,
+        range: Range<usize>,
+    ) -> std::result::Result<(), media::MediaError> {
+        let mut bytes = [0; BLOCK as usize];
+        let bytes = &mut bytes[..range.len()];
+        self.region.load(at, bytes)?;
+        self.frames.fill(page, range.start, bytes);
         Ok(())
     }
 
@@ -356,7 +366,8 @@ impl Volume {
             let end = ((block + 1) * BLOCK).min(span.end);
             self.read_medium(file, Span { start: at, end: start }, &mut out[place(at)..place(start)])?;
             if start < end {
-                frame.read((start - block * BLOCK) as usize, &mut out[place(start)..place(end)]);
+                let within = (start - block * BLOCK) as usize;
+                self.frames.read(frame.page().0, within, &mut out[place(start)..place(end)]);
             }
             at = end;
         }
@@ -448,13 +459,16 @@ impl Volume {
         let mut draft = Draft::new(Taken::new(&self.zones), buffer.durable);
         (draft.size, draft.time, draft.settles) = (size, buffer.stamp, true);
         for block in &blocks {
-            let Some(frame) = buffer.frames.get_mut(block) else { continue };
+            let Some(frame) = buffer.frames.get(block) else { continue };
             let end = bytes_before(file.size, *block).max(frame.from());
             let is_whole = self.sums.are_on() && frame.from() == 0;
             if is_whole && end < BLOCK as usize {
-                frame.zero(end..BLOCK as usize);
+                self.frames.zero(frame.page(), end..BLOCK as usize);
             }
-            let bytes = frame.bytes(frame.from()..if is_whole { BLOCK as usize } else { end });
+            let mut bytes = [0; BLOCK as usize];
+            let bytes = &mut bytes[frame.from()..if is_whole { BLOCK as usize } else { end }];
+            self.frames.bytes(frame.page(), frame.from(), bytes);
+            let bytes = &*bytes;
             match is_whole {
                 true => self.sums.stored(frame.target, bytes),
                 false => self.sums.forget(frame.target),
@@ -471,7 +485,14 @@ impl Volume {
         }
         self.commit_draft(file, draft, Want::Removals, &[])?;
         buffer.durable = size;
-        self.free_frames(buffer, &blocks, |_| ());
+        let keeping = self.keeping();
+        self.free_frames(buffer, &blocks, |frame| match keeping {
+            Some(cache) if frame.from() == 0 => {
+                cache.publish(&self.frames, self.shard(), frame.target, frame.into_page(), 0);
+                None
+            }
+            _ => Some(frame.into_page()),
+        });
         Ok(())
     }
 
@@ -484,18 +505,18 @@ impl Volume {
             if frame.taken != frames::Taken::Not {
                 self.zones.put(Blocks { first: frame.target, count: 1 });
             }
+            Some(frame.into_page())
         });
         self.put_back(file, buffer);
     }
 
-    /// Takes frames from a file; each is given to `gone` first.
-    fn free_frames(&self, buffer: &mut Buffer, blocks: &[u64], gone: impl Fn(&Frame)) {
+    /// Takes frames from a file; of those that `gone` gives back the pages are free.
+    fn free_frames(&self, buffer: &mut Buffer, blocks: &[u64], gone: impl Fn(Frame) -> Option<Page>) {
         let mut pages = Vec::with_capacity(blocks.len());
         ran::allocate(u64::from(!blocks.is_empty()));
         for frame in blocks.iter().filter_map(|block| buffer.frames.remove(block)) {
-            gone(&frame);
             buffer.over_holes -= u64::from(frame.taken == frames::Taken::ForHole);
-            pages.push(frame.into_page());
+            pages.extend(gone(frame));
         }
         self.frames.put(self.shard(), pages);
     }
@@ -513,22 +534,22 @@ impl Volume {
 }
 
 /// Copies a write to the frames, all of which there are.
-fn fill_frames(file: &mut State, span: Span, data: &[u8]) {
+fn fill_frames(frames: &Frames, file: &mut State, span: Span, data: &[u8]) {
     let (time, old) = (file.stamp(now()), file.size);
     let Some(buffer) = file.buffer.as_deref_mut() else { return };
     let gap = bytes_before(old, old / BLOCK)..bytes_before(span.start, old / BLOCK);
     if gap.start > 0
         && gap.start < gap.end
-        && let Some(frame) = buffer.frames.get_mut(&(old / BLOCK)).filter(|frame| frame.from() <= gap.start)
+        && let Some(frame) = buffer.frames.get(&(old / BLOCK)).filter(|frame| frame.from() <= gap.start)
     {
-        frame.zero(gap);
+        frames.zero(frame.page(), gap);
     }
     let mut done = 0;
     for block in span.blocks() {
         let within = (span.start.max(block * BLOCK) - block * BLOCK) as usize;
         let len = bytes_before(span.end, block) - within;
-        if let Some(frame) = buffer.frames.get_mut(&block) {
-            frame.write(within, &data[done..done + len]);
+        if let Some(frame) = buffer.frames.get(&block) {
+            frames.write(frame.page(), within, &data[done..done + len]);
         }
         done += len;
     }

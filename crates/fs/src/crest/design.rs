@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
 use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, OptionSpec, Options, Phase};
 use media::Storage;
-use sim::{Bytes, LockClass};
+use sim::{Bytes, Count, LockClass};
 
 use super::ablation::Without;
+use super::cache::{Admit, COUNTS};
 use super::format::CrestFormat;
 use super::layout::BLOCK;
 use super::mutant::{self, Rules};
@@ -43,7 +44,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-        help: "leave a part out, to measure it: appends in place, overwrites in records, seals, paths, saved indexes",
+        help: "leave a part out, to measure it: appends in place, overwrites in records, seals, paths, saved indexes, clean frames",
     },
     OptionSpec {
         name: "grow",
@@ -92,7 +93,14 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Cache,
         default: "2GiB",
         when: Phase::Mount,
-        help: "with sync=fsync: DRAM for frames; 0: none, so that each write is durable when it returns",
+        help: "DRAM for frames: of what is read often and, with sync=fsync, of what is not durable yet; 0: none",
+    },
+    OptionSpec {
+        name: "admit",
+        kind: OptionKind::Count,
+        default: "0",
+        when: Phase::Mount,
+        help: "how often the medium serves a block until it gets a frame; 0: as the times of the medium and DRAM at mount say",
     },
     OptionSpec {
         name: "wake",
@@ -120,9 +128,10 @@ const OPTIONS: &[OptionSpec] = &[
 /// The format with checksums of data.
 const SUMMED: &[Given] = &[&[("checksum", "data")]];
 
-/// Two shards, so that zones fill up and are left in short programs; four frames, so that write-back is at work. Files and
-/// directories are shared from the beginning.
-const SMALL: Given = &[("shards", "2"), ("shared-after", "0"), ("buffer", "16k"), ("writeback_tasks", "2")];
+/// Two shards, so that zones fill up and are left in short programs; one frame, which each read wants. Files and directories are
+/// shared from the beginning.
+const SMALL: Given =
+    &[("shards", "2"), ("shared-after", "0"), ("buffer", "4k"), ("admit", "1"), ("writeback_tasks", "2")];
 
 /// Which files and directories tasks share.
 fn sharing(options: &Options) -> Sharing {
@@ -135,19 +144,36 @@ fn sharing(options: &Options) -> Sharing {
 }
 
 /// Three frames, and write-back that finds every file old.
-const TINY: Given =
-    &[("shards", "2"), ("buffer", "12k"), ("wake", "1us"), ("dirty_age", "1us"), ("writeback_tasks", "2")];
+const TINY: Given = &[
+    ("shards", "2"),
+    ("buffer", "12k"),
+    ("admit", "1"),
+    ("wake", "1us"),
+    ("dirty_age", "1us"),
+    ("writeback_tasks", "2"),
+];
 
 /// How a pool is mounted with these options.
 fn settings(options: &Options) -> Settings {
-    let limit = if buffers(options) { options.size("buffer").0 / BLOCK } else { 0 };
+    let limit = (options.size("buffer").0 / BLOCK).min(frames::MOST);
+    let (lazy, without) = (buffers(options), Without::of(options.choice("without")));
     let (sharing, words) = (sharing(options), options.choice("atomic") == "words");
     Settings {
         rules: options.mutant().map_or(Rules::ALL, Rules::without),
         // Frames and overwrites in place have the file alone.
-        sharing: Sharing { granules: sharing.granules && limit == 0 && !words, ..sharing },
-        without: Without::of(options.choice("without")),
-        frames: frames::Settings { limit, dirty_age: options.time("dirty_age"), wake: options.time("wake") },
+        sharing: Sharing { granules: sharing.granules && !(lazy && limit > 0) && !words, ..sharing },
+        without,
+        frames: frames::Settings {
+            limit,
+            lazy,
+            dirty_age: options.time("dirty_age"),
+            wake: options.time("wake"),
+        },
+        admit: match options.number("admit") {
+            _ if without == Without::Reads => Admit::Never,
+            0 => Admit::Measured,
+            misses => Admit::After(misses.try_into().unwrap_or(u32::MAX)),
+        },
         words,
     }
 }
@@ -174,8 +200,17 @@ impl Design for CrestDesign {
         &FORMAT
     }
 
-    fn dram(&self, options: &Options, _: Bytes) -> Bytes {
-        if buffers(options) { options.size("buffer") } else { Bytes(0) }
+    fn dram(&self, options: &Options, size: Bytes) -> Bytes {
+        // Each frame has a block of the pool.
+        if options.choice("without") == "reads" && !buffers(options) {
+            Bytes(0)
+        } else {
+            options.size("buffer").min(size)
+        }
+    }
+
+    fn counts(&self) -> &'static [&'static Count] {
+        &COUNTS
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {
@@ -195,7 +230,8 @@ impl Design for CrestDesign {
         Checking {
             small: SMALL,
             tiny: TINY,
-            variants: &[&[("sync", "fsync")], &[("atomic", "words")]],
+            // Four frames, so that write-back is at work.
+            variants: &[&[("sync", "fsync"), ("buffer", "16k")], &[("atomic", "words")]],
             crash_every: 4,
             fail_every: 2,
             mount_reads_all: true,

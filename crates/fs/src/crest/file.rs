@@ -124,12 +124,27 @@ impl Volume {
             match run.place.filter(|place| !place.unwritten) {
                 Some(place) => {
                     let part = Run { place: Some(place), ..run };
-                    self.load_run(file, &part, start, piece)?;
+                    self.read_patched(file, &part, start, piece)?;
                 }
                 None => piece.fill(0),
             }
         }
         Ok(())
+    }
+
+    /// Loads bytes of a run of written blocks from the medium.
+    pub(super) fn load_run(
+        &self,
+        file: &State,
+        run: &Run,
+        place: Place,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let at = place.block * BLOCK + start - run.file * BLOCK;
+        let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
+        self.region.load(at, out).inspect_err(tell)?;
+        self.compare_run(file, run, start, out)
     }
 
     pub(super) fn draft(&self, file: &State) -> Draft<'_> {
@@ -175,6 +190,7 @@ impl Volume {
         }
         if !data.is_empty() {
             self.region.nt_store(at, data)?;
+            self.note_stored(at, data);
             ran::push(&mut draft.stored, (at, data.len() as u64));
             draft.fenced = false;
         }
@@ -308,7 +324,12 @@ impl Volume {
         draft.taken.keep();
         let _part = sim::part(&parts::PUBLISH);
         let mut freed = Freed::default();
-        place(&write.extents, |file, place| blocks.replace(file, place), |old| freed.add(old.block));
+        let replace = |file, place: Place| {
+            let old = blocks.replace(file, place);
+            old.iter().for_each(|old| self.note_moved(old.block, place.block));
+            old
+        };
+        place(&write.extents, replace, |old| freed.add(old.block));
         granules.note(done.time());
         inode.shares().note(self.shard(), done.time(), time);
         self.zones.change_inlines(blocks.take_change());
@@ -502,6 +523,7 @@ impl Volume {
                 if old.is_some_and(|old| old.block == place.block) {
                     continue;
                 }
+                old.iter().for_each(|old| self.note_moved(old.block, place.block));
                 old.into_iter().for_each(&mut gone);
                 if extent.shared {
                     shared.add(place.block);
@@ -530,7 +552,10 @@ impl Volume {
         // First, so that a block that goes and comes at once stays in use.
         shared.0.iter().for_each(|run| self.zones.share(*run));
         match settles {
-            true => freed.0.iter().for_each(|run| self.zones.put_replaced(*run, &beside)),
+            true => freed.0.iter().for_each(|run| {
+                self.note_freed(*run);
+                self.zones.put_replaced(*run, &beside);
+            }),
             false => self.free(&freed),
         }
         Ok(())
@@ -538,7 +563,10 @@ impl Volume {
 
     /// Frees blocks to which nothing durable leads any more.
     pub(super) fn free(&self, freed: &Freed) {
-        freed.0.iter().for_each(|run| self.zones.put(*run));
+        freed.0.iter().for_each(|run| {
+            self.note_freed(*run);
+            self.zones.put(*run);
+        });
     }
 
     /// Reserves, zeroes or frees a range; one operation.

@@ -1,25 +1,26 @@
-//! Frames: pages of DRAM that hold what a file has and the medium lacks, under `sync=fsync`.
+//! Frames: pages of DRAM. Dirty ones hold what a file has and the medium lacks, under `sync=fsync`; clean ones what is read often
+//! (`cache.rs`).
 //!
 //! # States of a block of a file
 //!
 //! All transitions are made with the inode locked for writing, so no reader sees one half done. The numbers are those of the
-//! specification; what it says of clean frames and of blocks in flight is not here: a frame that is written back is free.
+//! specification; what it says of blocks in flight is not here.
 //!
 //! | # | from | to | by | |
 //! |---|---|---|---|---|
 //! | 6 | hole, reserved, on the medium | dirty | a write | frame and new block are taken, or only what follows the end |
 //! | 7 | dirty | dirty | a write | in the frame |
-//! | 9 | dirty | on the medium | what settles the file | bytes stored to the block, FENCE, record, FENCE; the frame is free |
+//! | 9 | dirty | on the medium, or clean | what settles the file | bytes stored to the block, FENCE, record, FENCE; the frame is free, or clean |
 //! | 11 | dirty | dirty | the same | a store is refused, or the log is full: both stay, the next sync tries again |
 //! | 12 | dirty | hole | truncation, removal | after the cut is durable, or with the inode; the frame and its block are free |
 //!
 //! # Which frame, and how many
 //!
-//! A mount has a fixed number of frames. Each shard has some of the right to use them, and takes more from what all share, a batch
-//! at a time; so tasks of different cores meet in one line for a batch, not for a frame. The pages move with the right: there
-//! are never more than the limit.
+//! A mount has a fixed number of frames, one range of memory for those of this page and for clean ones (`cache.rs`). Each shard has
+//! some free ones, and takes more from what all share, a batch at a time; so tasks of different cores meet in one line for a batch,
+//! not for a frame. Clean frames leave a fifth of all for dirty ones, and give way when fewer are free.
 //!
-//! Each shard has a list of the files with frames that its tasks wrote first, by last write. A file stands there as a whole. A
+//! Each shard has a list of the files with dirty frames that its tasks wrote first, by last write. A file stands there as a whole. A
 //! write notes its time in the file alone: write-back looks at that, and gives a file that was written since it was listed another
 //! round (`writeback.rs`).
 //!
@@ -27,18 +28,24 @@
 //!
 //! `crest.inode`, then `crest.frames` of one shard, then `crest.frame_pool`, which is a leaf.
 
+use media::Memory;
 use sim::map::TreeSet;
-use sim::{Condvar, JoinHandle, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work, ran};
+use sim::sync::AtomicU64;
+use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, MutexGuard, Nanos, Recency, Work, ran};
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{self, Ordering::Relaxed, Ordering::Release};
 
+use super::layout::BLOCK;
 use crate::persist::lrw::{EntryId, Lrw};
-use crate::persist::page::Page;
+use crate::persist::slot_table::SlotTable;
 
 pub(super) static FRAMES: LockClass = LockClass::new("crest.frames");
 pub(super) static FRAME_POOL: LockClass = LockClass::new("crest.frame_pool");
 pub(super) static TASKS: LockClass = LockClass::new("crest.tasks");
 pub(super) static WRITEBACK_IDLE: LockClass = LockClass::new("crest.writeback_idle");
 
-/// Most frames to which a shard takes the right at a time.
+/// Most frames that a shard takes at a time.
 const BATCH_MAX: u64 = 64;
 /// So many batches a shard are the limit: what shards have and do not use is at most an eighth of the frames.
 const BATCHES: u64 = 16;
@@ -46,6 +53,10 @@ const BATCHES: u64 = 16;
 const LOW: f64 = 0.05;
 /// Share of the frames above which it ends (the same).
 const HIGH: f64 = 0.20;
+/// Frames whose tags are made together.
+const TAGS: u64 = 64;
+/// Frames, at most: numbers of 26 bits (`cache.rs`).
+pub(super) const MOST: u64 = (1 << 26) - 1;
 
 /// Where a file stands: shard, entry of its list.
 pub(super) type Listed = (usize, EntryId);
@@ -53,19 +64,30 @@ pub(super) type Listed = (usize, EntryId);
 /// How a mount uses frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settings {
-    /// Frames; 0: every write is durable on return.
+    /// Frames.
     pub(super) limit: u64,
+    /// Whether writes go to frames, if there are any; otherwise every write is durable on return.
+    pub(super) lazy: bool,
     /// Files that were not written for this long are written back.
     pub(super) dirty_age: Nanos,
     /// How often write-back looks for these.
     pub(super) wake: Nanos,
 }
 
+impl Settings {
+    /// Frames that may be dirty.
+    pub(super) fn dirty(&self) -> u64 {
+        if self.lazy { self.limit } else { 0 }
+    }
+}
+
+/// A frame that has one user.
+#[derive(Debug)]
+pub(super) struct Page(pub(super) u32);
+
 /// What one shard has.
 struct Shard {
-    /// Frames that it may use.
-    rights: u64,
-    /// Pages for some of them.
+    /// Free frames.
     spare: Vec<Page>,
     /// Files with frames.
     files: Lrw<u64>,
@@ -73,10 +95,10 @@ struct Shard {
 
 /// What all shards share.
 pub(super) struct Shared {
-    /// Frames to which no shard has the right.
-    free: u64,
-    /// Pages for some of them.
-    spare: Vec<Page>,
+    /// Free frames that no shard has.
+    free: Vec<Page>,
+    /// The frames that were never used.
+    unused: Range<u32>,
     /// Fewer than `low` were free, and not more than `high` are yet.
     pub(super) reclaims: bool,
     /// Files that were not written for long are being looked for.
@@ -86,12 +108,27 @@ pub(super) struct Shared {
     pub(super) stop: bool,
 }
 
+impl Shared {
+    fn free(&self) -> u64 {
+        self.free.len() as u64 + self.unused.len() as u64
+    }
+}
+
 /// All frames of a mount.
 pub(super) struct Frames {
     pub(super) settings: Settings,
     low: u64,
     high: u64,
     batch: u64,
+    /// Their bytes, of which the host gives what is used; none: it has no room.
+    memory: OnceLock<Option<Memory>>,
+    /// Frames that are clean, and whether these have to give way. Hints.
+    clean: atomic::AtomicU64,
+    short: atomic::AtomicBool,
+    /// What each holds that is clean, see `cache.rs`.
+    tags: SlotTable<AtomicU64>,
+    /// Whether the processor's caches have its bytes.
+    recencies: SlotTable<Recency>,
     shards: Box<[Mutex<Shard>]>,
     shared: Mutex<Shared>,
     /// Write-back is wanted.
@@ -103,10 +140,10 @@ impl Frames {
     pub(super) fn new(settings: Settings, shards: usize) -> Self {
         let limit = settings.limit;
         let share = |fraction: f64| ((limit as f64 * fraction) as u64).max(1);
-        let shard = |_| Mutex::new(&FRAMES, Shard { rights: 0, spare: Vec::new(), files: Lrw::new() });
+        let shard = |_| Mutex::new(&FRAMES, Shard { spare: Vec::new(), files: Lrw::new() });
         let shared = Shared {
-            free: limit,
-            spare: Vec::new(),
+            free: Vec::new(),
+            unused: 0..limit as u32,
             reclaims: false,
             ages: false,
             next_round: Nanos::ZERO,
@@ -117,6 +154,11 @@ impl Frames {
             low: share(LOW),
             high: share(HIGH),
             batch: (limit / (BATCHES * shards as u64)).clamp(1, BATCH_MAX),
+            memory: OnceLock::new(),
+            clean: atomic::AtomicU64::new(0),
+            short: atomic::AtomicBool::new(false),
+            tags: SlotTable::new(limit.div_ceil(TAGS), TAGS),
+            recencies: SlotTable::new(limit.div_ceil(TAGS), TAGS),
             shards: (0..shards).map(shard).collect(),
             shared: Mutex::new(&FRAME_POOL, shared),
             wanted: Condvar::of_class(&WRITEBACK_IDLE),
@@ -126,46 +168,63 @@ impl Frames {
 
     /// Whether writes may be buffered at all.
     pub(super) fn are_used(&self) -> bool {
-        self.settings.limit > 0
+        self.settings.dirty() > 0
     }
 
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Takes `count` frames, whose bytes are those of their last use; none if so many are not free.
+    /// Takes `count` frames for what is dirty, whose bytes are those of their last use; none if so many are not free.
     pub(super) fn take(&self, shard: usize, count: u64) -> Option<Vec<Page>> {
-        let mut own = self.shards[shard].lock();
-        sim::work(Work::STEP, 1);
-        if own.rights < count && !self.refill(&mut own, count) {
-            return None;
-        }
-        own.rights -= count;
-        let kept = own.spare.len().saturating_sub(count as usize);
-        let mut pages = ran::collected(own.spare.drain(kept..));
-        drop(own);
-        while (pages.len() as u64) < count {
-            ran::push(&mut pages, Page::new());
-        }
-        Some(pages)
+        self.take_beside(shard, count, 0)
     }
 
-    /// Gives a shard the right to `count` frames; false if so many are not free.
-    fn refill(&self, own: &mut Shard, count: u64) -> bool {
+    /// Takes a frame for what is clean, unless those that are free are kept for what is dirty.
+    pub(super) fn take_for_clean(&self, shard: usize) -> Option<Page> {
+        self.take_beside(shard, 1, if self.settings.lazy { self.high } else { 0 })?.pop()
+    }
+
+    /// Takes `count` frames, and leaves so many of those that shards share.
+    fn take_beside(&self, shard: usize, count: u64, kept: u64) -> Option<Vec<Page>> {
+        let mut own = self.shards[shard].lock();
+        sim::work(Work::STEP, 1);
+        if (own.spare.len() as u64) < count && !self.refill(&mut own, count, kept) {
+            return None;
+        }
+        let rest = own.spare.len() - count as usize;
+        Some(ran::collected(own.spare.drain(rest..)))
+    }
+
+    /// Gives a shard frames until it has `count`; false if so many are not free.
+    fn refill(&self, own: &mut Shard, count: u64, kept: u64) -> bool {
+        if self.memory.get_or_init(|| Memory::new(Bytes(self.settings.limit * BLOCK)).ok()).is_none() {
+            return false;
+        }
         let mut shared = self.shared.lock();
-        let missing = count - own.rights;
-        let more = shared.free.min(missing.max(self.batch));
-        if more >= missing {
-            shared.free -= more;
-            own.rights += more;
-            let kept = shared.spare.len().saturating_sub(more as usize);
-            ran::extend(&mut own.spare, shared.spare.drain(kept..));
+        let missing = count - own.spare.len() as u64;
+        let more = shared.free().saturating_sub(kept).min(missing.max(self.batch));
+        let grants = more >= missing;
+        if grants {
+            let rest = shared.free.len().saturating_sub(more as usize);
+            let before = own.spare.len();
+            ran::extend(&mut own.spare, shared.free.drain(rest..));
+            let unused = more - (own.spare.len() - before) as u64;
+            for number in shared.unused.by_ref().take(unused as usize) {
+                self.tags.add_chunk(u64::from(number) / TAGS, |_| AtomicU64::new(0));
+                self.recencies.add_chunk(u64::from(number) / TAGS, |_| Recency::new());
+                ran::push(&mut own.spare, Page(number));
+            }
         }
-        if shared.free < self.low && !shared.reclaims {
-            shared.reclaims = true;
-            self.wanted.notify_one();
+        if kept == 0 && self.settings.lazy && shared.free() < self.low {
+            if self.has_clean() {
+                self.short.store(true, Relaxed);
+            } else if !shared.reclaims {
+                shared.reclaims = true;
+                self.wanted.notify_one();
+            }
         }
-        more >= missing
+        grants
     }
 
     /// Takes frames back.
@@ -175,20 +234,94 @@ impl Frames {
         }
         let mut own = self.shards[shard].lock();
         sim::work(Work::STEP, 1);
-        own.rights += pages.len() as u64;
         ran::extend(&mut own.spare, pages);
-        if own.rights <= 2 * self.batch {
+        let has = own.spare.len() as u64;
+        if has <= 2 * self.batch {
             return;
         }
-        let surplus = own.rights - self.batch;
-        own.rights -= surplus;
-        let kept = own.spare.len().saturating_sub(surplus as usize);
         let mut shared = self.shared.lock();
-        shared.free += surplus;
-        ran::extend(&mut shared.spare, own.spare.drain(kept..));
-        if shared.free > self.high {
+        ran::extend(&mut shared.free, own.spare.drain(self.batch as usize..));
+        if shared.free() > self.high {
             shared.reclaims = false;
         }
+    }
+
+    /// So many frames more are clean.
+    pub(super) fn add_clean(&self, count: u64) {
+        self.clean.fetch_add(count, Relaxed);
+    }
+
+    /// So many frames fewer are clean.
+    pub(super) fn sub_clean(&self, count: u64) {
+        self.clean.fetch_sub(count, Relaxed);
+    }
+
+    pub(super) fn has_clean(&self) -> bool {
+        self.clean.load(Relaxed) > 0
+    }
+
+    /// Whether clean frames have to give way, since this was asked last.
+    pub(super) fn is_short(&self) -> bool {
+        self.short.load(Relaxed) && self.short.swap(false, Relaxed)
+    }
+
+    /// Whether clean frames may be kept.
+    pub(super) fn has_plenty(&self) -> bool {
+        self.shared.lock().free() > self.high
+    }
+
+    /// How many frames are missing until write-back has nothing to do.
+    pub(super) fn missing(&self) -> u64 {
+        self.high.saturating_sub(self.shared.lock().free())
+    }
+
+    // ---- bytes
+
+    /// The tag of a frame that was used once.
+    pub(super) fn tag(&self, number: u32) -> Option<&AtomicU64> {
+        self.tags.get(u64::from(number))
+    }
+
+    /// The memory of a frame, and where its byte `within` is there.
+    fn place(&self, number: u32, within: usize) -> (&Memory, u64) {
+        let memory = self.memory.get().and_then(Option::as_ref);
+        (memory.expect("a frame has memory"), u64::from(number) * BLOCK + within as u64)
+    }
+
+    /// Copies bytes of a frame out, of which another task may be making something else; whether they come from no cache.
+    pub(super) fn read(&self, number: u32, within: usize, out: &mut [u8]) -> bool {
+        let recency = self.recencies.get(u64::from(number));
+        let far = recency.is_none_or(|recency| sim::copy_from(recency, out.len() as u64));
+        let (memory, at) = self.place(number, within);
+        memory.read_words(at, out).expect("bytes of a frame");
+        far
+    }
+
+    /// Copies bytes to a frame.
+    pub(super) fn write(&self, page: &Page, within: usize, data: &[u8]) {
+        if let Some(recency) = self.recencies.get(page.0.into()) {
+            sim::copy_to(recency, data.len() as u64);
+        }
+        self.fill(page, within, data);
+    }
+
+    /// Zeroes bytes of a frame.
+    pub(super) fn zero(&self, page: &Page, range: Range<usize>) {
+        self.write(page, range.start, &[0; BLOCK as usize][..range.len()]);
+    }
+
+    /// Puts bytes into a frame that the caller has loaded from the medium, which charges for the copy.
+    pub(super) fn fill(&self, page: &Page, within: usize, bytes: &[u8]) {
+        // A reader that finds one of these bytes finds the tag changed that was before.
+        atomic::fence(Release);
+        let (memory, at) = self.place(page.0, within);
+        memory.write_words(at, bytes).expect("bytes of a frame");
+    }
+
+    /// The bytes of a frame from `within` on, for a store to the medium, which charges for the copy.
+    pub(super) fn bytes(&self, page: &Page, within: usize, out: &mut [u8]) {
+        let (memory, at) = self.place(page.0, within);
+        memory.read(at, out).expect("bytes of a frame");
     }
 
     // ---- files with frames
@@ -291,32 +424,9 @@ impl Frame {
         self.from
     }
 
-    /// Bytes of it, for a store to the medium.
-    pub(super) fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
-        &self.page.bytes()[range]
-    }
-
-    /// Copies bytes of it from `within` on.
-    pub(super) fn read(&self, within: usize, out: &mut [u8]) {
-        out.copy_from_slice(&self.page.bytes()[within..within + out.len()]);
-        self.page.charge_copy_out(out.len());
-    }
-
-    /// Copies bytes to it.
-    pub(super) fn write(&mut self, within: usize, data: &[u8]) {
-        self.page.bytes_mut()[within..within + data.len()].copy_from_slice(data);
-        self.page.charge_copy_in(data.len());
-    }
-
-    /// Zeroes bytes of it.
-    pub(super) fn zero(&mut self, range: std::ops::Range<usize>) {
-        self.page.charge_copy_in(range.len());
-        self.page.bytes_mut()[range].fill(0);
-    }
-
-    /// Its page, for bytes of the medium.
-    pub(super) fn page_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
-        self.page.bytes_mut()
+    /// Where its bytes are.
+    pub(super) fn page(&self) -> &Page {
+        &self.page
     }
 
     /// It holds the bytes before those that it held, too, and goes to a block of its own.

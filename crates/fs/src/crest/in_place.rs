@@ -45,7 +45,9 @@ impl Volume {
                 let start = span.start.max(run.file * BLOCK);
                 let end = span.end.min((run.file + run.count) * BLOCK);
                 let bytes = &data[(start - offset) as usize..(end - offset) as usize];
-                self.region.nt_store(place.block * BLOCK + start - run.file * BLOCK, bytes)?;
+                let at = place.block * BLOCK + start - run.file * BLOCK;
+                self.region.nt_store(at, bytes)?;
+                self.note_stored(at, bytes);
             }
             Ok(())
         };

@@ -40,6 +40,7 @@ impl Volume {
         let at = place(file, page)?.ok_or_else(hole)?;
         self.maps.note(ino, offset, data.len());
         self.region.store(at + offset % PAGE, data)?;
+        self.note_stored(at + offset % PAGE, data);
         Ok(was_clean)
     }
 

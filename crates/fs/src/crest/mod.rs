@@ -24,6 +24,7 @@
 //! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
+//! | `cache.rs` | clean frames: blocks that are read often |
 //! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
 //! | `in_place.rs` `patch.rs` | overwrites in place; small overwrites in records |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
@@ -45,7 +46,8 @@
 //! and otherwise by number; of an inode that tasks share (`sharing.rs`) first its own lock, then its `crest.bucket`s or
 //! `crest.granule`s in ascending order, then the next inode's; then `crest.data`, or `crest.log` of a shard (the cleaner: of all,
 //! by number), with `crest.stamps` of an inode under that; then `crest.superblock`, `crest.orphans`, `crest.zones`,
-//! `crest.blocks`, `crest.shared`, each of the last five a leaf but that `crest.blocks` is taken under `crest.zones`.
+//! `crest.blocks`, `crest.shared`, each of the last five a leaf but that `crest.blocks` is taken under `crest.zones`. Those of
+//! frames are `crest.clean`, `crest.frames`, `crest.frame_pool` of a shard, in this order, under the locks of inodes.
 //!
 //! # What is not here yet
 //!
@@ -55,6 +57,7 @@ mod ablation;
 mod alloc;
 mod attributes;
 mod buffered;
+mod cache;
 mod certify;
 pub mod clean;
 mod cleaner;
@@ -108,6 +111,7 @@ use sim::{LockClass, Mutex, SpreadRwLock};
 
 use ablation::Without;
 use alloc::Zones;
+use cache::{Admit, Cache};
 use damage::Losses;
 use frames::Frames;
 use inode::Inodes;
@@ -136,6 +140,7 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &log::SUPERBLOCK,
     &ORPHANS,
     &RENAMES,
+    &cache::CLEAN,
     &frames::FRAMES,
     &frames::FRAME_POOL,
     &frames::TASKS,
@@ -166,8 +171,10 @@ struct Volume {
     orphans: Mutex<BTreeSet<u64>>,
     /// Files that are mapped.
     maps: DirectMaps,
-    /// Frames of files under `sync=fsync`.
+    /// DRAM for what is dirty, under `sync=fsync`, and for what is read often.
     frames: Frames,
+    /// None: every read is the medium's.
+    cache: Option<Cache>,
     /// Whether overwrites go in place (`atomic=words`).
     words: bool,
     /// Whether small overwrites are records with their bytes.
@@ -192,6 +199,8 @@ struct Settings {
     sharing: Sharing,
     without: Without,
     frames: frames::Settings,
+    /// Which blocks get clean frames.
+    admit: Admit,
     /// Whether overwrites go in place (`atomic=words`).
     words: bool,
 }

@@ -98,6 +98,14 @@ pub const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer
 /// A file gets a name before its size is durable.
 pub const NAME_BEFORE_SIZE: Mutant = Mutant::new("name-before-size", "buffer: a name ahead of the size");
 
+/// A frame gets other bytes while readers still find it.
+pub const FRAME_REUSED_EARLY: Mutant =
+    Mutant::new("frame-reused-early", "cache: a frame reused before its readers are done")
+        .shown_by_tasks(&["read | read"]);
+/// What a call stores or frees stays in its frame as it was.
+pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of a block that was stored to")
+    .shown_by(&["append to a file that was read"]);
+
 /// An unmount names an image before it is durable.
 pub const IMAGE_BEFORE_FENCE: Mutant =
     Mutant::new("image-before-fence", "saved index: the clean word is set before the image is fenced");
@@ -108,7 +116,7 @@ pub const IMAGE_NOT_VOIDED: Mutant =
 pub const IMAGE_WITHOUT_WAITS: Mutant =
     Mutant::new("image-without-waits", "saved index: waiting removals are left out of it");
 
-/// Those that a mounted pool can be given, each of which the checks of the mount find. The last four are about frames and saved
+/// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps: a test of its own finds it.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
@@ -123,6 +131,8 @@ pub const MOUNTED: &[Mutant] = &[
     NAME_BEFORE_SIZE,
     IMAGE_BEFORE_FENCE,
     IMAGE_NOT_VOIDED,
+    FRAME_REUSED_EARLY,
+    FRAME_KEPT,
 ];
 
 #[cfg(test)]

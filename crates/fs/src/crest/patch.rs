@@ -143,13 +143,13 @@ impl Volume {
     }
 
     /// Loads bytes of a run of blocks that has a place, from byte `start` of the file on, and compares checksums.
-    pub(super) fn load_run(&self, file: &State, run: &Run, start: u64, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read_patched(&self, file: &State, run: &Run, start: u64, out: &mut [u8]) -> Result<()> {
         let end = start + out.len() as u64;
         let patched = file.blocks()?.patched(start / BLOCK..end.div_ceil(BLOCK));
         let (mut at, place) = (start, |at: u64| (at - start) as usize);
         for block in patched {
             let (from, to) = (start.max(block * BLOCK), end.min((block + 1) * BLOCK));
-            self.load_plain(file, run, at, &mut out[place(at)..place(from)])?;
+            self.read_plain(file, run, at, &mut out[place(at)..place(from)])?;
             if let Some(Place { block: first, .. }) = run.place {
                 let medium = first + block - run.file;
                 self.compare(file, block, medium, None)?;
@@ -159,16 +159,15 @@ impl Volume {
             }
             at = to;
         }
-        self.load_plain(file, run, at, &mut out[place(at)..])
+        self.read_plain(file, run, at, &mut out[place(at)..])
     }
 
     /// The same of blocks of which no record has bytes.
-    fn load_plain(&self, file: &State, run: &Run, start: u64, out: &mut [u8]) -> Result<()> {
-        let Some(place) = run.place.filter(|_| !out.is_empty()) else { return Ok(()) };
-        self.region
-            .load(place.block * BLOCK + start - run.file * BLOCK, out)
-            .inspect_err(|error| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino)))?;
-        self.compare_run(file, run, start, out)
+    fn read_plain(&self, file: &State, run: &Run, start: u64, out: &mut [u8]) -> Result<()> {
+        match run.place.filter(|_| !out.is_empty()) {
+            Some(place) => self.read_run(file, run, place, start, out),
+            None => Ok(()),
+        }
     }
 
     /// Gives blocks of a range new places, with all their bytes, of which records have some.

@@ -18,6 +18,7 @@ use sim::{Mutex, SpreadRwLock, TaskSpec, ran};
 
 use super::ablation::Without;
 use super::alloc::Zones;
+use super::cache::Cache;
 use super::clean::Present;
 use super::damage::{LOST, Losses};
 use super::design::NAME;
@@ -312,6 +313,8 @@ fn assemble(
     losses: Losses,
 ) -> Volume {
     let Table { superblock, geometry, .. } = table;
+    let frames = Frames::new(settings.frames, superblock.shards as usize);
+    let cache = Cache::new(region, geometry, (settings.admit, settings.rules), &frames);
     Volume {
         region: Arc::clone(region),
         geometry: *geometry,
@@ -328,7 +331,8 @@ fn assemble(
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
-        frames: Frames::new(settings.frames, superblock.shards as usize),
+        frames,
+        cache,
         words: settings.words,
         // Only where other code expects them. A block with bytes in records takes none in place, and no frame.
         inlines: superblock.incompat & incompat::INLINE != 0 && settings.takes_inlines(),

@@ -9,6 +9,7 @@
 //! only those of one family or mutant.
 
 mod bytes;
+mod cache;
 mod clones;
 mod explore;
 mod families;
