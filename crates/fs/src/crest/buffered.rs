@@ -36,7 +36,8 @@ use vfs::Written;
 
 use super::Volume;
 use super::alloc::{Blocks, Taken};
-use super::file::{Draft, FILE_MAX, Span};
+use super::draft::Draft;
+use super::file::{FILE_MAX, Span};
 use super::frames::{self, Frame, Frames, Listed, Page};
 use super::inode::{Changing, Inode, State, now};
 use super::layout::BLOCK;

@@ -28,6 +28,7 @@
 //! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
 //! | `in_place.rs` `patch.rs` | overwrites in place; small overwrites in records |
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
+//! | `draft.rs` | changes of the blocks of a file that do not count yet, and their records |
 //! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
 //! | `clone.rs` | files that share blocks |
 //! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
@@ -65,6 +66,7 @@ mod clone;
 mod damage;
 pub(crate) mod design;
 mod dir;
+mod draft;
 mod dump;
 mod file;
 pub(crate) mod format;

@@ -8,7 +8,7 @@ use sim::sync::{AtomicU32, Ordering::Relaxed};
 use vfs::{Attr, FileKind, NewInode};
 
 use super::dir::Dir;
-use super::file::Freed;
+use super::draft::Freed;
 use super::inode::{Body, Changing, Inode, LINKS_MAX, State, implicit, now};
 use super::layout::{LINE, item};
 use super::log::{Call, Committed, Ticket};
