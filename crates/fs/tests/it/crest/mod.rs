@@ -17,6 +17,7 @@ mod full;
 mod image;
 mod mount;
 mod ops;
+mod paths;
 mod planted;
 mod sharing;
 mod sums;
