@@ -54,7 +54,7 @@ impl World {
         let Self { storage, part, mount, programs } = self;
         let tree = observe(mount.file_system()).expect("a sound tree");
         let dirs = tree.iter().filter(|(_, entry)| entry.kind == FileKind::Directory).map(|(path, _)| path);
-        for path in dirs.flat_map(|dir| NAMES.map(|name| format!("{dir}/{name}"))) {
+        for path in dirs.flat_map(|dir| NAMES.map(|name| format!("/{dir}/{name}"))) {
             let (by_design, by_walk) = (programs[0].lstat(path.as_bytes()), format!("/.{path}"));
             assert_eq!(by_design, programs[0].lstat(by_walk.as_bytes()), "{path}");
         }
