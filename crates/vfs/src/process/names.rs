@@ -110,6 +110,8 @@ impl Process {
         match target {
             [] => return Err(Errno::ENOENT),
             long if long.len() > PATH_MAX => return Err(Errno::ENAMETOOLONG),
+            // No system call can carry it, and a walk that follows the link would make a name of it.
+            zero if zero.contains(&0) => return Err(Errno::EINVAL),
             _ => {}
         }
         // The permission bits of a symbolic link have no meaning, and no mask applies.

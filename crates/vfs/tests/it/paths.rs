@@ -141,6 +141,7 @@ fn refused(resolves: bool) -> Vec<(&'static str, vfs::Result<()>)> {
         ("over it", rename(&user, "/d/old1", "/sticky/f", plain)),
         ("out of it", rename(&user, "/sticky/f", "/d/n", plain)),
         ("a zero byte", make(root, b"/d/a\0b", MAKE)),
+        ("a zero byte in a link", root.symlink(b"a\0b", b"/d/zero")),
         ("a name that is there", make(root, b"/d/old1", MAKE | OpenFlags::EXCLUSIVE)),
         ("for a link", root.link(b"/d/old1", b"/d/old2")),
         ("not to be replaced", rename(root, "/d/old1", "/d/old2", RenameFlags::NOREPLACE)),
@@ -172,6 +173,7 @@ fn what_the_design_leaves_open_and_what_is_refused_the_walk_answers() {
         ("a directory that must not be searched", Err(Errno::EACCES)),
         ("another's file in a sticky directory", Err(Errno::EPERM)),
         ("a zero byte", Err(Errno::EINVAL)),
+        ("a zero byte in a link", Err(Errno::EINVAL)),
         ("in a removed working directory", Err(Errno::ENOENT)),
         ("through a link", Ok(())),
     ];
