@@ -70,7 +70,8 @@ impl<'p> Names<'p> {
         if path.len() > PATH_MAX || path.last().is_none_or(|last| *last == b'/') {
             return None;
         }
-        let plain = |name: &[u8]| name != b"." && name != b".." && name.len() <= NAME_MAX && !name.contains(&0);
+        let plain =
+            |name: &[u8]| name != b"." && name != b".." && name.len() <= NAME_MAX && !name.contains(&0);
         path.split(|byte| *byte == b'/').all(plain).then_some(Self(path))
     }
 

@@ -115,7 +115,8 @@ impl Process {
             _ => {}
         }
         // The permission bits of a symbolic link have no meaning, and no mask applies.
-        let link = |claim: Claim<'_>, new: &NewInode| claim.symlink(target, &NewInode { perm: 0o777, ..*new });
+        let link =
+            |claim: Claim<'_>, new: &NewInode| claim.symlink(target, &NewInode { perm: 0o777, ..*new });
         self.make_name(path, |place| self.make(place, FileKind::Symlink, 0o777, link))
     }
 
@@ -232,7 +233,8 @@ impl Process {
         let differs = rename::check_target(flags, Arc::as_ptr(source), to.vnode().map(Arc::as_ptr))?;
         check_slashes((old, source), (new, to.vnode()), flags)?;
         if let (Some(old), Some(new)) = (old.dir.vnode(), new.dir.vnode()) {
-            let is_below = |dir: &Arc<Vnode>, above: &Arc<Vnode>| Ok(above.is_dir() && above.is_ancestor_of(dir));
+            let is_below =
+                |dir: &Arc<Vnode>, above: &Arc<Vnode>| Ok(above.is_dir() && above.is_ancestor_of(dir));
             // The design checks this again under its own locks.
             rename::check_subtrees::<_, Errno>(flags, (old, new), (source, to.vnode()), is_below)?;
         } else if source.is_dir() || to.vnode().is_some_and(|target| target.is_dir()) {

@@ -120,9 +120,12 @@ fn refused(resolves: bool) -> Vec<(&'static str, vfs::Result<()>)> {
     let chmod = |path: &[u8], perm| {
         root.setattr(path, &SetAttr { perm: Some(perm), ..SetAttr::default() }).expect("there");
     };
-    for (dir, perm) in [(b"/closed", 0o766), (b"/locked", 0o755), (b"/sticky", 0o1777)] {
+    for (dir, perm) in [(b"/closed".as_slice(), 0o766), (b"/locked", 0o755), (b"/sticky", 0o1777)] {
         root.mkdir(dir, 0o777).expect("new");
-        make(root, &[dir, b"/f".as_slice()].concat(), MAKE).expect("new");
+        let [file, below] = [b"/f".as_slice(), b"/sub"].map(|name| [dir, name].concat());
+        make(root, &file, MAKE).expect("new");
+        root.mkdir(&below, 0o777).expect("new");
+        [&file, &below].into_iter().for_each(|path| chmod(path, 0o777));
         chmod(dir, perm);
     }
     root.mkdir(b"/d/sub", 0o755).expect("new");
@@ -135,6 +138,9 @@ fn refused(resolves: bool) -> Vec<(&'static str, vfs::Result<()>)> {
     vec![
         ("a directory that must not be searched", make(&user, b"/closed/n", MAKE)),
         ("its file", user.unlink(b"/closed/f")),
+        ("opened", make(&user, b"/closed/f", MAKE)),
+        ("below it", make(&user, b"/closed/sub/n", MAKE)),
+        ("below one that may be", make(&user, b"/locked/sub/n", MAKE)),
         ("a directory that must not be written", make(&user, b"/locked/n", MAKE)),
         ("to it", rename(&user, "/d/old1", "/locked/n", plain)),
         ("another's file in a sticky directory", user.unlink(b"/sticky/f")),
@@ -171,6 +177,9 @@ fn what_the_design_leaves_open_and_what_is_refused_the_walk_answers() {
     let of = |what| answers.iter().find(|answer| answer.0 == what).map(|answer| answer.1);
     let expected = [
         ("a directory that must not be searched", Err(Errno::EACCES)),
+        ("opened", Err(Errno::EACCES)),
+        ("below it", Err(Errno::EACCES)),
+        ("below one that may be", Ok(())),
         ("another's file in a sticky directory", Err(Errno::EPERM)),
         ("a zero byte", Err(Errno::EINVAL)),
         ("a zero byte in a link", Err(Errno::EINVAL)),

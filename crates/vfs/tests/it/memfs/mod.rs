@@ -17,8 +17,8 @@ use sim::{LockClass, Mutex, MutexGuard, Nanos, Work};
 use vfs::credentials::Subject;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, KernelWays, Names, NewInode,
-    OpenFlags, Owner, Parent, Paths, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp,
-    Written, XattrMode,
+    OpenFlags, Owner, Parent, Paths, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs,
+    Timestamp, Written, XattrMode,
 };
 
 static STATE: LockClass = LockClass::new("memfs.state");
