@@ -7,22 +7,24 @@
 //! | call | the design resolves | then |
 //! |---|---|---|
 //! | `stat`, `lstat` | the path | that is the answer |
-//! | `open` with `O_CREAT`, `mknod`, `symlink`, `unlink`, `link` to its new name, `rename` | all names of a path but the last | the last is claimed by the number of its directory, checked and changed, as after a walk |
-//! | any other | nothing | the walk of `walk.rs` resolves all |
+//! | a change | all names but the last | the last is claimed by the number of the directory, then as after a walk |
+//! | any other | nothing | `walk.rs` resolves all |
+//!
+//! A change is an `open` with `O_CREAT`, `mknod`, `symlink`, `unlink`, `rename`, or `link` to its new name.
 //!
 //! ```text
-//!   path ──[`Paths::parent`]──► directory and its rights ──claim──► name, what it leads to ──checks, change──► done
-//!     │ none                                               │ an error                        │ an error
-//!     └───────────────────────────► walk from the beginning ◄────────────────────────────────┘
+//!   path ──Paths::parent──► directory and its rights ──claim──► name, what it leads to ──check, change──► done
+//!     │ none                            │ an error                        │ an error
+//!     └────────────────► walk from the beginning ◄────────────────────────┘
 //! ```
 //!
 //! What the design leaves open the walk answers, and so it does for what fails: links, `.`, `..`, a slash at the end, all errors,
 //! and names that lead to directories, whose vnodes know the vnode above. A call that has failed has changed nothing, so it may be
 //! made again. `mkdir` and `rmdir` are left to the walk, too: they lead to directories.
 //!
-//! The cache of names stays as it is: a name is claimed in it whoever changes it, so that the cache agrees with the design, what was
+//! The cache of names stays as it is: each change of a name claims it there, so the cache agrees with the design, what was
 //! checked is what is changed, and an inode has one vnode. What a change tells the vnode of its directory (the time of access is
-//! older now), it tells it by its number (`directory.rs`).
+//! older now), it tells by the number (`directory.rs`).
 //!
 //! As with the kernel's walk, a directory that moves while a path is walked to a file may lead to what was put there afterwards. A
 //! path to a directory in which a name changes is walked again if one has moved meanwhile. Rights are those that the directory had

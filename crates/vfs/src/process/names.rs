@@ -1,8 +1,9 @@
 //! Calls that change names.
 //!
 //! Each call walks to the directory, claims the name (`dentry.rs`), checks in the kernel's order (existence,
-//! permission, kind), and calls the design under the claim. Where the design resolves paths (`paths.rs`), a call on a name that does
-//! not lead to a directory is first tried in the directory that the design finds, and walks only if that fails.
+//! permission, kind), and calls the design under the claim. Where the design resolves paths (`paths.rs`), a call on a
+//! name that does not lead to a directory is first tried in the directory that the design finds, and walks only if that
+//! fails.
 
 use std::sync::Arc;
 
