@@ -19,6 +19,7 @@
 //! | [`walk`] | path resolution: symbolic links, limits, permissions |
 //! | [`paths`] | paths that a design resolves itself |
 //! | [`credentials`] | who acts, and what the permission bits allow them |
+//! | `directory` | where a call changes a name: by the vnode of its directory, or by its number
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | [`locks`] | advisory locks |
@@ -43,6 +44,7 @@ pub mod copy;
 pub mod credentials;
 mod dentry;
 mod descriptors;
+mod directory;
 pub mod errno;
 pub mod file_system;
 pub mod flags;
@@ -77,7 +79,7 @@ pub use kernel::{KernelWays, Linux};
 pub use locks::{LockAction, LockKind, LockOwner};
 pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};
-pub use paths::{Names, Paths};
+pub use paths::{Names, Parent, Paths};
 pub use process::{Limits, Process};
 pub use promises::{Atomicity, Durability, Promises, SyncScope};
 pub use syscalls::{Fd, Syscalls};

@@ -16,12 +16,13 @@ use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
 use crate::charges;
 use crate::credentials::{Access, Credentials, Subject};
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
+use crate::directory::{Directory, Listed, Place};
 use crate::errno::{Errno, Result};
 use crate::file_system::{FileSystem, Renaming};
 use crate::flags::RenameFlags;
 use crate::kernel::{DirectoryGuard, KernelLocks, KernelWays, Linux};
 use crate::locks::Locks;
-use crate::paths::Names;
+use crate::paths::{Names, Paths};
 use crate::vnode::{DeferredReleases, Vnode};
 
 /// When reading sets the access time of a file or directory.
@@ -65,6 +66,7 @@ pub struct Mount {
     /// Vnodes of files that have, or had, several names.
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
     deferred: Arc<DeferredReleases>,
+    listed: Listed,
     moves: AtomicU64,
     pub(crate) locks: Locks,
     kernel: Option<Box<KernelLocks>>,
@@ -85,6 +87,7 @@ impl Mount {
             dentries,
             linked: Mutex::default(),
             deferred,
+            listed: Listed::default(),
             moves: AtomicU64::new(0),
             locks: Locks::new(),
             kernel,
@@ -145,27 +148,26 @@ impl Mount {
                 Ok(vnode)
             }
             Seen::Absent => Err(Errno::ENOENT),
-            Seen::Claimed(ticket, binding) => Claim::new(self, dir, name, (ticket, binding)).resolve(),
+            Seen::Claimed(ticket, binding) => {
+                let place = Place { dir: Directory::Held(dir), name, has_slash: false };
+                Claim::new(self, place, (ticket, binding)).resolve()
+            }
         }
     }
 
-    /// The vnode called `name` in `dir`, or else a claim on the name.
+    /// The vnode that has a name, or else a claim on the name.
     #[inline]
-    pub(crate) fn lookup_or_claim<'a>(
-        &'a self,
-        dir: &'a Arc<Vnode>,
-        name: &'a [u8],
-    ) -> Result<LookupOrClaim<'a>> {
+    pub(crate) fn lookup_or_claim<'a>(&'a self, place: Place<'a>) -> Result<LookupOrClaim<'a>> {
         self.reap();
         sim::interact();
-        match self.dentries.look(dir.ino, name, true) {
+        match self.dentries.look(place.dir.ino(), place.name, true) {
             Seen::Present(vnode) => {
                 vnode.found();
                 Ok(LookupOrClaim::There(vnode))
             }
             Seen::Absent => Err(Errno::ENOENT),
             Seen::Claimed(ticket, binding) => {
-                let mut claim = Claim::new(self, dir, name, (ticket, binding));
+                let mut claim = Claim::new(self, place, (ticket, binding));
                 claim.find()?;
                 Ok(claim.vnode().cloned().map_or(LookupOrClaim::Free(claim), LookupOrClaim::There))
             }
@@ -191,6 +193,12 @@ impl Mount {
         self.moves.load(SeqCst)
     }
 
+    /// The design as one that resolves paths itself, unless the caches have to be walked.
+    #[inline]
+    fn paths(&self) -> Option<&dyn Paths> {
+        self.fs.paths().filter(|_| self.kernel.is_none())
+    }
+
     /// What the design answers of a path that it resolves itself, from `dir`; none where the caches have to be walked.
     #[inline]
     pub(crate) fn stat_by_design(
@@ -199,19 +207,50 @@ impl Mount {
         dir: impl FnOnce() -> Ino,
         path: &[u8],
     ) -> Option<Attr> {
-        let paths = self.fs.paths().filter(|_| self.kernel.is_none())?;
+        let paths = self.paths()?;
         let names = Names::of(path)?;
         sim::interact();
         let from = if path.starts_with(b"/") { self.root.ino } else { dir() };
-        let searches = |subject: &Subject| who.is_root() || who.check(subject, Access::EXECUTE).is_ok();
-        paths.stat(from, names, &searches)
+        paths.stat(from, names, &|subject| may_search(who, subject))
     }
 
-    /// Claims `name` in `dir` and finds out what it leads to.
-    pub(crate) fn claim<'a>(&'a self, dir: &'a Arc<Vnode>, name: &'a [u8]) -> Result<Claim<'a>> {
+    /// The last name of a path, in the directory to which the design resolves the others, from `dir`; none where the caches have to
+    /// be walked.
+    #[inline]
+    pub(crate) fn place_by_design<'a>(
+        &self,
+        who: &Credentials,
+        dir: impl FnOnce() -> Ino,
+        path: &'a [u8],
+    ) -> Option<Place<'a>> {
+        let paths = self.paths()?;
+        let (names, name) = Names::before_last(path)?;
+        sim::interact();
+        let from = if path.starts_with(b"/") { self.root.ino } else { dir() };
+        let moves = self.moves();
+        let parent = paths.parent(from, names, &|subject| may_search(who, subject))?;
+        if self.moves() != moves {
+            return None;
+        }
+        sim::work(charges::PATH_COMPONENT, 1);
+        Some(Place { dir: Directory::Numbered(parent), name, has_slash: false })
+    }
+
+    /// Names of a directory have changed: its time of access is older again.
+    #[inline]
+    fn directory_changed(&self, dir: Directory<'_>) {
+        match dir {
+            Directory::Held(vnode) => vnode.changed(),
+            Directory::Numbered(parent) => self.listed.changed(parent.ino),
+        }
+    }
+
+    /// Claims a name and finds out what it leads to. `EISDIR` for a directory of which there is no vnode, where the directory above
+    /// it is known by its number.
+    pub(crate) fn claim<'a>(&'a self, place: Place<'a>) -> Result<Claim<'a>> {
         self.reap();
         sim::interact();
-        let mut claim = Claim::new(self, dir, name, self.dentries.claim(dir.ino, name));
+        let mut claim = Claim::new(self, place, self.dentries.claim(place.dir.ino(), place.name));
         claim.find()?;
         Ok(claim)
     }
@@ -219,16 +258,16 @@ impl Mount {
     /// Claims two names in a fixed order, so that two callers cannot wait for each other.
     pub(crate) fn claim_two<'a>(
         &'a self,
-        first: (&'a Arc<Vnode>, &'a [u8]),
-        second: (&'a Arc<Vnode>, &'a [u8]),
+        first: Place<'a>,
+        second: Place<'a>,
     ) -> Result<(Claim<'a>, Claim<'a>)> {
         // The kernel's locks of the directories are taken behind both claims.
-        let claim = |(dir, name): (&'a Arc<Vnode>, &'a [u8])| -> Result<Claim<'a>> {
-            let mut claim = self.claim(dir, name)?;
+        let claim = |place: Place<'a>| -> Result<Claim<'a>> {
+            let mut claim = self.claim(place)?;
             claim.held = None;
             Ok(claim)
         };
-        if (first.0.ino, first.1) <= (second.0.ino, second.1) {
+        if (first.dir.ino(), first.name) <= (second.dir.ino(), second.name) {
             let a = claim(first)?;
             Ok((a, claim(second)?))
         } else {
@@ -290,21 +329,22 @@ impl Mount {
     }
 
     /// The vnode of an inode that a name has led to. The name is claimed.
-    fn vnode(&self, dir: &Arc<Vnode>, attr: &Attr) -> Arc<Vnode> {
+    fn vnode(&self, dir: Directory<'_>, attr: &Attr) -> Result<Arc<Vnode>> {
         if attr.kind == FileKind::Directory {
-            return Vnode::new(attr, Some(dir), self.ways());
+            let above = dir.vnode().ok_or(Errno::EISDIR)?;
+            return Ok(Vnode::new(attr, Some(above), self.ways()));
         }
         sim::ran::did(Work::HASH, 1);
         sim::ran::did(Work::NODE, 1);
         let mut linked = self.linked.lock();
         if let Some(vnode) = linked.get(&attr.ino).and_then(Weak::upgrade) {
-            return vnode;
+            return Ok(vnode);
         }
-        let vnode = Vnode::new(attr, Some(dir), self.ways());
+        let vnode = Vnode::new(attr, None, self.ways());
         if attr.nlink > 1 {
             insert_linked(&mut linked, &vnode);
         }
-        vnode
+        Ok(vnode)
     }
 
     /// Notes that `vnode` is about to have several names.
@@ -333,7 +373,7 @@ impl Mount {
 
     /// Sets the access time after a read, by the mount's policy. A failure is not reported to the reader.
     #[inline]
-    pub(crate) fn accessed(&self, vnode: &Vnode) {
+    pub(crate) fn accessed(&self, vnode: &Arc<Vnode>) {
         match self.options.access_times {
             AccessTimes::Relative if !vnode.is_accessed() => self.access_after_change(vnode),
             AccessTimes::Strict if !self.options.read_only => {
@@ -344,9 +384,12 @@ impl Mount {
     }
 
     #[cold]
-    fn access_after_change(&self, vnode: &Vnode) {
+    fn access_after_change(&self, vnode: &Arc<Vnode>) {
         const DAY_SECS: i64 = 24 * 60 * 60;
         vnode.set_accessed();
+        if vnode.is_dir() && self.paths().is_some() {
+            self.listed.note(vnode);
+        }
         let Ok(attr) = self.fs.getattr(vnode.ino) else { return };
         let stale =
             attr.atime <= attr.mtime.max(attr.ctime) || Timestamp::now().secs - attr.atime.secs >= DAY_SECS;
@@ -360,6 +403,11 @@ impl std::fmt::Debug for Mount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mount").field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+/// Whether the caller may search a directory.
+fn may_search(who: &Credentials, dir: &Subject) -> bool {
+    who.is_root() || who.check(dir, Access::EXECUTE).is_ok()
 }
 
 /// Looks into the table of files with several names, and changes of it: charged when its lock is released.
@@ -387,7 +435,7 @@ fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
 /// held elsewhere.
 pub(crate) struct Claim<'a> {
     mount: &'a Mount,
-    dir: &'a Arc<Vnode>,
+    dir: Directory<'a>,
     name: &'a [u8],
     ticket: Ticket,
     /// What the name leads to; none when the claim has been settled.
@@ -405,19 +453,15 @@ pub(crate) enum LookupOrClaim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    fn new(
-        mount: &'a Mount,
-        dir: &'a Arc<Vnode>,
-        name: &'a [u8],
-        (ticket, binding): (Ticket, Binding),
-    ) -> Self {
+    fn new(mount: &'a Mount, place: Place<'a>, (ticket, binding): (Ticket, Binding)) -> Self {
+        let Place { dir, name, .. } = place;
         Self { mount, dir, name, ticket, binding: Some(binding), held: None }
     }
 
     /// Takes the kernel's lock of the directory, if there is one and the claim does not have it.
     fn lock_directory(&mut self) {
         if self.held.is_none() {
-            self.held = self.mount.lock_directory(self.dir);
+            self.held = self.dir.vnode().and_then(|dir| self.mount.lock_directory(dir));
         }
     }
 
@@ -441,7 +485,7 @@ impl<'a> Claim<'a> {
     /// The vnode that the name leads to; the claim ends. `ENOENT`.
     fn resolve(mut self) -> Result<Arc<Vnode>> {
         if self.is_unknown() {
-            self.held = self.mount.share_directory(self.dir);
+            self.held = self.dir.vnode().and_then(|dir| self.mount.share_directory(dir));
         }
         self.find()?;
         self.vnode().cloned().ok_or(Errno::ENOENT)
@@ -469,13 +513,13 @@ impl<'a> Claim<'a> {
         self.lock_directory();
         self.mount.search_dentries(true);
         sim::priced(charges::NEW_DENTRY, 1);
-        self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
+        self.binding = Some(match self.mount.fs.lookup(self.dir.ino(), self.name) {
             Ok(attr) => {
                 self.mount.inode_moves(true);
                 sim::priced(charges::NEW_INODE, 1);
                 sim::ran::allocate(1);
                 charge_for_linked(1 + u64::from(attr.nlink > 1));
-                Binding::Present(self.mount.vnode(self.dir, &attr))
+                Binding::Present(self.mount.vnode(self.dir, &attr)?)
             }
             Err(Errno::ENOENT) => Binding::Absent,
             Err(other) => return Err(other),
@@ -486,14 +530,14 @@ impl<'a> Claim<'a> {
     /// A new regular file.
     pub(crate) fn create(mut self, new: &NewInode) -> Result<Arc<Vnode>> {
         self.lock_for_change();
-        let attr = self.mount.fs.create(self.dir.ino, self.name, new)?;
+        let attr = self.mount.fs.create(self.dir.ino(), self.name, new)?;
         Ok(self.made(&attr))
     }
 
     /// A new directory.
     pub(crate) fn mkdir(mut self, new: &NewInode) -> Result<()> {
         self.lock_for_change();
-        let attr = self.mount.fs.mkdir(self.dir.ino, self.name, new)?;
+        let attr = self.mount.fs.mkdir(self.dir.ino(), self.name, new)?;
         self.made(&attr);
         Ok(())
     }
@@ -501,7 +545,7 @@ impl<'a> Claim<'a> {
     /// A new node.
     pub(crate) fn mknod(mut self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<()> {
         self.lock_for_change();
-        let attr = self.mount.fs.mknod(self.dir.ino, self.name, kind, rdev, new)?;
+        let attr = self.mount.fs.mknod(self.dir.ino(), self.name, kind, rdev, new)?;
         self.made(&attr);
         Ok(())
     }
@@ -509,7 +553,7 @@ impl<'a> Claim<'a> {
     /// A new symbolic link.
     pub(crate) fn symlink(mut self, target: &[u8], new: &NewInode) -> Result<()> {
         self.lock_for_change();
-        let attr = self.mount.fs.symlink(self.dir.ino, self.name, target, new)?;
+        let attr = self.mount.fs.symlink(self.dir.ino(), self.name, target, new)?;
         self.made(&attr);
         Ok(())
     }
@@ -518,7 +562,7 @@ impl<'a> Claim<'a> {
     pub(crate) fn link(mut self, source: &Arc<Vnode>) -> Result<()> {
         self.lock_for_change();
         self.mount.note_linked(source);
-        self.mount.fs.link(source.ino, self.dir.ino, self.name)?;
+        self.mount.fs.link(source.ino, self.dir.ino(), self.name)?;
         source.changed();
         sim::priced(charges::CREATE, 1);
         self.leads_to(Some(Arc::clone(source)));
@@ -549,16 +593,16 @@ impl<'a> Claim<'a> {
 
     /// Renames what this claim names to what `to` names.
     pub(crate) fn rename(mut self, mut to: Claim<'_>, how: Renaming<'_>) -> Result<()> {
-        let from = (self.dir.ino, self.name);
+        let from = (self.dir.ino(), self.name);
         let kernel = self.mount.kernel.as_ref();
-        let turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
+        let turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino() != to.dir.ino()));
         let directories = self.lock_directories(&to);
         let (mount, mut gone) = (self.mount, None);
         sim::priced(charges::RENAME, 1);
         self.count_move();
         if how.flags.contains(RenameFlags::EXCHANGE) {
             to.count_move();
-            self.mount.fs.rename(from, (to.dir.ino, to.name), how)?;
+            self.mount.fs.rename(from, (to.dir.ino(), to.name), how)?;
             let other = to.take_vnode();
             to.leads_to(self.take_vnode());
             self.leads_to(other);
@@ -581,11 +625,14 @@ impl<'a> Claim<'a> {
     /// The kernel's locks of the directories of a rename.
     fn lock_directories(&self, to: &Self) -> [Option<DirectoryGuard<'a>>; 2] {
         let (first, second) =
-            if self.dir.ino <= to.dir.ino { (self.dir, to.dir) } else { (to.dir, self.dir) };
+            if self.dir.ino() <= to.dir.ino() { (self.dir, to.dir) } else { (to.dir, self.dir) };
         let lines = self.mount.ways().directory_change;
-        let lock = |dir: &'a Arc<Vnode>| self.mount.lock_directory(dir).inspect(|held| held.touch(lines));
+        let lock = |dir: Directory<'a>| {
+            let held = dir.vnode().and_then(|dir| self.mount.lock_directory(dir));
+            held.inspect(|held| held.touch(lines))
+        };
         let held = lock(first);
-        [held, if first.ino == second.ino { None } else { lock(second) }]
+        [held, if first.ino() == second.ino() { None } else { lock(second) }]
     }
 
     /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`. Returns the inode that has
@@ -598,7 +645,7 @@ impl<'a> Claim<'a> {
         let pins = |vnode: &&Arc<Vnode>| self.mount.kernel.is_some() || Arc::strong_count(vnode) > 1;
         let held = self.vnode().filter(pins);
         let pinned = held.map(|vnode| vnode.pin(fs, &self.mount.deferred)).transpose()?.unwrap_or(false);
-        let result = call(fs, self.dir.ino, self.name);
+        let result = call(fs, self.dir.ino(), self.name);
         if let Some(vnode) = held {
             if result.is_err() && pinned {
                 vnode.unpin(fs);
@@ -633,25 +680,27 @@ impl<'a> Claim<'a> {
         sim::priced(charges::NEW_INODE, 1);
         sim::priced(charges::CREATE, 1);
         sim::ran::allocate(1);
-        let vnode = Vnode::new(attr, Some(self.dir), self.mount.ways());
+        let vnode = Vnode::new(attr, self.dir.vnode(), self.mount.ways());
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode
     }
 
     /// Ends the claim: the name has changed, and the design is to be asked what it leads to.
     fn becomes_unknown(mut self) {
-        self.dir.changed();
+        self.mount.directory_changed(self.dir);
         self.mount.inode_moves(true);
         self.binding = Some(Binding::Unknown);
     }
 
     /// Ends the claim: the name has changed and leads to `vnode` now.
     fn leads_to(mut self, vnode: Option<Arc<Vnode>>) {
-        self.dir.changed();
+        self.mount.directory_changed(self.dir);
         self.binding = Some(vnode.map_or(Binding::Absent, |vnode| {
             vnode.changed();
-            if vnode.is_dir() {
-                vnode.set_parent(self.dir);
+            if vnode.is_dir()
+                && let Some(above) = self.dir.vnode()
+            {
+                vnode.set_parent(above);
             }
             Binding::Present(vnode)
         }));

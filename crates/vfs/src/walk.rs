@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::attr::FileKind;
 use crate::credentials::{Access, Credentials};
+use crate::directory::{Directory, Place};
 use crate::errno::{Errno, Result};
 use crate::mount::Mount;
 pub use crate::paths::{NAME_MAX, PATH_MAX};
@@ -236,13 +237,19 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The name that is the last component, if it is one.
+    pub(crate) fn place(&self) -> Option<Place<'_>> {
+        let Last::Name(name) = self.last() else { return None };
+        Some(Place { dir: Directory::Held(self.dir()), name, has_slash: self.has_slash() })
+    }
+
     /// Whether slashes follow the last component.
     pub(crate) fn has_slash(&self) -> bool {
         self.text.len() > self.component.end
     }
 
     /// Puts the target of the symbolic link `link`, which the component that was read names, in its place.
-    pub(crate) fn follow(&mut self, link: &Vnode) -> Result<()> {
+    pub(crate) fn follow(&mut self, link: &Arc<Vnode>) -> Result<()> {
         self.leave_dir();
         self.links += 1;
         if self.links > LINKS_MAX {

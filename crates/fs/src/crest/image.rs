@@ -21,8 +21,8 @@ use twox_hash::XxHash3_64;
 use vfs::FileKind;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::inode::{Body, State};
 use super::inline::Patches;
+use super::inode::{Body, State};
 use super::layout::{BITS_40, BITS_48, BLOCK, LINE, SUPERBLOCKS};
 use super::map::{Place, Run};
 use super::merge::Stamped;

@@ -102,7 +102,8 @@ impl Patches {
     pub fn of(records: Vec<Range<usize>>, runs: Vec<(usize, Vec<u8>)>) -> Option<Self> {
         let of_block = |range: &Range<usize>| range.start < range.end && range.end <= BLOCK as usize;
         let ranges = || runs.iter().map(|(from, bytes)| *from..from + bytes.len());
-        (records.iter().all(of_block) && ranges().all(|range| of_block(&range))).then_some(Self { runs, records })
+        (records.iter().all(of_block) && ranges().all(|range| of_block(&range)))
+            .then_some(Self { runs, records })
     }
 
     /// Adds their bytes to those of a saved index.

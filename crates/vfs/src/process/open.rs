@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::{OpenFile, Process};
 use crate::attr::FileKind;
-use crate::credentials::Access;
+use crate::credentials::{Access, Subject};
+use crate::directory::Place;
 use crate::errno::{Errno, Result};
 use crate::flags::OpenFlags;
 use crate::mount::LookupOrClaim;
 use crate::syscalls::Fd;
 use crate::vnode::Vnode;
-use crate::walk::{Last, Walk, check_name};
+use crate::walk::{Walk, check_name};
 
 /// What `open` has found.
 enum Found {
@@ -41,24 +42,27 @@ impl Process {
 
     /// The open file, and whether it is new.
     fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<(Arc<OpenFile>, bool)> {
+        if flags.contains(OpenFlags::CREATE) {
+            let found = match self.by_design(path, |place| self.find_or_create_at(place, flags, mode)) {
+                Some(found) => found,
+                None => self.find_or_create(self.walk(path)?, flags, mode)?,
+            };
+            return match found {
+                Found::Old(vnode) => Ok((self.open_existing(vnode, flags)?, false)),
+                Found::New(vnode) => {
+                    self.mount.file_system().open(vnode.ino, flags)?;
+                    Ok((OpenFile::new(vnode, flags), true))
+                }
+            };
+        }
         let walk = self.walk(path)?;
         if flags.contains(OpenFlags::TMPFILE) {
             return Ok((self.open_nameless(walk, flags, mode)?, true));
         }
+        let vnode = find_existing(walk, flags)?;
         if flags.contains(OpenFlags::PATH) {
-            return Ok((OpenFile::new(find_existing(walk, flags)?, flags), false));
+            return Ok((OpenFile::new(vnode, flags), false));
         }
-        let vnode = if flags.contains(OpenFlags::CREATE) {
-            match self.find_or_create(walk, flags, mode)? {
-                Found::New(vnode) => {
-                    self.mount.file_system().open(vnode.ino, flags)?;
-                    return Ok((OpenFile::new(vnode, flags), true));
-                }
-                Found::Old(vnode) => vnode,
-            }
-        } else {
-            find_existing(walk, flags)?
-        };
         Ok((self.open_existing(vnode, flags)?, false))
     }
 
@@ -96,41 +100,58 @@ impl Process {
     fn find_or_create(&self, mut walk: Walk<'_>, flags: OpenFlags, mode: u32) -> Result<Found> {
         loop {
             walk.parent()?;
-            let Last::Name(name) = walk.last() else {
-                return Err(if flags.contains(OpenFlags::EXCLUSIVE) { Errno::EEXIST } else { Errno::EISDIR });
-            };
-            if walk.has_slash() {
+            let exclusive = flags.contains(OpenFlags::EXCLUSIVE);
+            let place = walk.place().ok_or(if exclusive { Errno::EEXIST } else { Errno::EISDIR })?;
+            if place.has_slash {
                 return Err(Errno::EISDIR);
             }
-            check_name(walk.dir(), name)?;
-            let old = match self.old_or_new(walk.dir(), name, mode)? {
-                Found::Old(old) => old,
-                new @ Found::New(_) => return Ok(new),
-            };
-            match old.kind {
-                _ if flags.contains(OpenFlags::EXCLUSIVE) => return Err(Errno::EEXIST),
-                FileKind::Symlink if !flags.contains(OpenFlags::NOFOLLOW) => walk.follow(&old)?,
-                FileKind::Directory => return Err(Errno::EISDIR),
-                kind => {
-                    self.who.check_found_by_create(&walk.dir().subject(), &old.subject())?;
-                    if kind == FileKind::Symlink {
-                        return Err(Errno::ELOOP);
-                    }
-                    old.touch(); // until the file is closed
-                    return Ok(Found::Old(old));
+            check_name(walk.dir(), place.name)?;
+            match self.old_or_new(place, mode)? {
+                Found::Old(link)
+                    if link.kind == FileKind::Symlink
+                        && !flags.intersects(OpenFlags::EXCLUSIVE | OpenFlags::NOFOLLOW) =>
+                {
+                    walk.follow(&link)?;
                 }
+                Found::Old(old) => return self.found(&place.dir.subject(), old, flags),
+                new @ Found::New(_) => return Ok(new),
             }
         }
     }
 
+    /// The same at one name, where no link is followed.
+    fn find_or_create_at(&self, place: Place<'_>, flags: OpenFlags, mode: u32) -> Result<Found> {
+        match self.old_or_new(place, mode)? {
+            Found::Old(old) => self.found(&place.dir.subject(), old, flags),
+            new @ Found::New(_) => Ok(new),
+        }
+    }
+
+    /// `O_CREAT` has found `old` in `dir`; of a symbolic link, that one.
+    fn found(&self, dir: &Subject, old: Arc<Vnode>, flags: OpenFlags) -> Result<Found> {
+        if flags.contains(OpenFlags::EXCLUSIVE) {
+            return Err(Errno::EEXIST);
+        }
+        if old.is_dir() {
+            return Err(Errno::EISDIR);
+        }
+        self.who.check_found_by_create(dir, &old.subject())?;
+        if old.kind == FileKind::Symlink {
+            return Err(Errno::ELOOP);
+        }
+        old.touch(); // until the file is closed
+        Ok(Found::Old(old))
+    }
+
     /// What has the name, or a new file.
-    fn old_or_new(&self, dir: &Arc<Vnode>, name: &[u8], mode: u32) -> Result<Found> {
-        let claim = match self.mount.lookup_or_claim(dir, name)? {
+    fn old_or_new(&self, place: Place<'_>, mode: u32) -> Result<Found> {
+        let claim = match self.mount.lookup_or_claim(place)? {
             LookupOrClaim::There(old) => return Ok(Found::Old(old)),
             LookupOrClaim::Free(claim) => claim,
         };
-        self.check_change(dir)?;
-        let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
+        let dir = place.dir.subject();
+        self.check_change(&dir)?;
+        let new = self.who.new_inode(&dir, FileKind::Regular, mode, self.umask());
         claim.create(&new).map(Found::New)
     }
 
@@ -139,7 +160,7 @@ impl Process {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        self.check_change(&dir)?;
+        self.check_change(&dir.subject())?;
         let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
         let attr = self.mount.file_system().tmpfile(&new)?;
         Ok(OpenFile::new(Vnode::new(&attr, None, self.mount.ways()), flags))

@@ -15,7 +15,11 @@ use vfs::{
 const MAKE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE).union(OpenFlags::CREATE);
 
 fn mount(dentries: usize) -> (Arc<MemFs>, Arc<Mount>) {
-    let fs = Arc::new(MemFs::new());
+    mount_of(MemFs::new(), dentries)
+}
+
+fn mount_of(fs: MemFs, dentries: usize) -> (Arc<MemFs>, Arc<Mount>) {
+    let fs = Arc::new(fs);
     let mount =
         Mount::new(fs.clone(), MountOptions { dentries, ..MountOptions::default() }).expect("it has a root");
     (fs, mount)
@@ -205,8 +209,8 @@ fn assert_consistent(fs: &Arc<MemFs>, mount: &Arc<Mount>) {
 
 #[test]
 fn threads_never_meet_a_file_under_another_name() {
-    for dentries in [0, 1 << 16] {
-        let (fs, mount) = mount(dentries);
+    for (dentries, resolves) in [(0, false), (1 << 16, false), (0, true), (1 << 16, true)] {
+        let (fs, mount) = mount_of(MemFs::new().resolving(resolves), dentries);
         let process = root(&mount);
         process.mkdir(b"/d0", 0o777).expect("new");
         process.mkdir(b"/d1", 0o777).expect("new");

@@ -6,5 +6,6 @@ mod host_mapping;
 mod kernel;
 mod locks;
 mod memfs;
+mod paths;
 mod rules;
 mod schedules;

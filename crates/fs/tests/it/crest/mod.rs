@@ -5,8 +5,8 @@
 //! line), the records are read back and merged: the result must be the state before or after the call that was interrupted, and the
 //! latest one if none was. Histories go on after a crash.
 //!
-//! `WEIR_CREST_DEPTH=long` (or a number of operations) tries longer histories and prints its progress; `WEIR_CREST_FAMILY=name`
-//! only those of one family or mutant.
+//! `WEIR_CREST_DEPTH=long` (or a number of operations) tries longer histories and prints its progress, `long` also more calls by
+//! paths; `WEIR_CREST_FAMILY=name` only those of one family or mutant.
 
 mod bytes;
 mod cache;
@@ -20,6 +20,7 @@ mod inlines;
 mod mount;
 mod ops;
 mod patched;
+mod paths;
 mod planted;
 mod saved;
 mod sharing;

@@ -1,7 +1,8 @@
 //! A minimal complete file system: everything in maps, behind one lock.
 //!
 //! The tests of `vfs` run on it, and it is the reference for what a design must answer. It reuses inode
-//! numbers at once, last freed first, so that a caller that uses a stale number is detected.
+//! numbers at once, last freed first, so that a caller that uses a stale number is detected; but one that resolves
+//! paths gives each number once, as it must.
 //!
 //! | call | how |
 //! |---|---|
@@ -16,8 +17,8 @@ use sim::{LockClass, Mutex, MutexGuard, Nanos, Work};
 use vfs::credentials::Subject;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, KernelWays, Names, NewInode,
-    OpenFlags, Owner, Paths, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp,
-    Written, XattrMode,
+    OpenFlags, Owner, Parent, Paths, RenameFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs,
+    Timestamp, Written, XattrMode,
 };
 
 static STATE: LockClass = LockClass::new("memfs.state");
@@ -49,7 +50,8 @@ pub(crate) struct MemFs {
 struct State {
     /// By number; number 0 is none.
     inodes: Vec<Option<Inode>>,
-    free: Vec<u64>,
+    /// Numbers to be given again; none where each is given once.
+    free: Option<Vec<u64>>,
     generation: u32,
 }
 
@@ -135,7 +137,8 @@ impl State {
     }
 
     fn allocate(&mut self, kind: FileKind, body: Body, rdev: u64, new: &NewInode) -> Ino {
-        let ino = self.free.pop().unwrap_or(self.inodes.len() as u64);
+        let freed = self.free.as_mut().and_then(Vec::pop);
+        let ino = freed.unwrap_or(self.inodes.len() as u64);
         if ino == self.inodes.len() as u64 {
             self.inodes.push(None);
         }
@@ -200,7 +203,7 @@ impl State {
     fn free_if_unused(&mut self, ino: Ino) {
         if self.inode(ino).is_ok_and(|inode| inode.attr.nlink == 0 && inode.opens == 0) {
             self.inodes[ino.0 as usize] = None;
-            self.free.push(ino.0);
+            self.free.as_mut().into_iter().for_each(|free| free.push(ino.0));
         }
     }
 
@@ -215,7 +218,7 @@ impl State {
 impl MemFs {
     /// An empty file system, whose root belongs to `owner`.
     pub(crate) fn owned_by(owner: Owner) -> Self {
-        let mut state = State { inodes: vec![None], free: Vec::new(), generation: 0 };
+        let mut state = State { inodes: vec![None], free: Some(Vec::new()), generation: 0 };
         let dir = Dir { parent: ROOT, next_cookie: FIRST_NAME, ..Dir::default() };
         let root = state.allocate(FileKind::Directory, Body::Dir(dir), 0, &NewInode { perm: 0o755, owner });
         assert_eq!(root, Ino(ROOT));
@@ -236,6 +239,7 @@ impl MemFs {
 
     /// The same file system, which resolves paths itself, or does not.
     pub(crate) fn resolving(self, resolves: bool) -> Self {
+        self.state().free = (!resolves).then(Vec::new);
         Self { resolves, ..self }
     }
 
@@ -279,18 +283,28 @@ fn punch(pages: &mut Pages, start: u64, end: u64) {
     }
 }
 
+fn subject(attr: &Attr) -> Subject {
+    Subject { kind: attr.kind, perm: attr.perm, owner: attr.owner }
+}
+
 impl Paths for MemFs {
     fn stat(&self, from: Ino, names: Names<'_>, searches: &dyn Fn(&Subject) -> bool) -> Option<Attr> {
         let mut state = self.state();
         let mut at = state.inode(from).ok()?.attr;
         for name in names {
-            if !searches(&Subject { kind: at.kind, perm: at.perm, owner: at.owner }) {
+            if !searches(&subject(&at)) {
                 return None;
             }
             let ino = state.child(at.ino, name).ok()?;
             at = state.inode(ino).ok()?.attr;
         }
         Some(at)
+    }
+
+    fn parent(&self, from: Ino, names: Names<'_>, searches: &dyn Fn(&Subject) -> bool) -> Option<Parent> {
+        let dir = self.stat(from, names, searches)?;
+        let subject = subject(&dir);
+        (dir.kind == FileKind::Directory && searches(&subject)).then_some(Parent { ino: dir.ino, subject })
     }
 }
 
