@@ -125,7 +125,8 @@ fn refused(resolves: bool) -> Vec<(&'static str, vfs::Result<()>)> {
         let [file, below] = [b"/f".as_slice(), b"/sub"].map(|name| [dir, name].concat());
         make(root, &file, MAKE).expect("new");
         root.mkdir(&below, 0o777).expect("new");
-        [&file, &below].into_iter().for_each(|path| chmod(path, 0o777));
+        chmod(&file, 0o777);
+        chmod(&below, 0o777);
         chmod(dir, perm);
     }
     root.mkdir(b"/d/sub", 0o755).expect("new");

@@ -101,7 +101,7 @@ impl Dice {
 
     fn path(&mut self) -> Vec<u8> {
         let mut path = self.of(&["/", "/", "", "//"]).to_owned();
-        for part in 0..1 + self.roll(3) {
+        for part in 0..=self.roll(3) {
             path += if part > 0 { self.of(&["/", "/", "/", "//"]) } else { "" };
             let _ = match self.roll(30) {
                 0 => write!(path, ".."),
