@@ -261,7 +261,7 @@ impl BlockMap {
             patches.read().get(&(file % SLOTS)).map(|patches| patches.read(from, out))
         };
         let gaps = self.patches(file).and_then(|patches| read(patches, out));
-        gaps.unwrap_or_else(|| vec![0..out.len()])
+        gaps.unwrap_or_else(|| std::iter::once(0..out.len()).collect())
     }
 
     /// Locks the granules of a range in which blocks may have places, in their order.

@@ -167,7 +167,7 @@ fn random(region: &Arc<Region>, mounts: &[Arc<Configured>], seed: u64, steps: us
     let mut rng = Seed(seed).rng();
     mounts[0].mkfs(region)?;
     let fs = mounts[0].mount(region)?;
-    let first = file(&*fs, b"one", &[9; LEN]);
+    let first = file(&*fs, b"one", &vec![9; LEN]);
     file(&*fs, b"two", &[8; 100]);
     let mut mirror = Mirror::lookup(fs, [vec![9; LEN], vec![8; 100]]);
     assert_eq!(mirror.files[0].0, first);
@@ -307,35 +307,35 @@ fn write(offset: u64, len: usize, tag: u8) -> Op {
 
 /// Small overwrites, and what may meet the records of a block.
 fn programs() -> Vec<Program> {
-    let foo = |more: &[Op]| [&[Op::Create("foo".into()), write(0, 9000, 1)], more].concat();
+    let after = |more: &[Op]| [&[Op::Create("foo".into()), write(0, 9000, 1)], more].concat();
     let some = [write(100, 64, 2), write(4000, 96, 3), write(150, 300, 4), write(8200, 800, 5)];
     let append = |len| Op::Write(at("foo"), None, Pattern { len, tag: 6 });
     let truncate = |size| Op::Truncate(at("foo"), size);
     let clone = Op::Clone((at("foo"), 0), (at("bar"), 0), 9000);
     let fallocate = |mode, from, len| Op::Fallocate(at("foo"), mode, from, len);
-    let bar = [&some[..], &[Op::Create("bar".into())]].concat();
+    let with_other = [&some[..], &[Op::Create("bar".into())]].concat();
     vec![
-        Program::new("small overwrites", foo(&[]), some.to_vec()),
-        Program::new("small overwrites, the same bytes", foo(&some), some.to_vec()),
+        Program::new("small overwrites", after(&[]), some.to_vec()),
+        Program::new("small overwrites, the same bytes", after(&some), some.to_vec()),
         Program::new(
             "small overwrites, then the block",
-            foo(&some),
+            after(&some),
             vec![write(0, 4096, 7), write(50, 64, 8)],
         ),
         Program::new(
             "small overwrites, then an append",
-            foo(&some),
+            after(&some),
             vec![append(50), append(50), write(8990, 20, 7)],
         ),
         Program::new(
             "small overwrites, a cut and growth",
-            foo(&some),
+            after(&some),
             vec![truncate(8210), truncate(9000), write(8205, 10, 7), truncate(120), truncate(200)],
         ),
-        Program::new("small overwrites, a clone", foo(&bar), vec![clone, write(100, 64, 7)]),
+        Program::new("small overwrites, a clone", after(&with_other), vec![clone, write(100, 64, 7)]),
         Program::new(
             "small overwrites, a hole and zeros",
-            foo(&some),
+            after(&some),
             vec![
                 fallocate(FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE, 0, 4096),
                 fallocate(FallocateMode::ZERO_RANGE, 8192, 100),
@@ -344,7 +344,7 @@ fn programs() -> Vec<Program> {
         ),
         Program::new(
             "small overwrites, remount",
-            foo(&some),
+            after(&some),
             vec![Op::Remount, write(110, 8, 7), Op::Remount],
         ),
     ]
@@ -403,7 +403,9 @@ fn a_read_beside_small_overwrites_sees_each_whole() {
                 assert!(whole(100..700) && whole(4096..8192), "a part of a write");
                 assert!(bytes[..100].iter().chain(&bytes[700..4096]).all(|byte| *byte == 0));
             }
-            writers.into_iter().for_each(|writer| _ = writer.join());
+            for writer in writers {
+                writer.join();
+            }
         };
         for seed in SEED..SEED + 150 {
             let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
