@@ -563,6 +563,14 @@ impl Volume {
         self.read_missed(cache, file, (run, place), done, &mut out[part(done, end)])
     }
 
+    /// Loads bytes of a run of written blocks from the medium.
+    fn load_run(&self, file: &State, run: &Run, place: Place, start: u64, out: &mut [u8]) -> Result<()> {
+        let at = place.block * BLOCK + start - run.file * BLOCK;
+        let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
+        self.region.load(at, out).inspect_err(tell)?;
+        self.compare_run(file, run, start, out)
+    }
+
     /// Reads bytes that have no frames, and gives frames to those blocks that were missed often.
     fn read_missed(
         &self,
