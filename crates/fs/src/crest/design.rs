@@ -44,7 +44,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-        help: "leave a part out, to measure what it is worth: appends in place, the seal as the only end of the log, paths, reads from frames",
+        help: "leave a part out, to measure what it is worth: appends in place, the seal as the end of a log, paths, reads",
     },
     OptionSpec {
         name: "granules",
