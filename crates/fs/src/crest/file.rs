@@ -305,7 +305,9 @@ impl Volume {
         let mut freed = Freed::default();
         let replace = |file, place: Place| {
             let old = blocks.replace(file, place);
-            old.iter().for_each(|old| self.note_moved(old.block, place.block));
+            if let Some(old) = old {
+                self.note_moved(old.block, place.block);
+            }
             old
         };
         place(&write.extents, replace, |old| freed.add(old.block));
@@ -501,7 +503,9 @@ impl Volume {
                 if old.is_some_and(|old| old.block == place.block) {
                     continue;
                 }
-                old.iter().for_each(|old| self.note_moved(old.block, place.block));
+                if let Some(old) = old {
+                    self.note_moved(old.block, place.block);
+                }
                 old.into_iter().for_each(&mut gone);
                 if extent.shared {
                     shared.add(place.block);
