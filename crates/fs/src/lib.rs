@@ -27,6 +27,7 @@
 //! | `log.rs` | logs of which the present state follows | nova redo crest |
 //! | `cleaner.rs` | which parts of a log are freed, and what is kept of them | nova crest |
 //! | `rename.rs` | renaming | nova crest |
+//! | `cache.rs` | copies in DRAM of blocks that are read often | rcache crest |
 //! | `writeback.rs` | which buffered data goes to the medium when | hinfs crest ext4 |
 //! | `fsck.rs` | the invariants of an image, as named predicates | pmfs nova redo crest ext4 |
 //! | `repair.rs` | what makes each violation right | pmfs nova redo crest ext4 |

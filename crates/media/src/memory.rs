@@ -53,8 +53,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Copies bytes out, word by word: beside a task that stores them by [`Memory::write_words`], each aligned word of eight bytes is
-    /// one that was stored. `offset` need not be aligned.
+    /// Copies bytes out, word by word: beside a task that stores them by [`Memory::write_words`], each aligned word of eight bytes
+    /// is one that was stored. `offset` need not be aligned.
     ///
     /// # Errors
     ///

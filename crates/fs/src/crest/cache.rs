@@ -11,29 +11,30 @@
 //!
 //! | # | from | to | by | |
 //! |---|---|---|---|---|
-//! | 2 | on the medium | clean | a reader that has loaded the block | has a frame alone; bytes, tag ready, slot; the frame is free again if another reader was first |
+//! | 2 | on the medium | clean | a reader that has loaded the block | frame taken; bytes; tag ready; slot |
 //! | 9 | dirty | clean | what settles the file, while a fifth of the frames is free | the frame stays as it is: tag ready, slot |
-//! | 3 | clean | on the medium | a shard that wants a frame | tag not ready, version + 1; then the slot, whose heat stays; then the bytes may change |
+//! | 3 | clean | on the medium | a shard that wants a frame | tag not ready, version + 1; slot, but its heat; then the bytes |
 //! | 4 | clean | on the medium | a call that stores to the block or frees it | slot 0, tag as for 3; the frame is free |
-//! | 5 | clean | clean | a call that stores to the block, if it was read since the last store | tag not ready, same version; bytes; ready, *read* is off |
+//! | 5 | clean | clean | such a store, if *read* | tag not ready, same version; bytes; ready; *read* is off |
 //!
 //! A reader takes no lock and writes no line: it loads slot and tag, copies word by word, and loads the tag again. If that has
-//! changed the bytes mean nothing, and it loads from the medium. A tag comes back to the same value after 2^23 uses of the frame for
-//! the same block, all of which would have to fit into one copy.
+//! changed the bytes mean nothing, and it loads from the medium. A tag comes back to the same value after 2^23 uses of the frame
+//! for the same block, all of which would have to fit into one copy.
 //!
 //! That the medium does not change below a reader, or a filler, is by the locks as before: it has the inode, and granules where
 //! tasks share it, from before it looks for the place of the block until it has copied, or filled. A store in place has the inode
-//! alone, and of a block that other files have, too, there is none. A block is free when no file has it, so no reader of it is left.
+//! alone, and of a block that other files have, too, there is none. A block is free when no file has it, so no reader of it is
+//! left.
 //!
 //! | what | does to the frame of a block |
 //! |---|---|
 //! | overwrite | the block is freed; the new one gets a frame at its next read if the old one had one that was read |
-//! | append in place, zeros behind an end, `atomic=words`, a page of a mapping, settling | the call stores to the block (4, 5), after the medium has taken it |
+//! | append in place, zeros behind an end, `atomic=words`, a page of a mapping, settling | the call stores to the block (4, 5) |
 //! | truncation, removal, a hole | the block is freed (4) |
 //! | reserved blocks, zeroed ranges | none: a block that is *unwritten* reads as zeros without a look |
 //! | clone | both files read one frame; a put of one file drops it, which costs a fill |
 //! | `checksum=data` | a block is filled after it was compared |
-//! | an end within a block | the frame holds what lies before it: what follows is read after a call has stored to it. Not of a block that other files have |
+//! | an end within a block | the frame holds what lies before; what follows is read after a store. Not of a shared block |
 //! | growth of a file; the cleaner; a copied record; rename | nothing: the place stays |
 //! | scrub, fsck, a mapping's loads | read the medium |
 //!
@@ -43,11 +44,11 @@
 //! did. Both are measured at the mount: the mean of 64 loads, under the virtual clock as the model answers. Elsewhere a block gets
 //! a frame when it was missed so often that as many hits are worth the copy into the frame (`admit`).
 //!
-//! A miss adds 1 to the heat of the block, to 31, if the load took 1.3 times what it takes from DRAM: else the processor's caches had
-//! the block, and have it without a frame. A core whose last 16 reads were all of that kind looks for frames in one read of 16 only,
-//! until one is not. One hit in 16 of a core adds 1 to the heat, too. A shard that has no frame left looks at eight of
-//! its clean ones in turn (CLOCK): one whose block has no heat is used again, of the others the heat goes down by 1. The heat stays
-//! in the slot when a block has lost its frame, and goes when the block is freed. So of a block that all cores read no line is
+//! A miss adds 1 to the heat of the block, to 31, if the load took 1.3 times what it takes from DRAM: else the processor's caches
+//! had the block, and have it without a frame. A core whose last 16 reads were all of that kind looks for frames in one read of 16
+//! only, until one is not. One hit in 16 of a core adds 1 to the heat, too. A shard that has no frame left looks at eight of its
+//! clean ones in turn (CLOCK): one whose block has no heat is used again, of the others the heat goes down by 1. The heat stays in
+//! the slot when a block has lost its frame, and goes when the block is freed. So of a block that all cores read no line is
 //! written but a few times.
 //!
 //! The reader fills, because it has the bytes: a task of its own would load the block a second time.
@@ -147,7 +148,7 @@ fn tag_of(block: u64, version: u64) -> u64 {
 
 /// The tag of a frame that has another use from now on.
 fn given_up(tag: u64) -> u64 {
-    (version(tag) + 1) % VERSIONS << VERSION_BIT
+    ((version(tag) + 1) % VERSIONS) << VERSION_BIT
 }
 
 fn is_of(tag: u64, block: u64) -> bool {
@@ -339,7 +340,7 @@ impl Cache {
         let (Some(tags), Some(slot)) = (frames.tag(page.0), self.made(block)) else { return false };
         let version = version(tags.load(Relaxed));
         tags.store(tag_of(block, version), Release);
-        let own = page.0 + 1 << NUMBER_BIT | read;
+        let own = (page.0 + 1) << NUMBER_BIT | read;
         let set =
             slot.fetch_update(AcqRel, Acquire, |word| number(word).is_none().then_some(word & HEAT | own));
         if set.is_err() {
@@ -561,6 +562,14 @@ impl Volume {
             }
         }
         self.read_missed(cache, file, (run, place), done, &mut out[part(done, end)])
+    }
+
+    /// Loads bytes of a run of written blocks from the medium.
+    fn load_run(&self, file: &State, run: &Run, place: Place, start: u64, out: &mut [u8]) -> Result<()> {
+        let at = place.block * BLOCK + start - run.file * BLOCK;
+        let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
+        self.region.load(at, out).inspect_err(tell)?;
+        self.compare_run(file, run, start, out)
     }
 
     /// Reads bytes that have no frames, and gives frames to those blocks that were missed often.

@@ -97,6 +97,7 @@ impl Volume {
         Ok(())
     }
 
+<<<<<<< HEAD
     /// Loads bytes of a run of written blocks from the medium.
     pub(super) fn load_run(
         &self,
@@ -110,6 +111,13 @@ impl Volume {
         let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
         self.region.load(at, out).inspect_err(tell)?;
         self.compare_run(file, run, start, out)
+=======
+    /// Whether bytes that no call reads may be stored to a block in place.
+    pub(super) fn takes_stores(&self, Place { block, unwritten }: Place) -> bool {
+        let references = self.zones.references(block);
+        let checked = self.sums.get(block).is_some();
+        place::Block { references, checked, unwritten, ..place::Block::default() }.takes_stores(self.rules)
+>>>>>>> 2260176ab539f6a63a45a046b66f1e227875101f
     }
 
     pub(super) fn draft(&self, file: &State) -> Draft<'_> {
@@ -291,7 +299,9 @@ impl Volume {
         let mut freed = Freed::default();
         let replace = |file, place: Place| {
             let old = blocks.replace(file, place);
-            old.iter().for_each(|old| self.note_moved(old.block, place.block));
+            if let Some(old) = old {
+                self.note_moved(old.block, place.block);
+            }
             old
         };
         place(&write.extents, replace, |old| freed.add(old.block));
@@ -488,7 +498,9 @@ impl Volume {
                 if old.is_some_and(|old| old.block == place.block) {
                     continue;
                 }
-                old.iter().for_each(|old| self.note_moved(old.block, place.block));
+                if let Some(old) = old {
+                    self.note_moved(old.block, place.block);
+                }
                 old.into_iter().for_each(&mut gone);
                 if extent.shared {
                     shared.add(place.block);

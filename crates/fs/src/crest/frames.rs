@@ -10,7 +10,7 @@
 //! |---|---|---|---|---|
 //! | 6 | hole, reserved, on the medium | dirty | a write | frame and new block are taken, or only what follows the end |
 //! | 7 | dirty | dirty | a write | in the frame |
-//! | 9 | dirty | on the medium, or clean | what settles the file | bytes stored to the block, FENCE, record, FENCE; the frame is free, or clean |
+//! | 9 | dirty | on the medium, or clean | what settles the file | bytes stored to the block, FENCE, record, FENCE |
 //! | 11 | dirty | dirty | the same | a store is refused, or the log is full: both stay, the next sync tries again |
 //! | 12 | dirty | hole | truncation, removal | after the cut is durable, or with the inode; the frame and its block are free |
 //!
@@ -20,21 +20,22 @@
 //! some free ones, and takes more from what all share, a batch at a time; so tasks of different cores meet in one line for a batch,
 //! not for a frame. Clean frames leave a fifth of all for dirty ones, and give way when fewer are free.
 //!
-//! Each shard has a list of the files with dirty frames that its tasks wrote first, by last write. A file stands there as a whole. A
-//! write notes its time in the file alone: write-back looks at that, and gives a file that was written since it was listed another
-//! round (`writeback.rs`).
+//! Each shard has a list of the files with dirty frames that its tasks wrote first, by last write. A file stands there as a whole.
+//! A write notes its time in the file alone: write-back looks at that, and gives a file that was written since it was listed
+//! another round (`writeback.rs`).
 //!
 //! # Lock order
 //!
 //! `crest.inode`, then `crest.frames` of one shard, then `crest.frame_pool`, which is a leaf.
 
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{self, Ordering::Relaxed, Ordering::Release};
+
 use media::Memory;
 use sim::map::TreeSet;
 use sim::sync::AtomicU64;
 use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, MutexGuard, Nanos, Recency, Work, ran};
-use std::ops::Range;
-use std::sync::OnceLock;
-use std::sync::atomic::{self, Ordering::Relaxed, Ordering::Release};
 
 use super::layout::BLOCK;
 use crate::persist::lrw::{EntryId, Lrw};

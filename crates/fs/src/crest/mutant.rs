@@ -101,7 +101,7 @@ pub const NAME_BEFORE_SIZE: Mutant = Mutant::new("name-before-size", "buffer: a 
 /// A frame gets other bytes while readers still find it.
 pub const FRAME_REUSED_EARLY: Mutant =
     Mutant::new("frame-reused-early", "cache: a frame reused before its readers are done")
-        .shown_by_tasks(&["read | read"]);
+        .shown_by_tasks(&["read; read; read | read; read; read"]);
 /// What a call stores or frees stays in its frame as it was.
 pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of a block that was stored to")
     .shown_by(&["append to a file that was read"]);
