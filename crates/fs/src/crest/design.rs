@@ -44,7 +44,6 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
         when: Phase::Mount,
-<<<<<<< HEAD
         help: "leave a part out, to measure it: appends in place, overwrites in records, seals, paths, saved indexes, clean frames",
     },
     OptionSpec {
@@ -53,9 +52,6 @@ const OPTIONS: &[OptionSpec] = &[
         default: "false",
         when: Phase::Mount,
         help: "whether a pool is made as large as its file, which has grown; `weir resize` does so with an unmounted pool",
-=======
-        help: "leave a part out, to measure what it is worth: appends in place, the seal as the end of a log, paths, reads",
->>>>>>> 2260176ab539f6a63a45a046b66f1e227875101f
     },
     OptionSpec {
         name: "granules",

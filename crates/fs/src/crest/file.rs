@@ -97,29 +97,6 @@ impl Volume {
         Ok(())
     }
 
-<<<<<<< HEAD
-    /// Loads bytes of a run of written blocks from the medium.
-    pub(super) fn load_run(
-        &self,
-        file: &State,
-        run: &Run,
-        place: Place,
-        start: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let at = place.block * BLOCK + start - run.file * BLOCK;
-        let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
-        self.region.load(at, out).inspect_err(tell)?;
-        self.compare_run(file, run, start, out)
-=======
-    /// Whether bytes that no call reads may be stored to a block in place.
-    pub(super) fn takes_stores(&self, Place { block, unwritten }: Place) -> bool {
-        let references = self.zones.references(block);
-        let checked = self.sums.get(block).is_some();
-        place::Block { references, checked, unwritten, ..place::Block::default() }.takes_stores(self.rules)
->>>>>>> 2260176ab539f6a63a45a046b66f1e227875101f
-    }
-
     pub(super) fn draft(&self, file: &State) -> Draft<'_> {
         let draft = Draft::new(Taken::new(&self.zones), file.durable_size());
         Draft { size: file.size, time: file.stamp(now()), ..draft }
