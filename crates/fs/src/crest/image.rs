@@ -244,7 +244,9 @@ impl Entry {
             }
             Kept::Dir(names) => {
                 let dir = super::dir::Dir::default();
-                names.iter().for_each(|(name, ino, add)| dir.insert(name, *ino, *add));
+                for (name, ino, add) in names {
+                    dir.insert(name, *ino, *add);
+                }
                 Body::Dir(std::sync::Arc::new(dir))
             }
             Kept::Symlink(target) => Body::Symlink(target.as_slice().into()),
@@ -315,8 +317,12 @@ impl Entry {
         let word = |out: &mut Vec<u8>, word: u64| out.extend_from_slice(&word.to_le_bytes());
         let half = |out: &mut Vec<u8>, half: u32| out.extend_from_slice(&half.to_le_bytes());
         word(&mut out, self.ino);
-        self.words.iter().for_each(|value| half(&mut out, *value));
-        [self.size, self.birth, self.parent].iter().for_each(|value| word(&mut out, *value));
+        for value in self.words {
+            half(&mut out, value);
+        }
+        for value in [self.size, self.birth, self.parent] {
+            word(&mut out, value);
+        }
         for Stamped { stamp, explicit, value } in self.times {
             word(&mut out, stamp);
             word(&mut out, value);

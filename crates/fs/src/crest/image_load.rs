@@ -57,7 +57,7 @@ pub(super) struct Image {
 pub(super) struct Pieces {
     /// Bytes of each piece but the last.
     each: u64,
-    pieces: Vec<Box<[u8]>>,
+    zones: Vec<Box<[u8]>>,
     len: u64,
 }
 
@@ -65,7 +65,7 @@ impl Pieces {
     /// Copies bytes of the stream; none if it has none there.
     fn copy(&self, mut at: u64, mut out: &mut [u8]) -> Option<()> {
         while !out.is_empty() {
-            let piece = self.pieces.get((at / self.each) as usize)?.get(HEADER..)?;
+            let piece = self.zones.get((at / self.each) as usize)?.get(HEADER..)?;
             let rest = piece.get((at % self.each) as usize..).filter(|rest| !rest.is_empty())?;
             let (now, later) = out.split_at_mut(rest.len().min(out.len()));
             now.copy_from_slice(&rest[..now.len()]);
@@ -101,7 +101,7 @@ impl Pieces {
         };
         let whole = (0..).zip(&read).all(fits);
         let len = read.iter().map(|(piece, _)| piece.len).sum();
-        whole.then(|| Self { each, len, pieces: read.into_iter().map(|(_, bytes)| bytes).collect() })
+        whole.then(|| Self { each, len, zones: read.into_iter().map(|(_, bytes)| bytes).collect() })
     }
 
     fn head(&self) -> Option<Head> {

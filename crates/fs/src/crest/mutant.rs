@@ -129,8 +129,8 @@ pub const MOUNTED: &[Mutant] = &[
     BUCKET_BY_CORE,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
-    IMAGE_BEFORE_FENCE,
-    IMAGE_NOT_VOIDED,
+    IMAGE_BEFORE_FENCE.shown_by(&["remount"]),
+    IMAGE_NOT_VOIDED.shown_by(&["remount, creat, remount"]),
     FRAME_REUSED_EARLY,
     FRAME_KEPT,
 ];

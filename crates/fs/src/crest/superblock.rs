@@ -10,7 +10,7 @@ use media::nvmm::Region;
 use super::design::NAME;
 use super::layout::{MAGIC, SUPERBLOCKS, Superblock, VERSION, incompat};
 use super::zone::shards_max;
-use crate::crest::layout::{Geometry, ZONE_BYTES};
+use crate::crest::layout::{BITS_40, BITS_48, Geometry, ZONE_BYTES};
 use crate::error::Result;
 
 /// Features without which a pool may not be mounted, as this code knows them.
@@ -83,6 +83,9 @@ pub(super) fn load(region: &Region) -> Result<Superblock, FsError> {
             damaged(format!("made for {size} bytes, the region has {}", region.len()))
         }
         Superblock { made, .. } if made < *ZONE_BYTES.start() => damaged(format!("made with {made} bytes")),
+        Superblock { openings, inodes, .. } if openings > BITS_40 || inodes > BITS_48 => {
+            damaged(format!("openings to {openings} and inodes to {inodes} cannot be"))
+        }
         Superblock { shards, .. } if shards == 0 || shards > shards_max(geometry.zones) => {
             damaged(format!("{shards} shards in {} zones", geometry.zones))
         }

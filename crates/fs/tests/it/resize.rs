@@ -164,14 +164,14 @@ fn in_region_of(region: &Region, size: Bytes) -> Arc<Region> {
     other
 }
 
-/// A crest pool of 12 MiB that has grown from 4, and what it shows. `fills`: with a file that reaches behind 4 MiB.
-fn grown(fills: bool) -> (Arc<Region>, Tree) {
+/// A crest pool of 12 MiB that has grown from 4, with so many more files, and what it shows. `fills`: one reaches behind 4 MiB.
+fn grown(fills: bool, files: u32) -> (Arc<Region>, Tree) {
     let options = harness::checking("crest").small;
     let (region, _) = small_in_large("crest", options);
     design("crest").format().grow(&Storage::from(&region)).expect("it can grow");
     let fs = mount("crest", options, &region);
     // Records go to the last free zones, so that some lie behind the end.
-    for number in 0..200 {
+    for number in 0..files {
         let new = NewInode { perm: 0o600, owner: Owner::default() };
         fs.create(fs.root(), format!("file {number}").as_bytes(), &new).expect("a file");
     }
@@ -191,7 +191,7 @@ fn shrink(region: &Arc<Region>, size: Bytes) -> Result<Bytes, FsError> {
 fn crest_shrinks_where_no_file_is_in_the_way_and_says_how_much_is() {
     virtually(1, || {
         let options = harness::checking("crest").small;
-        let (region, tree) = grown(false);
+        let (region, tree) = grown(false, 200);
         assert_eq!(shrink(&region, SMALL).expect("nothing is in the way"), LARGE);
         check("crest", &region);
         // The rest is cut off.
@@ -202,7 +202,7 @@ fn crest_shrinks_where_no_file_is_in_the_way_and_says_how_much_is() {
         let large = in_region_of(&small, LARGE);
         assert_eq!(design("crest").format().grow(&Storage::from(&large)).expect("it can grow"), SMALL);
         assert!(look_at("crest", options, &large, &tree));
-        let (region, tree) = grown(true);
+        let (region, tree) = grown(true, 200);
         let refused = shrink(&region, SMALL).expect_err("a file is in the way");
         let FsError::NoShrink { why } = &refused else { panic!("{refused}") };
         assert!(why.contains("MiB of files") && why.contains("behind 4 MiB"), "{why}");
@@ -241,7 +241,7 @@ fn crest_grows_to_eight_times_its_first_size_and_a_design_that_cannot_shrink_say
 fn a_crash_while_crest_shrinks_leaves_one_size_or_the_other() {
     virtually(1, || {
         let options = harness::checking("crest").small;
-        let (region, tree) = grown(false);
+        let (region, tree) = grown(false, 12);
         let trace = Trace::attach(&region).expect("a recorder");
         shrink(&region, SMALL).expect("nothing is in the way");
         region.detach(&trace);

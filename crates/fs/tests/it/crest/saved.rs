@@ -296,9 +296,12 @@ fn image_zone(region: &Region) -> (u64, u64) {
     found.expect("an image was saved")
 }
 
+/// A fault: what it is called, how it is planted.
+type Planted = (&'static str, fn(&Region));
+
 #[test]
 fn a_damaged_index_is_not_used_and_said_and_repaired() {
-    let faults: [(&str, fn(&Region)); 4] = [
+    let faults: [Planted; 4] = [
         ("a byte of a piece", |region| {
             let at = image_zone(region).1 + 200;
             let word = region.load_u64(at).expect("a load");
