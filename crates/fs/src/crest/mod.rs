@@ -189,7 +189,7 @@ struct Volume {
 impl Settings {
     /// Whether small overwrites may be records with their bytes.
     fn takes_inlines(&self) -> bool {
-        self.without != Without::Inline && !self.words && self.frames.limit == 0
+        self.without != Without::Inline && !self.words && self.frames.dirty() == 0
     }
 }
 
