@@ -75,7 +75,8 @@ impl Volume {
         let _part = sim::part(&parts::PUBLISH);
         let blocks = file.blocks()?;
         sim::copy(data.len() as u64);
-        ran::allocate(2);
+        // The run, its list and that of the records.
+        ran::allocate(3);
         blocks.patch(block, from, data);
         self.zones.change_inlines(blocks.take_change());
         Ok(done)
