@@ -126,7 +126,8 @@ const MODULES: u32 = 24;
 /// [`MODULES`]. Large ones begin at the front, and lie in one piece.
 fn begin_of(zone: u32, zone_blocks: u32, most: u64) -> u32 {
     let further = (MODULES + 1 - zone_blocks % MODULES) % MODULES;
-    if most >= u64::from(zone_blocks) / 8 { 0 } else { zone.wrapping_mul(further) % zone_blocks }
+    let whole = zone_blocks - zone_blocks % MODULES;
+    if whole == 0 || most >= u64::from(zone_blocks) / 8 { 0 } else { zone.wrapping_mul(further) % whole }
 }
 
 /// A count that every call changes: the sum of parts, each on a line that one shard's cores change.
