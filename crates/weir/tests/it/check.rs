@@ -30,6 +30,20 @@ fn designs(output: &Output) -> Vec<Value> {
     document(output)["designs"].as_array().unwrap().clone()
 }
 
+/// With caches that survive there is one order of stores: fewer images than of all sets that may be lost.
+#[test]
+fn a_crash_can_be_one_where_the_caches_survive() {
+    let home = tempfile::tempdir().unwrap();
+    let images = |domain: &str| {
+        let arguments = ["check", "crash", "--fs", "nova", "--programs", "rename", "--sample", "3", "--json"];
+        let output = weir(home.path()).args(arguments).args(["--domain", domain]).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        document(&output)["designs"][0]["images"].as_u64().unwrap()
+    };
+    let (adr, eadr) = (images("adr"), images("eadr"));
+    assert!(0 < eadr && eadr < adr, "{adr} {eadr}");
+}
+
 #[test]
 fn designs_and_the_host_answer_as_the_model_does() {
     let output = check("model --fs pmfs,hinfs --ops 6000 --seed 5 --host HERE --json");

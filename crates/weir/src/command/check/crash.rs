@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use check::Limits;
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use media::fault::{Fault, Target};
+use media::recorder::Mode;
 use report::table::Table;
 use report::units::number;
 use serde_json::{Value, json};
@@ -38,11 +39,25 @@ pub(super) struct CrashCheck {
     /// Run programs that store through mapped files instead
     #[arg(long, conflicts_with_all = ["depth", "random", "together"])]
     mapped: bool,
+    /// What survives a crash: stores that were flushed and fenced (adr), or what the caches have as well (eadr)
+    ///
+    /// What is explored with eadr is no evidence of `weir check --evidence`.
+    #[arg(long, value_enum, default_value_t = Domain::Adr, hide_short_help = true)]
+    domain: Domain,
     #[command(flatten)]
     pub(super) chosen: Chosen,
     /// Canary: the Nth fence of each program is left out, which must be found
     #[arg(long, value_name = "N", hide = true)]
     drop_fence: Option<u64>,
+}
+
+/// The persistence domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Domain {
+    /// Stores are in it that were flushed and fenced.
+    Adr,
+    /// Caches are in it.
+    Eadr,
 }
 
 /// What came of one design.
@@ -69,7 +84,10 @@ impl CrashCheck {
             false => self.chosen.family(&self.shared, self.depth),
         };
         let numbers = self.chosen.numbers(&family, &self.shared)?;
-        let subjects = self.shared.subjects(self.chosen.size, false)?;
+        let mut subjects = self.shared.subjects(self.chosen.size, false)?;
+        if self.domain == Domain::Eadr {
+            subjects.iter_mut().for_each(|subject| subject.mode = Mode::Eadr);
+        }
         if self.mapped {
             subjects.iter().try_for_each(|subject| refuse_without_maps(&subject.design, subject.size))?;
         }
@@ -96,7 +114,7 @@ impl CrashCheck {
             output.data(&(self.text(crashed) + &recall::summary(&recalled)));
         }
         end.write(document)?;
-        if self.drop_fence.is_none() && end.whole {
+        if self.drop_fence.is_none() && self.domain == Domain::Adr && end.whole {
             ledger.record(&crashed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
         }
         match crashed.iter().map(|one| one.tally.violations.len()).sum() {
@@ -107,7 +125,8 @@ impl CrashCheck {
 
     /// Whether everything is explored: then it is worth saying what the same programs find of seeded bugs.
     fn is_whole(&self) -> bool {
-        self.drop_fence.is_none() && self.chosen.is_all() && !interrupt::happened()
+        let is_usual = self.drop_fence.is_none() && self.domain == Domain::Adr;
+        is_usual && self.chosen.is_all() && !interrupt::happened()
     }
 
     fn crash(&self, subject: Subject, of: (&Family, &[usize]), output: &Output) -> Crashed {
@@ -142,7 +161,13 @@ impl CrashCheck {
 
     /// What decides the tally of a program, beside design, size, seed and the program's number.
     pub(super) fn identity(&self) -> Value {
-        json!({ "depth": self.depth, "together": self.together, "mapped": self.mapped, "drop_fence": self.drop_fence })
+        let Self { depth, together, mapped, drop_fence, domain, .. } = self;
+        let mut identity =
+            json!({ "depth": depth, "together": together, "mapped": mapped, "drop_fence": drop_fence });
+        if *domain == Domain::Eadr {
+            identity["domain"] = json!("eadr");
+        }
+        identity
     }
 
     /// The command that shows a violation again.
@@ -157,17 +182,19 @@ impl CrashCheck {
         };
         let canary = self.drop_fence.map_or(String::new(), |nth| format!(" --drop-fence {nth}"));
         let arguments = if arguments.is_empty() { String::new() } else { format!(" {arguments}") };
-        format!("weir check crash --fs {name}{arguments}{depth}{canary} {again}")
+        let domain = if self.domain == Domain::Eadr { " --domain eadr" } else { "" };
+        format!("weir check crash --fs {name}{arguments}{depth}{domain}{canary} {again}")
     }
 
     /// Which programs, in titles.
     fn which(&self) -> String {
-        match self.chosen.random {
+        let programs = match self.chosen.random {
             Some(count) => format!("{count} random programs"),
             None if self.together => "pairs of operations at once".to_owned(),
             None if self.mapped => "mapped files".to_owned(),
             None => format!("depth {}", self.depth),
-        }
+        };
+        if self.domain == Domain::Eadr { programs + ", caches persist" } else { programs }
     }
 
     fn text(&self, crashed: &[Crashed]) -> String {
@@ -264,6 +291,7 @@ impl CrashCheck {
             "together": self.together,
             "mapped": self.mapped,
             "random": self.chosen.random,
+            "domain": if self.domain == Domain::Eadr { "eadr" } else { "adr" },
             "region_bytes": self.chosen.size.0,
             "designs": crashed.iter().map(one).collect::<Vec<_>>(),
             "recall": recalled.iter().map(Recalled::document).collect::<Vec<_>>(),
