@@ -75,8 +75,8 @@ impl Volume {
         let _part = sim::part(&parts::PUBLISH);
         let blocks = file.blocks()?;
         sim::copy(data.len() as u64);
-        // The run, its list and that of the records.
-        ran::allocate(3);
+        // The run, its list, that of the records, and the node that has both.
+        ran::allocate(4);
         blocks.patch(block, from, data);
         self.zones.change_inlines(blocks.take_change());
         Ok(done)
