@@ -101,7 +101,8 @@ impl EventKind {
         }
     }
 
-    /// The rate from counts by name, of the source's own `ops` or else in the time of these operations; none where a count is missing or the divisor is 0.
+    /// The rate from counts by name, of the source's own `ops` or else of these operations; none where a count is missing or the
+    /// divisor is 0.
     pub fn rate(
         &self,
         source: Source,

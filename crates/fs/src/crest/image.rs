@@ -237,7 +237,9 @@ impl Entry {
                         map.set(run.file + at, Some(Place { block: block + at, unwritten }));
                     }
                 }
-                patches.iter().for_each(|(block, patches)| map.set_patches(*block, patches.clone()));
+                for (block, patches) in patches {
+                    map.set_patches(*block, patches.clone());
+                }
                 // The pool has counted the lines of all its records at once.
                 map.take_change();
                 Body::File(map)

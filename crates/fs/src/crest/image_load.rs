@@ -282,7 +282,7 @@ impl Image {
             zones.restore_shared(self.pieces.word(at)?, self.pieces.word(at + 8)? as u32);
         }
         zones.add_lines(self.head.lines);
-        zones.change_inlines(self.head.inlines as i64);
+        zones.change_inlines(self.head.inlines.cast_signed());
         Some(())
     }
 

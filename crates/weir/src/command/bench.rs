@@ -54,8 +54,8 @@ pub(crate) struct Bench {
     /// Count events of processors: real, simulated or both (`weir doctor`)
     ///
     /// real: those that this host counts, dTLB, iTLB and LLC misses, page faults. simulated: caches and TLBs of a processor that
-    /// qemu's user mode simulates, for designs on --medium dram. Under the virtual clock the same operations are counted in a run of
-    /// their own under the real one, of designs on --medium dram.
+    /// qemu's user mode simulates, for designs on --medium dram. Under the virtual clock the same operations are counted in a run
+    /// of their own under the real one, of designs on --medium dram.
     #[arg(long, value_name = "SOURCE", hide_short_help = true)]
     counters: Option<Counters>,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]
@@ -132,7 +132,7 @@ impl Bench {
         self.check_kernel()?;
         once("--threads", &self.threads.iter().map(u64::to_string).collect::<Vec<_>>())?;
         self.check_program()?;
-        self.check_counters(output)?;
+        self.check_counters(output);
         let clocks: &[Clock] = match self.clock {
             Clocks::Virtual => &[Clock::Virtual],
             Clocks::Real => &[Clock::Real],
@@ -274,13 +274,13 @@ impl Bench {
         Ok(())
     }
 
-    /// Counters are of a real processor, or of one that is simulated, while a program runs that the host runs.
-    fn check_counters(&self, output: &Output) -> Result<(), Failure> {
-        let Some(counters) = self.counters else { return Ok(()) };
-        if let (true, Err(why)) = (counters.simulated(), lab::counters::simulated::able()) {
+    /// Says why no processor is simulated that was to count.
+    fn check_counters(&self, output: &Output) {
+        if self.counters.is_some_and(Counters::simulated)
+            && let Err(why) = lab::counters::simulated::able()
+        {
             output.note(&format!("nothing is simulated: {why}"));
         }
-        Ok(())
     }
 
     /// The machine that was given; else the usual one, or the smallest of the others that has the cores for all threads.

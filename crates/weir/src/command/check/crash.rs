@@ -86,7 +86,9 @@ impl CrashCheck {
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let mut subjects = self.shared.subjects(self.chosen.size, false)?;
         if self.domain == Domain::Eadr {
-            subjects.iter_mut().for_each(|subject| subject.mode = Mode::Eadr);
+            for subject in &mut subjects {
+                subject.mode = Mode::Eadr;
+            }
         }
         if self.mapped {
             subjects.iter().try_for_each(|subject| refuse_without_maps(&subject.design, subject.size))?;
