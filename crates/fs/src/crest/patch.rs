@@ -132,7 +132,11 @@ impl Volume {
         from: usize,
         out: &mut [u8],
     ) -> Result<()> {
-        let gaps = file.blocks()?.read_patches(at, from, out);
+        let blocks = file.blocks()?;
+        if !blocks.is_patched(at) {
+            return Ok(self.region.load(block * BLOCK + from as u64, out)?);
+        }
+        let gaps = blocks.read_patches(at, from, out);
         let medium: usize = gaps.iter().map(Range::len).sum();
         if medium < out.len() {
             sim::copy((out.len() - medium) as u64);
