@@ -100,7 +100,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Count,
         default: "0",
         when: Phase::Mount,
-        help: "how often the medium serves a block until it gets a frame; 0: as the times of the medium and DRAM at mount say",
+        help: "how often the medium serves a block until it gets a frame; 0: as the modelled medium says; under the real clock never",
     },
     OptionSpec {
         name: "wake",
