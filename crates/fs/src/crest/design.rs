@@ -100,7 +100,7 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Count,
         default: "0",
         when: Phase::Mount,
-        help: "how often the medium serves a block until it gets a frame; 0: as the modelled medium says; under the real clock never",
+        help: "how often the medium serves a block until it has a frame; 0: as the modelled medium says, and in real time never",
     },
     OptionSpec {
         name: "wake",
