@@ -3,7 +3,7 @@
 //! | predicate | says |
 //! |---|---|
 //! | `superblock_valid` | a superblock can be used |
-//! | `words_valid` | the word of each zone has a right check in one copy of the table, and an opening that was reserved |
+//! | `words_valid` | the word of each zone has a right check in one copy of the table, and a reserved opening, of logs one each |
 //! | `log_sound` | no record is missing that a crash does not explain or behind its log's end; each is of a known kind, in range |
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
 //! | `born_once` | all records of an inode's birth, of which copies may be several, say the same |
@@ -119,6 +119,16 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
                 report.violate("words_valid", format!("zone {zone} is of shard {}", word.shard));
             }
             Some(_) => {}
+        }
+    }
+    let mut opened = BTreeMap::new();
+    for (word, zone) in loaded.words.iter().zip(0u32..) {
+        let log = word.as_ref().filter(|word| word.usage == Use::Log);
+        if let Some(word) = log
+            && let Some(other) = opened.insert(word.opening, zone)
+        {
+            let what = format!("zones {other} and {zone} have one opening, {}", word.opening);
+            report.violate("words_valid", what);
         }
     }
     for damage in &loaded.log.damage {
