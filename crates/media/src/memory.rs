@@ -1,8 +1,8 @@
 //! Memory of this process in which caches keep copies: bytes that tasks share without references into them, as those of a
 //! [`crate::Region`], with no medium behind them. It charges and counts nothing.
 
-use std::ops::Range;
 use std::ptr;
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
@@ -13,6 +13,11 @@ use crate::nvmm::fits;
 
 /// Bytes of a word.
 const WORD: u64 = size_of::<u64>() as u64;
+
+/// How many of so many bytes, the first of which is byte `within` of its word, come before the next word; none of a whole word.
+fn before_next(within: usize, len: usize) -> usize {
+    if within == 0 { 0 } else { (WORD as usize - within).min(len) }
+}
 
 /// A range of memory, zero at first and taken from the host as it is written. All methods take `&self`: share it in an `Arc`.
 #[derive(Debug)]
@@ -60,10 +65,21 @@ impl Memory {
     ///
     /// [`MediaError::OutOfRange`].
     pub fn read_words(&self, offset: u64, buffer: &mut [u8]) -> Result<(), MediaError> {
-        self.each_word(offset, buffer.len(), |word, within, part| {
-            let bytes = word.load(Relaxed).to_ne_bytes();
-            buffer[part].copy_from_slice(&bytes[within]);
-        })
+        let (words, within) = self.words(offset, buffer.len())?;
+        let load = |word: &AtomicU64| word.load(Relaxed).to_ne_bytes();
+        let (first, rest) = buffer.split_at_mut(before_next(within, buffer.len()));
+        let (own, words) = words.split_at(usize::from(!first.is_empty()));
+        for word in own {
+            first.copy_from_slice(&load(word)[within..within + first.len()]);
+        }
+        let (whole, last) = rest.as_chunks_mut();
+        for (bytes, word) in whole.iter_mut().zip(words) {
+            *bytes = load(word);
+        }
+        if let Some(word) = words.get(whole.len()) {
+            last.copy_from_slice(&load(word)[..last.len()]);
+        }
+        Ok(())
     }
 
     /// Copies bytes in, word by word: see [`Memory::read_words`]. Of tasks that store one word one must come after the other.
@@ -72,37 +88,37 @@ impl Memory {
     ///
     /// [`MediaError::OutOfRange`].
     pub fn write_words(&self, offset: u64, bytes: &[u8]) -> Result<(), MediaError> {
-        self.each_word(offset, bytes.len(), |word, within, part| {
-            let mut whole = word.load(Relaxed).to_ne_bytes();
-            whole[within].copy_from_slice(&bytes[part]);
-            word.store(u64::from_ne_bytes(whole), Relaxed);
-        })
-    }
-
-    /// Gives every aligned word that has some of the bytes to `each`, with which of its own and which of all these are.
-    #[inline]
-    fn each_word(
-        &self,
-        offset: u64,
-        len: usize,
-        mut each: impl FnMut(&AtomicU64, Range<usize>, Range<usize>),
-    ) -> Result<(), MediaError> {
-        self.at(offset, len)?;
-        let (mut done, mut within) = (0, (offset % WORD) as usize);
-        // The mapping begins at a page and is whole words long, so that each word lies inside.
-        let mut at = self.at(offset - offset % WORD, 0)?;
-        while done < len {
-            let part = (WORD as usize - within).min(len - done);
-            // SAFETY: `at` is aligned and the word lies inside the mapping, as said above; every value is valid. Who uses words
-            // beside others uses nothing else: the user's to see to, as for `read`.
-            let word = unsafe { AtomicU64::from_ptr(at.cast()) };
-            each(word, within..within + part, done..done + part);
-            done += part;
-            within = 0;
-            // SAFETY: at most one word behind the last byte, which is the end of the mapping at most.
-            at = unsafe { at.add(WORD as usize) };
+        let (words, within) = self.words(offset, bytes.len())?;
+        let change = |word: &AtomicU64, at: usize, part: &[u8]| {
+            let mut all = word.load(Relaxed).to_ne_bytes();
+            all[at..at + part.len()].copy_from_slice(part);
+            word.store(u64::from_ne_bytes(all), Relaxed);
+        };
+        let (first, rest) = bytes.split_at(before_next(within, bytes.len()));
+        let (own, words) = words.split_at(usize::from(!first.is_empty()));
+        for word in own {
+            change(word, within, first);
+        }
+        let (whole, last) = rest.as_chunks();
+        for (bytes, word) in whole.iter().zip(words) {
+            word.store(u64::from_ne_bytes(*bytes), Relaxed);
+        }
+        if let Some(word) = words.get(whole.len()) {
+            change(word, 0, last);
         }
         Ok(())
+    }
+
+    /// The aligned words that have some of these bytes, and which byte of the first word is the first.
+    fn words(&self, offset: u64, len: usize) -> Result<(&[AtomicU64], usize), MediaError> {
+        self.at(offset, len)?;
+        let within = offset % WORD;
+        let first = self.at(offset - within, 0)?;
+        let count = if len == 0 { 0 } else { (within + len as u64).div_ceil(WORD) };
+        // SAFETY: the mapping begins at a page and is whole pages long, so that each word is aligned and lies inside; every value is
+        // valid. Who uses words beside others uses nothing else: the user's to see to, as for `read`.
+        let words = unsafe { slice::from_raw_parts(first.cast(), count as usize) };
+        Ok((words, within as usize))
     }
 
     #[inline]
