@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use results::{JobRecord, OperationRecord, SpanRecord, StepRecord, WorkerRecord};
 use serde::{Deserialize, Serialize};
@@ -267,6 +267,26 @@ pub(crate) fn sleep_until_begin(interrupt: Option<&AtomicBool>, begin: Nanos) {
         }
     }
     sim::sleep_until(begin);
+}
+
+/// Whether the main task is ready for calls that count: tasks make none before.
+#[derive(Debug, Default)]
+pub(crate) struct Ready(AtomicBool);
+
+impl Ready {
+    /// The main task has taken what the end is compared with.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Release);
+    }
+
+    /// Sleeps until the start, and on where a busy host has made the main task late.
+    pub(crate) fn sleep_until(&self, start: Nanos) {
+        const LOOK: Nanos = Nanos::from_micros(50);
+        sim::sleep_until(start);
+        while !self.0.load(Acquire) {
+            sim::sleep(LOOK);
+        }
+    }
 }
 
 /// When a job has run enough.

@@ -9,15 +9,14 @@
 //! fails in a way that the program does not expect.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use results::{Histogram, StepRecord};
 use sim::Nanos;
 use vfs::Errno;
 
-use crate::suite::{How, JobError, Measured, Stop};
+use crate::suite::{How, JobError, Measured, Ready, Stop};
 use crate::tree::CallFailed;
 
 /// From the first task to the common start, for each task: longer than it takes to start one.
@@ -122,7 +121,7 @@ pub(crate) struct Control {
     kinds: &'static [Kind],
     how: How,
     begin: Nanos,
-    is_ready: AtomicBool,
+    pub(crate) ready: Ready,
     end: AtomicU64,
     counted: AtomicU64,
     /// When the last task so far has ended.
@@ -142,7 +141,7 @@ impl Control {
             kinds,
             how: how.clone(),
             begin,
-            is_ready: AtomicBool::new(false),
+            ready: Ready::default(),
             end: AtomicU64::new(end),
             counted: AtomicU64::new(0),
             last: AtomicU64::new(0),
@@ -153,19 +152,6 @@ impl Control {
     /// When tasks begin.
     pub(crate) fn start(&self) -> Nanos {
         Nanos(self.begin.0 - self.how.warm_up.0)
-    }
-
-    /// The main task has taken what it compares the end with: tasks may make calls from the start on.
-    pub(crate) fn ready(&self) {
-        self.is_ready.store(true, Release);
-    }
-
-    /// Waits for the start, and for a main task that a busy host has made late.
-    pub(crate) fn wait_for_start(&self) {
-        sim::sleep_until(self.start());
-        while !self.is_ready.load(Acquire) {
-            sim::sleep_until(sim::now() + LEAD);
-        }
     }
 
     /// When the measured time begins.

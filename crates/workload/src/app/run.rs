@@ -116,7 +116,7 @@ struct Ended {
 
 /// Operation after operation until the end.
 fn play(client: &mut dyn Client, control: &Arc<Control>) -> Ended {
-    control.wait_for_start();
+    control.ready.sleep_until(control.start());
     let (mut tally, mut failed) = (Tally::default(), false);
     while !control.is_over() {
         match client.step(control, &mut tally) {
@@ -146,7 +146,7 @@ impl<P: Plan + 'static> Job for Run<P> {
             // Each client waits until then, and what it books from then on is of calls that count.
             watch(Phase::Ready);
         }
-        control.ready();
+        control.ready.set();
         sleep_until_begin(self.how.interrupt.as_deref(), control.begin());
         watch(Phase::Begins);
         let ended: Vec<(u16, Ended)> = tasks.into_iter().map(|(core, task)| (core, task.join())).collect();

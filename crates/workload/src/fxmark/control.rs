@@ -12,7 +12,7 @@ use sim::{Condvar, LockClass, Mutex, Nanos};
 use super::run::{Ended, Plan};
 use super::table::Loop;
 use super::worker::{Done, Worker};
-use crate::suite::{How, Stop};
+use crate::suite::{How, Ready, Stop};
 use crate::tree::CallFailed;
 
 pub(super) static RUN: LockClass = LockClass::new("fxmark.run");
@@ -34,6 +34,7 @@ pub(super) struct Control {
     interrupt: Option<Arc<AtomicBool>>,
     ordered: bool,
     wanted: u64,
+    pub(super) ready: Ready,
     state: Mutex<State>,
     changed: Condvar,
     words: Words,
@@ -103,6 +104,7 @@ impl Control {
             interrupt,
             ordered: plan.is_ordered(),
             wanted,
+            ready: Ready::default(),
             state: Mutex::new(&RUN, State::default()),
             changed: Condvar::of_class(&RUN),
             words,
@@ -160,7 +162,7 @@ impl Control {
             }
         };
         drop(state);
-        sim::sleep_until(start);
+        self.ready.sleep_until(start);
     }
 
     /// The window that began at `begin`, when all workers have ended.

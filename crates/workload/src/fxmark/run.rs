@@ -215,6 +215,7 @@ impl Run {
             sim::sleep_until(Nanos(begin.0.saturating_sub(LEAD.0)));
             watch(Phase::Ready);
         }
+        control.ready.set();
         sleep_until_begin(self.how.interrupt.as_deref(), begin);
         watch(Phase::Begins);
         let mut ended: Vec<Ended> = tasks.into_iter().map(JoinHandle::join).collect();
