@@ -41,8 +41,8 @@
 //! # Which blocks
 //!
 //! Where a load of 4 KiB from the medium takes less than 1.3 times as long as from DRAM there is no cache, and a read costs what it
-//! did. Both are measured at the mount: the mean of 64 loads, under the virtual clock as the model answers. Elsewhere a block gets
-//! a frame when it was missed so often that as many hits are worth the copy into the frame (`admit`).
+//! did. Both are measured at the mount, under the virtual clock: the mean of 64 loads. Under the real one there is a cache where
+//! `admit` is given. A block gets a frame when it was missed so often that as many hits are worth the copy into the frame.
 //!
 //! A miss adds 1 to the heat of the block, to 31, if the load took 1.3 times what it takes from DRAM: else the processor's caches
 //! had the block, and have it without a frame. A core whose last 16 reads were all of that kind looks for frames in one read of 16

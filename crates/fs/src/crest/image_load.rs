@@ -14,7 +14,7 @@ use std::sync::Arc;
 use media::MediaError;
 use media::nvmm::Region;
 use parking_lot::Mutex;
-use sim::{TaskSpec, ran};
+use sim::ran;
 use twox_hash::XxHash3_64;
 use zerocopy::FromBytes;
 
@@ -24,14 +24,12 @@ use super::image::{CLEAN, Entry, HEADER, Head, Piece, VERSION, clean_word};
 use super::inode::Inode;
 use super::layout::{BITS_40, Geometry, ROOT_INO};
 use super::record::Previous;
-use super::recovery::Table;
+use super::recovery::{Table, by_tasks};
 use super::sharing::Sharing;
 use super::sums::Sums;
 use super::zone::Use;
 use crate::persist::checksum::charge_for;
 
-/// Tasks that read zones side by side, at most.
-pub(super) const READERS_MAX: usize = 16;
 /// Bytes of an inode in the index.
 pub(super) const INDEXED: u64 = 16;
 /// Lines of a log that has no end.
@@ -159,28 +157,12 @@ fn read(
 
 /// Reads zones by several tasks; the answers are in the order of the jobs.
 fn read_all(region: &Arc<Region>, table: &Table, jobs: &[Job]) -> Vec<Result<Read, String>> {
-    let tasks = jobs.len().min(READERS_MAX).min(table.superblock.shards as usize).max(1);
     let (geometry, secret) = (table.geometry, table.superblock.secret[0]);
-    let part = |task: usize| -> Vec<(usize, Job)> {
-        jobs.iter().copied().enumerate().skip(task).step_by(tasks).collect()
-    };
-    let work = move |region: &Region, jobs: Vec<(usize, Job)>| -> Vec<_> {
+    let work = move |region: &Region, jobs: &[Job]| -> Vec<_> {
         let mut buffer = Vec::new();
-        jobs.into_iter()
-            .map(|(place, job)| (place, read(region, &geometry, secret, job, &mut buffer)))
-            .collect()
+        jobs.iter().map(|job| read(region, &geometry, secret, *job, &mut buffer)).collect()
     };
-    let spawn = |task: usize| {
-        let (region, jobs) = (Arc::clone(region), part(task));
-        sim::spawn(TaskSpec::named(format!("crest.load {task}")).on_core(task as u16), move || {
-            work(&region, jobs)
-        })
-    };
-    let others: Vec<_> = (1..tasks).map(spawn).collect();
-    let mut all = work(region, part(0));
-    all.extend(others.into_iter().flat_map(sim::JoinHandle::join));
-    all.sort_unstable_by_key(|(place, _)| *place);
-    all.into_iter().map(|(_, read)| read).collect()
+    by_tasks(region, table, jobs, work).into_iter().flatten().collect()
 }
 
 fn sum_of(present: &[Present], sums: impl Iterator<Item = u64>) -> u64 {

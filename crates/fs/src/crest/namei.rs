@@ -98,27 +98,17 @@ impl Node<'_> {
         };
         let (atime, mtime, ctime) = (implicit(time), implicit(time), implicit(time));
         State {
-            ino: ticket.ino,
             mode: self.mode(),
             uid: self.new.owner.uid,
             gid: self.new.owner.gid,
             rdev: self.rdev,
             links,
-            size: 0,
             birth: time,
             atime,
             mtime,
             ctime,
-            accessed: false,
             last: ticket.id.time(),
-            opens: AtomicU32::new(0),
-            nameless: false,
-            shared: false,
-            changes: 0,
-            changer: u32::MAX,
-            xattrs: TreeMap::new(),
-            body,
-            buffer: None,
+            ..State::new(ticket.ino, body)
         }
     }
 }

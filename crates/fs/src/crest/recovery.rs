@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ::vfs::FileKind;
 use design::{FsError, Violation};
 use media::nvmm::Region;
-use sim::sync::{AtomicBool, AtomicU32};
+use sim::sync::AtomicBool;
 use sim::{Mutex, SpreadRwLock, TaskSpec, ran};
 
 use super::ablation::Without;
@@ -26,7 +26,7 @@ use super::format::damaged;
 use super::frames::Frames;
 use super::fsck;
 use super::image::make_void;
-use super::image_load::{Image, READERS_MAX, Saved, is_named, look, zones_of_images};
+use super::image_load::{Image, Saved, is_named, look, zones_of_images};
 use super::inline::Patch;
 use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
@@ -43,6 +43,9 @@ use super::zone::{Damage, Log, Use, Word, lost_ends};
 use super::{ORPHANS, RENAMES, Settings, Volume};
 use crate::dax::DirectMaps;
 use crate::persist::checksum::charge_for;
+
+/// Tasks that read zones side by side, at most.
+const READERS_MAX: usize = 16;
 
 /// The superblock and the table of zones.
 pub(super) struct Table {
@@ -120,7 +123,6 @@ fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded,
     let mut loaded = Loaded { table, log: Log::default(), tree: Tree::default() };
     let zones = loaded.present();
     let (geometry, secret) = (loaded.geometry, loaded.superblock.secret[0]);
-    let tasks = READERS_MAX.min(loaded.superblock.shards as usize).max(1);
     let read = move |region: &Region, zones: &[Present]| -> Result<Log, FsError> {
         let (mut log, mut bytes) = (Log::default(), vec![0; geometry.zone_bytes as usize]);
         for Present { zone, opening, .. } in zones {
@@ -130,24 +132,33 @@ fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded,
         }
         Ok(log)
     };
-    let mut parts = zones.chunks(zones.len().div_ceil(tasks).max(1));
-    let first = parts.next().unwrap_or_default();
-    let spawn = |(task, zones): (u16, &[Present])| {
-        let (region, zones) = (Arc::clone(region), zones.to_vec());
-        let spec = TaskSpec::named(format!("crest.read {task}")).on_core(task);
-        sim::spawn(spec, move || read(&region, &zones))
-    };
-    let others: Vec<_> = (1..).zip(parts).map(spawn).collect();
-    let first = read(region, first);
-    // All have ended before any failure is told.
-    let logs: Vec<_> = std::iter::once(first).chain(others.into_iter().map(sim::JoinHandle::join)).collect();
-    for log in logs {
+    for log in by_tasks(region, &loaded, &zones, read) {
         loaded.log.add(log?);
     }
     let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), &loaded.log.ends, rules);
     loaded.log.damage.extend(lost);
     loaded.tree = merge(&loaded.log.records, &BTreeSet::new(), rules);
     Ok(loaded)
+}
+
+/// What `work` answers of shares of these zones, on each of which a task works; in the order of the zones. All tasks have ended.
+pub(super) fn by_tasks<J: Clone + Send + 'static, R: Send + 'static>(
+    region: &Arc<Region>,
+    table: &Table,
+    zones: &[J],
+    work: impl Fn(&Region, &[J]) -> R + Copy + Send + 'static,
+) -> Vec<R> {
+    let tasks = READERS_MAX.min(table.superblock.shards as usize).max(1);
+    let mut shares = zones.chunks(zones.len().div_ceil(tasks).max(1));
+    let first = shares.next().unwrap_or_default();
+    let spawn = |(task, share): (u16, &[J])| {
+        let (region, share) = (Arc::clone(region), share.to_vec());
+        let spec = TaskSpec::named(format!("crest.read {task}")).on_core(task);
+        sim::spawn(spec, move || work(&region, &share))
+    };
+    let others: Vec<_> = (1..).zip(shares).map(spawn).collect();
+    let first = work(region, first);
+    std::iter::once(first).chain(others.into_iter().map(sim::JoinHandle::join)).collect()
 }
 
 /// Reads a zone; lines that the medium refuses read as zeros, and so are gaps.
@@ -334,7 +345,7 @@ fn assemble(
         frames,
         cache,
         words: settings.words,
-        // Only where other code expects them. A block with bytes in records takes none in place, and no frame.
+        // Only where other code expects them.
         inlines: superblock.incompat & incompat::INLINE != 0 && settings.takes_inlines(),
         sums,
         losses,
@@ -383,7 +394,6 @@ fn state_of(ino: u64, inode: &merge::Inode, blocks: BlockMap) -> State {
         .iter()
         .filter_map(|(name, held)| Some((ran::copied(name), ran::copied(held.value.as_ref()?))));
     State {
-        ino,
         mode,
         uid,
         gid,
@@ -394,16 +404,8 @@ fn state_of(ino: u64, inode: &merge::Inode, blocks: BlockMap) -> State {
         atime: inode.atime.value,
         mtime: inode.mtime.value,
         ctime: inode.ctime.value,
-        accessed: false,
-        last: 0,
-        opens: AtomicU32::new(0),
-        nameless: false,
-        shared: false,
-        changes: 0,
-        changer: u32::MAX,
         xattrs: xattrs.collect(),
-        body,
-        buffer: None,
+        ..State::new(ino, body)
     }
 }
 
