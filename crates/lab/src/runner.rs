@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use results::events::SIMULATED;
 use results::{FailureKind, ResultFile, Sample, SampleFailure};
 use serde_json::{Value, json};
 use sim::{Bytes, Clock, Machine, Seed};
@@ -535,7 +536,7 @@ impl<'a> Batch<'a> {
 
 /// Whether a simulated processor was to count, and did not: another host may have what this one lacks.
 fn lacks_counts(plan: &Plan, sample: &Sample) -> bool {
-    plan.counters.simulated() && !sample.counters.contains_key("sim_instructions")
+    plan.counters.simulated() && !sample.counters.contains_key(&format!("{SIMULATED}instructions"))
 }
 
 /// Whether the host was busy meanwhile.

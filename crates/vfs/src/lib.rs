@@ -19,7 +19,7 @@
 //! | [`walk`] | path resolution: symbolic links, limits, permissions |
 //! | [`paths`] | paths that a design resolves itself |
 //! | [`credentials`] | who acts, and what the permission bits allow them |
-//! | `directory` | where a call changes a name: by the vnode of its directory, or by its number
+//! | `directory` | where a call changes a name: by the vnode of its directory, or by its number |
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | [`locks`] | advisory locks |
