@@ -115,8 +115,8 @@ impl Memory {
         let within = offset % WORD;
         let first = self.at(offset - within, 0)?;
         let count = if len == 0 { 0 } else { (within + len as u64).div_ceil(WORD) };
-        // SAFETY: the mapping begins at a page and is whole pages long, so that each word is aligned and lies inside; every value is
-        // valid. Who uses words beside others uses nothing else: the user's to see to, as for `read`.
+        // SAFETY: the mapping begins at a page and is whole pages long, so that each word is aligned and lies inside; every value
+        // is valid. Who uses words beside others uses nothing else: the user's to see to, as for `read`.
         let words = unsafe { slice::from_raw_parts(first.cast(), count as usize) };
         Ok((words, within as usize))
     }
