@@ -8,6 +8,7 @@
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
 //! | `born_once` | all records of an inode's birth, of which copies may be several, say the same |
 //! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
+//! | `attributes_sound` | each extended attribute has a name that a call could have set |
 //! | `root_is_directory` | the root is a directory |
 //! | `tree_sound` | each directory has one name and lies below the root |
 //! | `numbers_reserved` | no record is about an inode with a number that is not given out yet |
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ::vfs::FileKind;
+use ::vfs::xattr::namespace;
 use design::{FsError, FsckReport, Violation};
 use media::nvmm::Region;
 
@@ -98,6 +100,7 @@ pub(super) fn violations(loaded: &Loaded) -> Vec<Violation> {
     check_ends(loaded, &mut all);
     check_births(loaded, &mut all);
     check_names(loaded, &mut all);
+    check_attributes(loaded, &mut all);
     check_tree(loaded, &mut all);
     check_blocks(loaded, &mut all);
     all.violations
@@ -186,6 +189,17 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
     if last >= loaded.superblock.inodes {
         let what = format!("a record is about inode {last}, the next is {}", loaded.superblock.inodes);
         report.violate("numbers_reserved", what);
+    }
+}
+
+fn check_attributes(loaded: &Loaded, report: &mut FsckReport) {
+    for (ino, inode) in &loaded.tree.inodes {
+        for name in inode.xattrs.iter().filter(|(_, held)| held.value.is_some()).map(|(name, _)| name) {
+            if name.len() > 255 || name.contains(&0) || namespace(name).is_err() {
+                let what = format!("\"{}\" of inode {ino} names no attribute", name.escape_ascii());
+                report.violate("attributes_sound", what);
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which block of the medium holds which block of a file, in DRAM.
 //!
 //! Leaves of 64 slots, 256 KiB of a file each, in an ordered map. A slot is a word: bit 0 unwritten, the number of the block above
-//! it; 0: a hole.
+//! it; 0: a hole. A leaf of which only the first eight blocks have places has eight slots, as most files of a pool are small.
 //!
 //! Bytes of blocks that lie in records (`inline.rs`) are kept beside the slots of a leaf. A block that gets a place, or none, has
 //! no such bytes any more, as in the merge.
@@ -23,6 +23,8 @@ use super::inline::{self, Patches};
 pub(super) static GRANULE: LockClass = LockClass::new("crest.granule");
 
 const SLOTS: u64 = 64;
+/// Slots of a leaf of which no block behind them has a place.
+const FEW: usize = 8;
 /// Blocks of a granule: 64 KiB.
 const GRANULE_BLOCKS: u64 = 16;
 const GRANULES: usize = (SLOTS / GRANULE_BLOCKS) as usize;
@@ -61,20 +63,42 @@ impl Held<RwLockWriteGuard<'_, u64>> {
 type LeafPatches = parking_lot::RwLock<BTreeMap<u64, Patches>>;
 
 #[derive(Debug)]
-struct Leaf {
-    slots: [AtomicU64; SLOTS as usize],
+struct Leaf<S: ?Sized = [AtomicU64]> {
     granules: OnceLock<Box<[Granule; GRANULES]>>,
     patches: OnceLock<Box<LeafPatches>>,
+    slots: S,
+}
+
+impl<const N: usize> Leaf<[AtomicU64; N]> {
+    fn new() -> Self {
+        let slots = [const { AtomicU64::new(0) }; N];
+        Self { granules: OnceLock::new(), patches: OnceLock::new(), slots }
+    }
 }
 
 impl Leaf {
-    fn new() -> Self {
-        let slots = [const { AtomicU64::new(0) }; SLOTS as usize];
-        Self { slots, granules: OnceLock::new(), patches: OnceLock::new() }
+    /// A leaf with a slot for this block, at least.
+    fn with(slot: usize) -> Box<Self> {
+        if slot < FEW {
+            ran::boxed(Leaf::<[_; FEW]>::new())
+        } else {
+            ran::boxed(Leaf::<[_; SLOTS as usize]>::new())
+        }
+    }
+
+    /// All of this leaf, with all slots.
+    fn grown(&mut self) -> Box<Self> {
+        let mut leaf = ran::boxed(Leaf::<[_; SLOTS as usize]>::new());
+        leaf.granules = std::mem::take(&mut self.granules);
+        leaf.patches = std::mem::take(&mut self.patches);
+        for (to, from) in leaf.slots.iter_mut().zip(&mut self.slots) {
+            *to.get_mut() = *from.get_mut();
+        }
+        leaf
     }
 
     fn word(&self, slot: u64) -> u64 {
-        self.slots[slot as usize].load(Relaxed)
+        self.slots.get(slot as usize).map_or(0, |word| word.load(Relaxed))
     }
 
     fn words(&self) -> impl Iterator<Item = u64> {
@@ -154,14 +178,20 @@ impl BlockMap {
         let (key, slot) = (file / SLOTS, (file % SLOTS) as usize);
         let word = place.map_or(0, Place::word);
         let Some(leaf) = self.leaves.get_mut(&key) else {
-            if let Some(place) = place {
-                let mut leaf = ran::boxed(Leaf::new());
-                *leaf.slots[slot].get_mut() = place.word();
+            if place.is_some() {
+                let mut leaf = Leaf::with(slot);
+                *leaf.slots[slot].get_mut() = word;
                 self.leaves.insert(key, leaf);
                 self.mapped += 1;
             }
             return None;
         };
+        if slot >= leaf.slots.len() {
+            if place.is_none() {
+                return None;
+            }
+            *leaf = leaf.grown();
+        }
         let old = Place::of(std::mem::replace(leaf.slots[slot].get_mut(), word));
         self.mapped = self.mapped + u64::from(place.is_some()) - u64::from(old.is_some());
         let gone = leaf.forget(slot as u64);
@@ -176,7 +206,7 @@ impl BlockMap {
     /// that it had.
     pub(super) fn replace(&self, file: u64, place: Place) -> Option<Place> {
         let leaf = self.leaves.get(&(file / SLOTS))?;
-        let old = Place::of(leaf.slots[(file % SLOTS) as usize].swap(place.word(), Relaxed));
+        let old = Place::of(leaf.slots.get((file % SLOTS) as usize)?.swap(place.word(), Relaxed));
         self.count_lines(leaf.forget(file % SLOTS), 0);
         old
     }
@@ -332,7 +362,7 @@ impl BlockMap {
         let leaves = self.leaves.range(file / SLOTS..);
         for (key, leaf) in leaves {
             let from = if *key == file / SLOTS { file % SLOTS } else { 0 };
-            let found = (from..SLOTS).find(|slot| leaf.word(*slot) != 0);
+            let found = (from..leaf.slots.len() as u64).find(|slot| leaf.word(*slot) != 0);
             if let Some(slot) = found {
                 return Some(key * SLOTS + slot);
             }
@@ -347,7 +377,7 @@ impl BlockMap {
             let Some(leaf) = self.leaves.get_mut(&key) else { return };
             let from = if key == file / SLOTS { file % SLOTS } else { 0 };
             let (mut taken, mut lines) = (0, 0);
-            for slot in from..SLOTS {
+            for slot in from..leaf.slots.len() as u64 {
                 if let Some(place) = Place::of(std::mem::take(leaf.slots[slot as usize].get_mut())) {
                     lines += leaf.forget(slot);
                     gone(place);
@@ -390,5 +420,19 @@ mod tests {
         assert_eq!((gone.len(), map.mapped(), map.get(64)), (7, 5, Some(place(1064))));
         assert_eq!(map.set(64, None), Some(place(1064)));
         assert_eq!(map.mapped(), 4);
+    }
+
+    #[test]
+    fn a_leaf_that_grows_keeps_places_and_bytes_in_records() {
+        let mut map = BlockMap::default();
+        map.set(FEW as u64 - 1, Some(place(7)));
+        map.patch(FEW as u64 - 1, 100, &[9; 8]);
+        let lines = map.take_change();
+        assert!(lines > 0 && map.get(FEW as u64).is_none() && map.replace(FEW as u64, place(8)).is_none());
+        assert_eq!((map.set(FEW as u64, None), map.set(FEW as u64, Some(place(8)))), (None, None));
+        assert_eq!((map.get(FEW as u64 - 1), map.get(FEW as u64)), (Some(place(7)), Some(place(8))));
+        let mut read = [0; 8];
+        assert!(map.read_patches(FEW as u64 - 1, 100, &mut read).is_empty() && read == [9; 8]);
+        assert_eq!((map.mapped(), map.take_change(), map.has_patches()), (2, 0, true));
     }
 }
