@@ -135,7 +135,11 @@ struct Sum(Box<[Part]>);
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Part(AtomicI64);
+struct Part {
+    sum: AtomicI64,
+    /// How much of what it counts has gone, ever.
+    gone: AtomicU64,
+}
 
 impl Sum {
     const STEP: i64 = 64;
@@ -144,27 +148,36 @@ impl Sum {
         Self((0..shards).map(|_| Part::default()).collect())
     }
 
-    fn part(&self) -> &AtomicI64 {
-        &self.0[usize::from(sim::core()) % self.0.len()].0
+    fn part(&self) -> &Part {
+        &self.0[usize::from(sim::core()) % self.0.len()]
     }
 
     fn add(&self, count: u64) {
-        self.part().fetch_add(count.cast_signed(), Relaxed);
+        self.part().sum.fetch_add(count.cast_signed(), Relaxed);
     }
 
     fn sub(&self, count: u64) {
-        self.part().fetch_sub(count.cast_signed(), Relaxed);
+        self.part().sum.fetch_sub(count.cast_signed(), Relaxed);
+    }
+
+    fn note_gone(&self, count: u64) {
+        self.part().gone.fetch_add(count, Relaxed);
+    }
+
+    /// What has gone, ever.
+    fn gone(&self) -> u64 {
+        self.0.iter().map(|part| part.gone.load(Relaxed)).sum()
     }
 
     /// Adds a change; whether the part has passed a multiple of [`Self::STEP`].
     fn change(&self, change: i64) -> bool {
-        let old = self.part().fetch_add(change, Relaxed);
+        let old = self.part().sum.fetch_add(change, Relaxed);
         old.div_euclid(Self::STEP) != (old + change).div_euclid(Self::STEP)
     }
 
     /// The sum; while others change it, of some moments.
     fn get(&self) -> u64 {
-        let sum: i64 = self.0.iter().map(|part| part.0.load(Relaxed)).sum();
+        let sum: i64 = self.0.iter().map(|part| part.sum.load(Relaxed)).sum();
         sum.max(0).cast_unsigned()
     }
 }
@@ -288,6 +301,17 @@ impl Zones {
     /// The metadata of files takes so many lines less.
     pub(super) fn sub_lines(&self, lines: u64) {
         self.lines.sub(lines);
+        self.lines.note_gone(lines);
+    }
+
+    /// Other records lead to so many blocks than did before: those of these may be dead.
+    pub(super) fn note_gone(&self, blocks: u64) {
+        self.used.note_gone(blocks);
+    }
+
+    /// Lines of records with a name or with blocks that may have died, ever, at most.
+    pub(super) fn gone(&self) -> u64 {
+        self.used.gone() + self.lines.gone()
     }
 
     /// Records with bytes of blocks take so many lines more.
@@ -566,6 +590,7 @@ impl Zones {
 
     /// One file less has these blocks: those that no other one has are free.
     pub(super) fn put(&self, blocks: Blocks) {
+        self.used.note_gone(blocks.count);
         self.each_last(blocks, |last| {
             self.used.sub(last.count);
             self.put_all(last);
@@ -581,6 +606,7 @@ impl Zones {
             }
             return;
         }
+        self.used.note_gone(blocks.count);
         let mut freed = 0;
         self.each_last(blocks, |last| {
             freed += last.count;

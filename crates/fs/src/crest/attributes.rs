@@ -8,8 +8,8 @@ use super::file::FILE_MAX;
 use super::inode::{Changing, State, now, set_time};
 use super::layout::{BLOCK, times};
 use super::log::Call;
-use super::merge::Stamped;
 use super::record::{Body, Cut, Owner, Times, group};
+use super::tree::Stamped;
 use super::zone::Want;
 use crate::error::{Error, Result};
 

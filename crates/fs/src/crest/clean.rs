@@ -15,13 +15,15 @@
 //! time (`before`), and waits for all zones with smaller ones.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inline::Inline;
 use super::layout::item;
-use super::merge::{Held, Inode, Slot, Tree, adds};
+use super::merge::{adds, removals};
 use super::mutant::{self, Rules};
 use super::record::{AddId, Body, Create, Extent, Id, Item, Names, Record, Write};
+use super::tree::{Held, Inode, Slot, Tree};
 use super::zone::Found;
 
 /// A log zone that is present.
@@ -40,10 +42,10 @@ pub struct Survey<'a, F> {
     found: &'a [F],
     tree: &'a Tree,
     zones: Vec<Present>,
-    /// Zones with a copy of each add, live or dead.
-    adds: BTreeMap<AddId, BTreeSet<u32>>,
-    /// The newest copy of each record.
-    newest: BTreeMap<(Id, u16), usize>,
+    /// Of each add that a record removes: a zone with a copy of it, live or dead, and whether there are others.
+    adds: FxHashMap<AddId, (u32, bool)>,
+    /// The newest copy of each record that hides something.
+    newest: FxHashMap<(Id, u16), usize>,
     /// The first opening of this mount.
     mounted: u64,
     rules: Rules,
@@ -54,11 +56,20 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
     pub fn new(found: &'a [F], tree: &'a Tree, zones: &[Present], mounted: u64, rules: Rules) -> Self {
         let forget_freed = rules.lacks(mutant::WAITER_BEFORE_FENCE);
         let zones: Vec<_> = zones.iter().copied().filter(|zone| !(zone.freed && forget_freed)).collect();
-        let mut survey =
-            Self { found, tree, zones, adds: BTreeMap::new(), newest: BTreeMap::new(), mounted, rules };
-        for (index, record) in found.iter().map(Borrow::borrow).enumerate() {
-            if survey.zones.iter().any(|zone| zone.zone == record.zone) {
-                survey.note(index, record);
+        let present: FxHashSet<u32> = zones.iter().map(|zone| zone.zone).collect();
+        let (adds, newest) = Default::default();
+        let mut survey = Self { found, tree, zones, adds, newest, mounted, rules };
+        let records = || {
+            let all = found.iter().map(Borrow::borrow).enumerate();
+            all.filter(|(_, found): &(usize, &Found)| present.contains(&found.zone))
+        };
+        let removed: FxHashSet<AddId> = records().flat_map(|(_, found)| removals(&found.record)).collect();
+        for (index, found) in records() {
+            if !removed.is_empty() {
+                survey.note_adds(found, &removed);
+            }
+            if hides(&found.record.body) || rules.lacks(mutant::HOLDER_BY_ID) {
+                survey.note_newest(index, found);
             }
         }
         survey
@@ -68,10 +79,14 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         self.found[index].borrow()
     }
 
-    fn note(&mut self, index: usize, record: &Found) {
-        for (add, ..) in adds(&record.record) {
-            self.adds.entry(add).or_default().insert(record.zone);
+    fn note_adds(&mut self, found: &Found, removed: &FxHashSet<AddId>) {
+        for (add, ..) in adds(&found.record).filter(|(add, ..)| removed.contains(add)) {
+            let zones = self.adds.entry(add).or_insert((found.zone, false));
+            zones.1 |= zones.0 != found.zone;
         }
+    }
+
+    fn note_newest(&mut self, index: usize, record: &Found) {
         let key = (record.record.id, record.record.part);
         let age = |index: usize| (self.at(index).opening, self.at(index).line);
         if self.newest.get(&key).is_none_or(|newest| age(*newest) < age(index)) {
@@ -96,7 +111,31 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
     /// Lines of a zone that are live.
     pub fn live_lines(&self, zone: u32) -> u32 {
         let in_zone = (0..self.found.len()).filter(|index| self.at(*index).zone == zone);
-        in_zone.filter_map(|index| self.live(index)).map(|record| record.lines() as u32).sum()
+        in_zone.map(|index| self.lines(index)).sum()
+    }
+
+    /// Lines of a copy of a record; 0: nothing of it is live.
+    pub fn lines(&self, index: usize) -> u32 {
+        let found = self.at(index);
+        let is_whole = match &found.record.body {
+            Body::Create(create) => !create.name.is_empty() && self.holds_name((found.record.id, 0), index),
+            Body::Write(write) => !write.extents.is_empty() && self.holds_extents(write, index),
+            _ => false,
+        };
+        if is_whole { found.lines } else { self.live(index).map_or(0, |copy| copy.lines() as u32) }
+    }
+
+    /// Whether a file has all blocks of a record by this one.
+    fn holds_extents(&self, write: &Write, index: usize) -> bool {
+        let Some(inode) = self.tree.inodes.get(write.ino) else { return false };
+        write.extents.iter().all(|extent| {
+            let mut blocks = extent.file..extent.file + u64::from(extent.count);
+            blocks.all(|block| inode.blocks.get(block).is_some_and(|slot| slot.by == index))
+        })
+    }
+
+    fn holds_name(&self, add: AddId, index: usize) -> bool {
+        self.tree.name(add).is_some_and(|name| name.by == index)
     }
 
     /// What a copy of a record carries: its live parts, under its id. None: it has none.
@@ -120,7 +159,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
 
     /// Whether a record must be kept of which nothing can be left out.
     fn whole(&self, body: &Body, index: usize) -> bool {
-        let inode = |ino: &u64| self.tree.inodes.get(ino);
+        let inode = |ino: &u64| self.tree.inodes.get(*ino);
         let hides_here = |before| self.is_newest(index) && self.awaits(before, index);
         match body {
             Body::Cut(cut) => inode(&cut.ino).is_some_and(|inode| {
@@ -130,8 +169,8 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
                 hides || holds_size(inode, index) || self.holds_times(inode, index)
             }),
             Body::Hole(hole) => inode(&hole.ino).is_some_and(|inode| {
-                let mut slots = inode.blocks.values();
-                let on_top = slots.any(|slot| *slot == Held { value: Slot::Hole, by: index });
+                let mut slots = inode.blocks.iter();
+                let on_top = slots.any(|(_, slot)| *slot == Held { value: Slot::Hole, by: index });
                 let hides = on_top && hides_here(hole.before) && !self.lacks(mutant::HOLE_DIES_AT_ONCE);
                 hides || self.holds_times(inode, index)
             }),
@@ -158,12 +197,11 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
 
     fn create(&self, create: &Create, index: usize) -> Option<Create> {
         let mut copy = create.clone();
-        let name = self.tree.names.get(&(create.dir, create.name.clone()));
-        let named = name.is_some_and(|name| name.by == index);
+        let named = !create.name.is_empty() && self.holds_name((self.at(index).record.id, 0), index);
         if !named {
             copy.name.clear();
         }
-        let inode = self.tree.inodes.get(&create.ino);
+        let inode = self.tree.inodes.get(create.ino);
         let births = inode.is_some_and(|inode| {
             let birth = inode.birth.by == index && !self.lacks(mutant::BIRTH_NOT_HELD);
             birth || inode.owner.by == index || self.holds_times(inode, index)
@@ -179,9 +217,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
     fn item(&self, item: &Item, index: usize) -> Option<Item> {
         let mut copy = item.clone();
         if item.adds() {
-            let id = (self.at(index).record.id, item.index);
-            let name = self.tree.names.get(&(item.dir, item.name.clone()));
-            if name.is_none_or(|name| name.by != index || name.value.add != id) {
+            if !self.holds_name((self.at(index).record.id, item.index), index) {
                 copy.what &= !item::ADD;
                 copy.name.clear();
             }
@@ -189,7 +225,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         if item.removes() && !self.removal_waits((item.added, item.index), index) {
             copy.what &= !item::REMOVE;
         }
-        let inode = self.tree.inodes.get(&item.ino);
+        let inode = self.tree.inodes.get(item.ino);
         let link_time = item.what & item::INODE != 0
             && !self.lacks(mutant::LINK_TIME_NOT_HELD)
             && inode.is_some_and(|inode| self.holds_times(inode, index));
@@ -198,7 +234,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
     }
 
     fn write(&self, write: &Write, index: usize) -> Option<Write> {
-        let inode = self.tree.inodes.get(&write.ino)?;
+        let inode = self.tree.inodes.get(write.ino)?;
         let mut copy = write.clone();
         let size = holds_size(inode, index) && !self.lacks(mutant::SIZE_NOT_HELD);
         let time = self.holds_times(inode, index);
@@ -215,7 +251,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
 
     /// A record with bytes of a block keeps all of them if it holds some, or else its time.
     fn inline(&self, inline: &Inline, index: usize) -> Option<Body> {
-        let inode = self.tree.inodes.get(&inline.ino)?;
+        let inode = self.tree.inodes.get(inline.ino)?;
         let mut patches = inode.patches.get(&inline.block).into_iter().flatten();
         if patches.any(|patch| patch.by == index) && !self.lacks(mutant::INLINE_NOT_HELD) {
             return Some(Body::Inline(inline.clone()));
@@ -249,7 +285,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
     }
 
     fn holds_directory_times(&self, dir: u64, index: usize) -> bool {
-        let inode = self.tree.inodes.get(&dir);
+        let inode = self.tree.inodes.get(dir);
         let holds = inode.is_some_and(|inode| self.holds_times(inode, index));
         holds && !self.lacks(mutant::DIRECTORY_TIME_NOT_HELD)
     }
@@ -261,7 +297,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
 
     fn removal_waits(&self, add: AddId, index: usize) -> bool {
         let own = self.at(index).zone;
-        let elsewhere = self.adds.get(&add).is_some_and(|zones| zones.iter().any(|zone| *zone != own));
+        let elsewhere = self.adds.get(&add).is_some_and(|(zone, more)| *more || *zone != own);
         elsewhere && self.is_newest(index) && self.waits(index) && !self.lacks(mutant::REMOVAL_DIES_AT_ONCE)
     }
 
@@ -278,6 +314,15 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
     }
 }
 
+/// Whether what a record hides can keep it.
+fn hides(body: &Body) -> bool {
+    match body {
+        Body::Cut(_) | Body::Hole(_) | Body::Xattr(_) | Body::Void(_) => true,
+        Body::Names(names) => names.items.iter().any(Item::removes),
+        _ => false,
+    }
+}
+
 fn holds_size(inode: &Inode, index: usize) -> bool {
     inode.size.is_some_and(|size| size.by == index)
 }
@@ -287,7 +332,7 @@ fn live_extents(extent: &Extent, inode: &Inode, index: usize) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for at in 0..extent.count {
         let file = extent.file + u64::from(at);
-        if inode.blocks.get(&file).is_none_or(|slot| slot.by != index) {
+        if inode.blocks.get(file).is_none_or(|slot| slot.by != index) {
             continue;
         }
         let sum = extent.checksums.get(usize::from(at)).copied();

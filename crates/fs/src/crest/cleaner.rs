@@ -9,32 +9,30 @@
 //!
 //! Lock order: `crest.log` of all shards, then `crest.orphans`, `crest.zones`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use sim::sync::Ordering::Relaxed;
 use sim::{MutexGuard, Work};
 
 use super::Volume;
 use super::clean::{Present, Survey};
-use super::log::{Call, Tail};
+use super::log::{Call, Tail, UNKNOWN};
 use super::merge::merge;
 use super::mutant::{self, Rules};
 use super::parts;
-use super::record::{Body, Id, Record};
+use super::record::{Body, Id};
 use super::zone::{Found, Log, Use, Want, Word};
 use crate::error::Result;
 use crate::persist::checksum::charge_for;
 
-/// A sealed zone, and what must be kept of it, the newest first.
+/// A sealed zone: its records among all that were found, and the lines of what must be kept of them.
+#[derive(Debug)]
 struct Sealed {
     zone: u32,
-    copies: Vec<Record>,
-}
-
-impl Sealed {
-    fn lines(&self) -> u32 {
-        self.copies.iter().map(|copy| copy.lines() as u32).sum()
-    }
+    records: Range<usize>,
+    lines: u32,
 }
 
 /// Passes of the cleaner, one after the other, that gain no zone: then it moves the same records about, and ends.
@@ -54,65 +52,54 @@ impl Volume {
     }
 
     /// Frees what can be freed; whether a free zone has been gained. Nothing is done when no record was written since it was
-    /// done last.
+    /// done last, or too little can have died since for a zone to be gained.
     pub(super) fn clean(&self) -> Result<bool> {
         if !self.logs.changed.swap(false, Relaxed) {
             return Ok(false);
         }
         let _part = sim::part(&parts::CLEAN);
-        let before = self.zones.stock().free;
+        let before = self.zones.stock();
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
-        let (mut most, mut without_gain) = (before, 0);
-        while without_gain < PASSES && self.clean_once(&mut tails, &BTreeSet::new())? {
+        let died = (self.zones.gone() + tails.iter().map(|tail| tail.soft).sum::<u64>()).cast_signed();
+        let dead = self.logs.quiet.load(Relaxed).saturating_add(died);
+        if !before.can_gain(dead.max(0).cast_unsigned()) {
+            return Ok(false);
+        }
+        self.logs.quiet.store(UNKNOWN, Relaxed);
+        let (mut most, mut without_gain) = (before.free, 0);
+        while without_gain < PASSES {
+            let (done, left) = self.clean_once(&mut tails, &BTreeSet::new())?;
+            if !done {
+                let quiet = left.map_or(UNKNOWN, |dead| i64::from(dead) - died);
+                self.logs.quiet.store(quiet, Relaxed);
+                break;
+            }
             let free = self.zones.stock().free;
             without_gain = if free > most { 0 } else { without_gain + 1 };
             most = most.max(free);
         }
-        Ok(self.zones.stock().free > before)
+        Ok(self.zones.stock().free > before.free)
     }
 
     /// Empties these zones, whatever they hold: for repair.
     pub(super) fn evacuate(&self, zones: &BTreeSet<u32>) -> Result<()> {
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
-        while self.clean_once(&mut tails, zones)? {}
+        while self.clean_once(&mut tails, zones)?.0 {}
         Ok(())
     }
 
-    /// Frees all empty zones, or else empties some; whether it has done anything. `wanted`: zones that are emptied in any case, and
-    /// whose damage is accepted.
-    fn clean_once(&self, tails: &mut [MutexGuard<'_, Tail>], wanted: &BTreeSet<u32>) -> Result<bool> {
-        let mut sealed = self.survey(tails, wanted)?;
-        let empty = |sealed: &Sealed| sealed.copies.is_empty();
-        let (freed, rest): (Vec<_>, Vec<_>) = sealed.drain(..).partition(empty);
-        if !freed.is_empty() {
-            let zones: Vec<_> = freed.iter().map(|sealed| sealed.zone).collect();
-            self.free_zones(&zones)?;
-            return Ok(true);
-        }
-        let mut rest = rest;
-        let mut any = false;
-        while let Some(victim) = self.victim(&mut rest, wanted) {
-            for copy in &victim.copies {
-                let call = Call { want: Want::Copies, after: 0, makes: false, needs: &[] };
-                let shard = self.shard();
-                self.append(&mut tails[shard], shard, call, std::slice::from_ref(copy))?;
-                if !self.rules.lacks(mutant::CLEANED_BEFORE_FENCE) {
-                    self.region.fence();
-                }
-            }
-            self.free_zones(&[victim.zone])?;
-            any = true;
-        }
-        Ok(any)
-    }
-
-    /// The sealed zones with what must be kept of each.
-    fn survey(&self, tails: &[MutexGuard<'_, Tail>], accepted: &BTreeSet<u32>) -> Result<Vec<Sealed>> {
+    /// Frees all empty zones, or else empties some; whether it has done anything, and else the most lines of a zone that are dead or
+    /// may die although no name and no block goes. `wanted`: zones that are emptied in any case, and whose damage is accepted.
+    fn clean_once(
+        &self,
+        tails: &mut [MutexGuard<'_, Tail>],
+        wanted: &BTreeSet<u32>,
+    ) -> Result<(bool, Option<u32>)> {
         let zones = self.zones.log_zones();
         let log = self.read_logs(&zones)?;
         sim::work(Work::STEP, log.records.len() as u64);
-        if accepted.is_empty() && !log.damage.is_empty() {
-            return Ok(Vec::new());
+        if wanted.is_empty() && !log.damage.is_empty() {
+            return Ok((false, None));
         }
         let found: Vec<Found> = log.records;
         let orphans = self.orphans.lock().clone();
@@ -120,29 +107,66 @@ impl Volume {
         let forgets = self.from_image && self.rules.lacks(mutant::IMAGE_WITHOUT_WAITS);
         let rules = if forgets { Rules::without(mutant::WAITS_FORGOTTEN) } else { self.rules };
         let survey = Survey::new(&found, &tree, &zones, self.mounted, rules);
-        let is_open = |zone: u32| tails.iter().any(|tail| tail.open.is_some_and(|at| at.zone == zone));
-        let mut sealed: Vec<Sealed> = zones
-            .iter()
-            .filter(|zone| !is_open(zone.zone))
-            .map(|zone| Sealed { zone: zone.zone, copies: Vec::new() })
-            .collect();
+        let (mut sealed, dead) = self.sealed(&found, &survey, &zones, tails);
+        let empty: Vec<_> = sealed.iter().filter(|sealed| sealed.lines == 0).map(|one| one.zone).collect();
+        if !empty.is_empty() {
+            self.free_zones(&empty)?;
+            return Ok((true, None));
+        }
+        let mut any = false;
+        while let Some(victim) = self.victim(&mut sealed, wanted) {
+            let mut order: Vec<usize> = victim.records.collect();
+            order.sort_unstable_by_key(|index| Reverse((found[*index].record.id, found[*index].record.part)));
+            for copy in order.into_iter().filter_map(|index| survey.live(index)) {
+                let call = Call { want: Want::Copies, after: 0, makes: false, needs: &[] };
+                let shard = self.shard();
+                self.append(&mut tails[shard], shard, call, &[copy])?;
+                if !self.rules.lacks(mutant::CLEANED_BEFORE_FENCE) {
+                    self.region.fence();
+                }
+            }
+            self.free_zones(&[victim.zone])?;
+            any = true;
+        }
+        Ok((any, Some(dead)))
+    }
+
+    /// The sealed zones by number, and the most lines of a zone that are dead or may die although no name and no block goes.
+    fn sealed(
+        &self,
+        found: &[Found],
+        survey: &Survey<'_, Found>,
+        zones: &[Present],
+        tails: &[MutexGuard<'_, Tail>],
+    ) -> (Vec<Sealed>, u32) {
+        let open = |zone: u32| tails.iter().find_map(|tail| tail.open.filter(|at| at.zone == zone));
+        let (mut sealed, mut most, mut from) = (Vec::new(), 0, 0);
+        for records in found.chunk_by(|a, b| a.zone == b.zone) {
+            let zone = records[0].zone;
+            let records = from..from + records.len();
+            from = records.end;
+            let lines = |index: usize| (survey.lines(index), found[index].record.body.is_firm());
+            let (all, firm) = records.clone().map(lines).fold((0, 0), |(all, firm), (lines, is_firm)| {
+                (all + lines, firm + if is_firm { lines } else { 0 })
+            });
+            let written = open(zone).map_or(self.geometry.zone_lines(), |at| at.line);
+            most = most.max(written.saturating_sub(1 + firm));
+            if open(zone).is_none() {
+                sealed.push(Sealed { zone, records, lines: all });
+            }
+        }
+        // One without a record: its Open was not stored.
+        let with: BTreeSet<u32> = sealed.iter().map(|sealed| sealed.zone).collect();
+        let others = zones.iter().map(|zone| zone.zone);
+        let others = others.filter(|zone| open(*zone).is_none() && !with.contains(zone));
+        sealed.extend(others.map(|zone| Sealed { zone, records: 0..0, lines: 0 }));
         sealed.sort_unstable_by_key(|sealed| sealed.zone);
-        let mut order: Vec<usize> = (0..found.len()).collect();
-        order.sort_unstable_by_key(|index| {
-            std::cmp::Reverse((found[*index].record.id, found[*index].record.part))
-        });
-        for index in order {
-            let Ok(place) = sealed.binary_search_by_key(&found[index].zone, |sealed| sealed.zone) else {
-                continue;
-            };
-            sealed[place].copies.extend(survey.live(index));
-        }
         if self.zones.stock().free == 0
-            && let Some(spare) = spare_copies(&found, &sealed)
+            && let Some(spare) = spare_copies(found, &sealed)
         {
-            sealed[spare].copies.clear();
+            sealed[spare].lines = 0;
         }
-        Ok(sealed)
+        (sealed, most)
     }
 
     /// Takes the zone that is emptied next.
@@ -150,7 +174,7 @@ impl Volume {
         if let Some(place) = rest.iter().position(|sealed| wanted.contains(&sealed.zone)) {
             return Some(rest.swap_remove(place));
         }
-        let live: Vec<_> = rest.iter().map(|sealed| (sealed.zone, sealed.lines())).collect();
+        let live: Vec<_> = rest.iter().map(|sealed| (sealed.zone, sealed.lines)).collect();
         let zone = self.zones.stock().victim(self.geometry.zones, &live, self.rules)?;
         let place = rest.iter().position(|sealed| sealed.zone == zone)?;
         Some(rest.swap_remove(place))
@@ -180,6 +204,6 @@ fn spare_copies(found: &[Found], sealed: &[Sealed]) -> Option<usize> {
         zones.values().filter(|zones| zones.len() == 1).flat_map(|zones| zones.iter().copied()).collect();
     let opening = |zone: u32| found.iter().find(|found| found.zone == zone).map_or(0, |found| found.opening);
     let spare = (0..sealed.len()).filter(|place| !alone.contains(&sealed[*place].zone));
-    let is_full = sealed.iter().all(|sealed| !sealed.copies.is_empty());
+    let is_full = sealed.iter().all(|sealed| sealed.lines > 0);
     spare.max_by_key(|place| opening(sealed[*place].zone)).filter(|_| is_full)
 }

@@ -8,10 +8,10 @@ use media::nvmm::Region;
 
 use super::image_load::{Saved, look, zones_of_images};
 use super::inode::unpack;
-use super::merge::Slot;
 use super::mutant::Rules;
 use super::recovery::{Loaded, load};
 use super::sharing::Sharing;
+use super::tree::Slot;
 use super::zone::Use;
 
 /// What can be shown, and what it says.
@@ -77,7 +77,7 @@ fn dump_image(region: &Arc<Region>, loaded: &Loaded, out: &mut dyn Write) -> std
 
 fn dump_inode(loaded: &Loaded, ino: u64, out: &mut dyn Write) -> Result<(), FsError> {
     let missing = || no_part(&format!("inode {ino}"), "no name leads to it".to_owned());
-    let inode = loaded.tree.inodes.get(&ino).ok_or_else(missing)?;
+    let inode = loaded.tree.inodes.get(ino).ok_or_else(missing)?;
     let (mode, uid, gid) = inode.owner.value;
     writeln!(out, "mode {mode:o}, owner {uid}:{gid}, {} names, {} bytes", inode.links, inode.bytes())?;
     for (what, time) in [("accessed", inode.atime), ("modified", inode.mtime), ("changed", inode.ctime)] {
@@ -87,11 +87,11 @@ fn dump_inode(loaded: &Loaded, ino: u64, out: &mut dyn Write) -> Result<(), FsEr
     for name in inode.xattrs.iter().filter(|(_, held)| held.value.is_some()).map(|(name, _)| name) {
         writeln!(out, "attribute {}", name.escape_ascii())?;
     }
-    for (file, held) in &inode.blocks {
+    for (file, held) in inode.blocks.iter() {
         if let Slot::Block { place, unwritten, .. } = held.value {
             writeln!(out, "block {file}: {place}{}", if unwritten { ", unwritten" } else { "" })?;
         }
-        for patch in inode.patches.get(file).into_iter().flatten() {
+        for patch in inode.patches.get(&file).into_iter().flatten() {
             let range = patch.value.range();
             writeln!(out, "bytes {} to {} of block {file}: in a record", range.start, range.end)?;
         }
@@ -100,8 +100,10 @@ fn dump_inode(loaded: &Loaded, ino: u64, out: &mut dyn Write) -> Result<(), FsEr
 }
 
 fn dump_dir(loaded: &Loaded, dir: u64, out: &mut dyn Write) -> std::io::Result<()> {
-    for ((_, name), held) in loaded.tree.names.range((dir, Vec::new())..(dir + 1, Vec::new())) {
-        writeln!(out, "{} {}", held.value.ino, name.escape_ascii())?;
+    let mut names: Vec<_> = loaded.tree.names.iter().filter(|name| name.dir == dir).collect();
+    names.sort_unstable_by_key(|name| &name.name);
+    for name in names {
+        writeln!(out, "{} {}", name.ino, name.name.escape_ascii())?;
     }
     Ok(())
 }

@@ -466,13 +466,14 @@ impl Volume {
         let _part = sim::part(&parts::PUBLISH);
         file.last = done.time();
         let (mut freed, mut shared) = (Freed::default(), Freed::default());
-        let mut gone = |old: Place| freed.add(old.block);
+        let (mut gone, mut kept) = (|old: Place| freed.add(old.block), 0);
         let blocks = file.blocks_mut()?;
         for extent in &write.extents {
             for at in 0..u64::from(extent.count) {
                 let place = Place { block: extent.place + at, unwritten: extent.unwritten };
                 let old = blocks.set(extent.file + at, Some(place));
                 if old.is_some_and(|old| old.block == place.block) {
+                    kept += 1;
                     continue;
                 }
                 if let Some(old) = old {
@@ -496,6 +497,9 @@ impl Volume {
             }
         }
         self.zones.change_inlines(blocks.take_change());
+        if kept > 0 {
+            self.zones.note_gone(kept);
+        }
         if !settles && !moves {
             file.size = size;
             file.data_changed(time);

@@ -7,7 +7,7 @@
 //! | `log_sound` | no record is missing that a crash does not explain or behind its log's end; each is of a known kind, in range |
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
 //! | `born_once` | all records of an inode's birth, of which copies may be several, say the same |
-//! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
+//! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero, and a directory has it once |
 //! | `attributes_sound` | each extended attribute has a name that a call could have set |
 //! | `root_is_directory` | the root is a directory |
 //! | `tree_sound` | each directory has one name and lies below the root |
@@ -27,18 +27,19 @@ use ::vfs::FileKind;
 use ::vfs::xattr::namespace;
 use design::{FsError, FsckReport, Violation};
 use media::nvmm::Region;
+use rustc_hash::FxHashMap;
 
 use super::Settings;
 use super::damage::Losses;
 use super::file::FILE_MAX;
 use super::image_load::{Saved, look, zones_of_images};
 use super::layout::ROOT_INO;
-use super::merge::Slot;
 use super::mutant::Rules;
 use super::record::Body;
 use super::recovery::{Loaded, build, build_from_image, describe, load};
 use super::same::difference;
 use super::superblock;
+use super::tree::{Name, Slot};
 use super::zone::Use;
 use crate::name_tree::NameTree;
 
@@ -150,8 +151,12 @@ fn check_ends(loaded: &Loaded, report: &mut FsckReport) {
             _ => None,
         })
         .collect();
+    let (mut zone, mut end) = (None, None);
     for found in records {
-        if ends.get(&(found.zone, found.opening)).is_some_and(|end| found.line >= *end) {
+        if zone != Some(found.zone) {
+            (zone, end) = (Some(found.zone), ends.get(&(found.zone, found.opening)));
+        }
+        if end.is_some_and(|end| found.line >= *end) {
             let what = format!("line {} of zone {} is behind the end of its log", found.line, found.zone);
             report.violate("log_sound", what);
         }
@@ -160,7 +165,7 @@ fn check_ends(loaded: &Loaded, report: &mut FsckReport) {
 
 /// Which of two different births counts would depend on which of them the cleaner has dropped.
 fn check_births(loaded: &Loaded, report: &mut FsckReport) {
-    let mut births = BTreeMap::new();
+    let mut births = FxHashMap::default();
     for found in &loaded.log.records {
         let Body::Create(create) = &found.record.body else { continue };
         let birth = (create.mode, create.rdev, create.time, &create.target);
@@ -175,15 +180,23 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
         let what = format!("inode {ino} is named, but the record that made it is missing");
         report.violate(if *ino == ROOT_INO { "root_is_directory" } else { "names_lead_to_inodes" }, what);
     }
-    for ((dir, name), held) in &loaded.tree.names {
+    let mut known = None;
+    for Name { dir, ino, name, .. } in &loaded.tree.names {
         let shown = name.escape_ascii();
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
             report.violate("names_sound", format!("\"{shown}\" in directory {dir} is no name"));
         }
-        if !is_dir(loaded, *dir) {
-            let what = format!("\"{shown}\" of inode {} is in {dir}, which is no directory", held.value.ino);
+        if known != Some(*dir) && !is_dir(loaded, *dir) {
+            let what = format!("\"{shown}\" of inode {ino} is in {dir}, which is no directory");
             report.violate("names_lead_to_inodes", what);
+        } else {
+            known = Some(*dir);
         }
+    }
+    for Name { dir, ino, name, .. } in loaded.tree.names_twice() {
+        let what =
+            format!("\"{}\" in directory {dir} leads to {ino} and to another inode", name.escape_ascii());
+        report.violate("names_sound", what);
     }
     let last = loaded.log.records.iter().map(|found| last_ino(&found.record.body)).max().unwrap_or(0);
     if last >= loaded.superblock.inodes {
@@ -193,7 +206,7 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
 }
 
 fn check_attributes(loaded: &Loaded, report: &mut FsckReport) {
-    for (ino, inode) in &loaded.tree.inodes {
+    for (ino, inode) in loaded.tree.inodes.iter() {
         for name in inode.xattrs.iter().filter(|(_, held)| held.value.is_some()).map(|(name, _)| name) {
             if name.len() > 255 || name.contains(&0) || namespace(name).is_err() {
                 let what = format!("\"{}\" of inode {ino} names no attribute", name.escape_ascii());
@@ -224,7 +237,7 @@ fn is_dir(loaded: &Loaded, ino: u64) -> bool {
 }
 
 fn kind_of(loaded: &Loaded, ino: u64) -> Option<FileKind> {
-    FileKind::from_mode(u32::from(loaded.tree.inodes.get(&ino)?.birth.value.mode))
+    FileKind::from_mode(u32::from(loaded.tree.inodes.get(ino)?.birth.value.mode))
 }
 
 fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
@@ -233,15 +246,18 @@ fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
         return;
     }
     let mut tree = NameTree::new(ROOT_INO);
-    for (ino, inode) in &loaded.tree.inodes {
-        let Some(kind) = kind_of(loaded, *ino) else {
+    for (ino, inode) in loaded.tree.inodes.iter() {
+        let Some(kind) = kind_of(loaded, ino) else {
             report.violate("names_lead_to_inodes", format!("inode {ino} is of no known kind"));
             continue;
         };
-        tree.insert(*ino, kind, inode.links, None);
+        // A file is in no circle, and may have many names.
+        if kind == FileKind::Directory {
+            tree.insert(ino, kind, inode.links, None);
+        }
     }
-    for ((dir, name), held) in &loaded.tree.names {
-        tree.add_name(*dir, held.value.ino, name.clone());
+    for Name { dir, ino, name, .. } in loaded.tree.names.iter().filter(|name| is_dir(loaded, name.ino)) {
+        tree.add_name(*dir, *ino, name.clone());
     }
     // Links and parents follow from the names, so only circles and second names are left.
     let twice = tree.take_second_names().into_iter().map(|(ino, ..)| (ino, "a directory with two names"));
@@ -255,7 +271,7 @@ fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
 fn check_blocks(loaded: &Loaded, report: &mut FsckReport) {
     let mut logs: BTreeSet<u32> = loaded.present().iter().map(|zone| zone.zone).collect();
     logs.extend(zones_of_images(loaded));
-    for (ino, inode) in &loaded.tree.inodes {
+    for (ino, inode) in loaded.tree.inodes.iter() {
         if inode.bytes() > FILE_MAX {
             report.violate("size_possible", format!("inode {ino} has {} bytes", inode.bytes()));
         }

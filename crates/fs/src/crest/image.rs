@@ -25,9 +25,9 @@ use super::inline::Patches;
 use super::inode::{Body, State};
 use super::layout::{BITS_40, BITS_48, BLOCK, LINE, SUPERBLOCKS};
 use super::map::{Place, Run};
-use super::merge::Stamped;
 use super::namei::{inode_lines, name_lines};
 use super::record::{AddId, Id};
+use super::tree::Stamped;
 
 /// The version of images that this code writes and reads.
 pub(super) const VERSION: u32 = 1;

@@ -31,8 +31,8 @@ use super::dir::Dir;
 use super::image_load::Cold;
 use super::layout::BLOCK;
 use super::map::BlockMap;
-use super::merge::Stamped;
 use super::sharing::{Shares, Sharing};
+use super::tree::Stamped;
 use crate::error::{Error, Result};
 
 pub(super) static INODE: LockClass = LockClass::new("crest.inode");

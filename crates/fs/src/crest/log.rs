@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use media::event::Mark;
-use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, MutexGuard, ran};
 
 use super::Volume;
@@ -30,6 +30,9 @@ use crate::persist::checksum::charge_for;
 
 pub(super) static LOG: LockClass = LockClass::new("crest.log");
 pub(super) static SUPERBLOCK: LockClass = LockClass::new("crest.superblock");
+
+/// Of [`Logs::quiet`]: how much is dead is not known.
+pub(super) const UNKNOWN: i64 = i64::MAX;
 
 /// A place in the log.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,8 @@ pub(super) struct Tail {
     pub(super) previous: Option<Previous>,
     /// The last logical time.
     pub(super) clock: u64,
+    /// Lines of its records that may die although no name and no block goes, in this mount.
+    pub(super) soft: u64,
     /// Inode numbers that it may give out.
     inos: Range<u64>,
 }
@@ -69,6 +74,9 @@ pub(super) struct Logs {
     openings: AtomicU64,
     /// Whether a record was written since the cleaner has looked.
     pub(super) changed: AtomicBool,
+    /// Lines that are dead, or may die although no name and no block goes, in the zone that had most of them when the cleaner looked
+    /// last, less all that may have died until then; [`UNKNOWN`]: it found something to do. Changed with all logs locked.
+    pub(super) quiet: AtomicI64,
 }
 
 /// A call that is to be made durable.
@@ -110,7 +118,9 @@ impl Committed<'_> {
 
 impl Logs {
     /// Logs that go on behind `clock`; each shard's last zone ended there.
-    pub(super) fn new(superblock: Superblock, clock: u64, ends: Vec<Option<Previous>>) -> Self {
+    ///
+    /// `lines`: of all records of the logs.
+    pub(super) fn new(superblock: Superblock, clock: u64, ends: Vec<Option<Previous>>, lines: u64) -> Self {
         let tail = |previous| Mutex::new(&LOG, Tail { previous, clock, ..Tail::default() });
         let (openings, inodes) = (superblock.openings, superblock.inodes);
         Self {
@@ -118,6 +128,7 @@ impl Logs {
             reserved: Mutex::new(&SUPERBLOCK, Reserved { superblock, openings, inodes }),
             openings: AtomicU64::new(openings),
             changed: AtomicBool::new(true),
+            quiet: AtomicI64::new(lines.cast_signed()),
         }
     }
 }
@@ -225,6 +236,9 @@ impl Volume {
         }
         self.region.flush(offset, bytes.len() as u64);
         tail.open = Some(At { line: at.line + lines, ..at });
+        if !records.iter().all(|record| record.body.is_firm()) {
+            tail.soft += u64::from(lines);
+        }
         Ok(())
     }
 

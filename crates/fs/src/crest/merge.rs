@@ -13,147 +13,26 @@
 //! decides which must be.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::inline::{Inline, Patch, covers};
-use super::layout::{BLOCK, ROOT_INO, item, times};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::inline::{Inline, covers};
+use super::layout::{ROOT_INO, item, times};
 use super::mutant::{self, Rules};
-use super::record::{AddId, Body, Create, Extent, Id, Item, Names, Times, Write, Xattr};
+use super::record::{AddId, Body, Create, Id, Item, Names, Record, Times, Write, Xattr};
+use super::tree::{Held, Inode, Inodes, Name, Stamped, Tree};
 use super::zone::Found;
-
-/// A value, and the record that holds it: the value goes if that record goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held<T> {
-    /// The value.
-    pub value: T,
-    /// Index of the record.
-    pub by: usize,
-}
-
-/// A time, and when it was set: of two the one with the later stamp counts, of two with one stamp the explicit one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamped {
-    /// When the call that set it was made; of an implicit change the time itself.
-    pub stamp: u64,
-    /// Whether a call set the time itself. A write in flight meanwhile may have the same stamp: it counts as earlier.
-    pub explicit: bool,
-    /// The time.
-    pub value: u64,
-}
-
-/// What never changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Birth {
-    /// Type and first permissions.
-    pub mode: u16,
-    /// Device number.
-    pub rdev: u32,
-    /// When.
-    pub time: u64,
-    /// Target of a symbolic link.
-    pub target: Vec<u8>,
-}
-
-/// Where a block of a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
-    /// Nowhere, because a record says so.
-    Hole,
-    /// On the medium.
-    Block {
-        /// Its number.
-        place: u64,
-        /// Whether another file may have it.
-        shared: bool,
-        /// Whether it reads as zeros.
-        unwritten: bool,
-        /// CRC-32C, if it has one.
-        checksum: Option<u32>,
-    },
-}
-
-/// An inode.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inode {
-    /// What never changes.
-    pub birth: Held<Birth>,
-    /// Mode, user, group.
-    pub owner: Held<(u16, u32, u32)>,
-    /// Bytes of the file, if it ever had any.
-    pub size: Option<Held<u64>>,
-    /// Time of the last access.
-    pub atime: Held<Stamped>,
-    /// Time of the last change of data.
-    pub mtime: Held<Stamped>,
-    /// Time of the last change.
-    pub ctime: Held<Stamped>,
-    /// Places of the blocks.
-    pub blocks: BTreeMap<u64, Held<Slot>>,
-    /// Of blocks: bytes that lie in records, in the order in which they are applied: all that recovery knows of an
-    /// `Inline`. Those of a block without a written place, of which the record is lost, mean nothing.
-    pub patches: BTreeMap<u64, Vec<Held<Patch>>>,
-    /// Extended attributes; none: removed.
-    pub xattrs: BTreeMap<Vec<u8>, Held<Option<Vec<u8>>>>,
-    /// Names.
-    pub links: u32,
-    /// Cuts of the file that no later cut replaces, with their sizes: ascending in both.
-    pub cuts: Vec<(usize, u64)>,
-}
-
-/// What a name leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The inode.
-    pub ino: u64,
-    /// The add.
-    pub add: AddId,
-}
-
-/// The tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
-    /// Directory and name.
-    pub names: BTreeMap<(u64, Vec<u8>), Held<Entry>>,
-    /// Inodes that live.
-    pub inodes: BTreeMap<u64, Inode>,
-    /// Inodes that live by a name without the record of their birth.
-    pub unborn: BTreeSet<u64>,
-}
-
-impl Inode {
-    /// Bytes of the file.
-    pub fn bytes(&self) -> u64 {
-        self.size.map_or(0, |size| size.value)
-    }
-
-    fn new(create: &Create, by: usize) -> Self {
-        let Create { mode, rdev, time, .. } = *create;
-        let stamped = Held { value: Stamped { stamp: time, explicit: false, value: time }, by };
-        Self {
-            birth: Held { value: Birth { mode, rdev, time, target: create.target.clone() }, by },
-            owner: Held { value: (mode, create.uid, create.gid), by },
-            size: None,
-            atime: stamped,
-            mtime: stamped,
-            ctime: stamped,
-            blocks: BTreeMap::new(),
-            patches: BTreeMap::new(),
-            xattrs: BTreeMap::new(),
-            links: 0,
-            cuts: Vec::new(),
-        }
-    }
-}
 
 /// The order in which records are applied: by id and place in the group; of copies of one record the newest comes last.
 fn in_order(found: &[&Found]) -> Vec<usize> {
-    let mut order: Vec<_> = (0..found.len()).collect();
-    let key = |index: &usize| {
-        let Found { opening, line, record, .. } = found[*index];
-        (record.id, record.part, *opening, *line)
+    let key = |(index, found): (usize, &&Found)| {
+        (found.record.id, found.record.part, found.opening, found.line, index as u32)
     };
-    order.sort_unstable_by_key(key);
-    order
+    let mut keys: Vec<_> = found.iter().enumerate().map(key).collect();
+    // Those of a shard are in order: runs, which this sort merges.
+    keys.sort();
+    keys.into_iter().map(|key| key.4 as usize).collect()
 }
 
 /// The tree that records lead to. `open`: inodes that live without a name, because a call has them open.
@@ -161,38 +40,52 @@ pub fn merge(found: &[impl Borrow<Found>], open: &BTreeSet<u64>, rules: Rules) -
     let found: Vec<&Found> = found.iter().map(Borrow::borrow).collect();
     let found = &*found;
     let voided = voided(found);
-    let counts = |index: &usize| {
-        let Found { zone, opening, record, .. } = found[*index];
-        voided.is_empty() || !voided.contains(&(*zone, *opening, record.id))
-    };
-    let order: Vec<_> = in_order(found).into_iter().filter(counts).collect();
-    let mut tree = Tree { names: names(found, &order), ..Tree::default() };
-    let alive: BTreeSet<u64> = tree
-        .names
-        .values()
-        .map(|name| name.value.ino)
-        .chain(open.iter().copied())
-        .chain([ROOT_INO])
-        .collect();
-    for index in &order {
-        if let Body::Create(create) = &found[*index].record.body
-            && alive.contains(&create.ino)
-        {
-            let inode = Inode::new(create, *index);
-            tree.inodes.entry(create.ino).and_modify(|known| known.birth.by = *index).or_insert(inode);
-        }
+    let mut order = in_order(found);
+    if !voided.is_empty() {
+        order.retain(|index| {
+            let Found { zone, opening, record, .. } = found[*index];
+            !voided.contains(&(*zone, *opening, record.id))
+        });
     }
-    tree.unborn = alive.iter().copied().filter(|ino| !tree.inodes.contains_key(ino)).collect();
-    let mut replay = Replay { inodes: &mut tree.inodes, rules };
-    for index in &order {
-        replay.apply(*index, &found[*index].record.body);
+    let names = names(found, &order);
+    let mut alive: Vec<u64> = names.iter().map(|name| name.ino).chain(open.iter().copied()).collect();
+    alive.push(ROOT_INO);
+    alive.sort_unstable();
+    alive.dedup();
+    let (mut inodes, unborn) = births(found, &order, &alive);
+    let mut replay = Replay { inodes: &mut inodes, rules };
+    for index in order {
+        replay.apply(index, &found[index].record.body);
     }
-    for name in tree.names.values() {
-        if let Some(inode) = tree.inodes.get_mut(&name.value.ino) {
+    for name in &names {
+        if let Some(inode) = inodes.get_mut(name.ino) {
             inode.links += 1;
         }
     }
-    tree
+    Tree { names, inodes, unborn }
+}
+
+/// The inodes that live, as they were born, and those of which no record says how. `alive`: in order.
+fn births(found: &[&Found], order: &[usize], alive: &[u64]) -> (Inodes, BTreeSet<u64>) {
+    let at: FxHashMap<u64, u32> = alive.iter().copied().zip(0..).collect();
+    let mut births: Vec<Option<(usize, usize)>> = vec![None; alive.len()];
+    for index in order {
+        let Body::Create(create) = &found[*index].record.body else { continue };
+        if let Some(at) = at.get(&create.ino) {
+            let birth = &mut births[*at as usize];
+            *birth = Some((birth.map_or(*index, |(first, _)| first), *index));
+        }
+    }
+    let all = || alive.iter().copied().zip(&births);
+    let unborn = all().filter(|(_, birth)| birth.is_none()).map(|(ino, _)| ino).collect();
+    let born = all().filter_map(|(ino, birth)| {
+        let (first, last) = (*birth)?;
+        let Body::Create(create) = &found[first].record.body else { return None };
+        let mut inode = Inode::new(create, first);
+        inode.birth.by = last;
+        Some((ino, inode))
+    });
+    (born.collect(), unborn)
 }
 
 /// Operations that failed, by zone and opening.
@@ -204,221 +97,171 @@ fn voided(found: &[&Found]) -> BTreeSet<(u32, u64, Id)> {
     voids.collect()
 }
 
-/// The adds of a record, with their names.
-pub fn adds(record: &super::record::Record) -> Vec<(AddId, u64, &[u8], u64)> {
-    match &record.body {
-        Body::Create(create) if !create.name.is_empty() => {
-            vec![((record.id, 0), create.dir, &create.name, create.ino)]
-        }
-        Body::Names(names) => {
-            let adds = names.items.iter().filter(|item| item.adds());
-            adds.map(|item| ((record.id, item.index), item.dir, &*item.name, item.ino)).collect()
-        }
-        _ => Vec::new(),
-    }
+/// The adds of a record, with directory, name and inode.
+pub fn adds(record: &Record) -> impl Iterator<Item = (AddId, u64, &[u8], u64)> {
+    let (create, names): (_, &[Item]) = match &record.body {
+        Body::Create(create) if !create.name.is_empty() => (Some(create), &[]),
+        Body::Names(names) => (None, &names.items),
+        _ => (None, &[]),
+    };
+    let create = create.into_iter().map(|it| ((record.id, 0), it.dir, &*it.name, it.ino));
+    let names = names.iter().filter(|item| item.adds());
+    create.chain(names.map(|it| ((record.id, it.index), it.dir, &*it.name, it.ino)))
 }
 
 /// The adds that a record removes.
-pub fn removals(record: &super::record::Record) -> Vec<AddId> {
-    match &record.body {
-        Body::Names(names) => {
-            let removes = names.items.iter().filter(|item| item.removes());
-            removes.map(|item| (item.added, item.index)).collect()
-        }
-        _ => Vec::new(),
-    }
+pub fn removals(record: &Record) -> impl Iterator<Item = AddId> {
+    let names: &[Item] = match &record.body {
+        Body::Names(names) => &names.items,
+        _ => &[],
+    };
+    names.iter().filter(|item| item.removes()).map(|item| (item.added, item.index))
 }
 
-fn names(found: &[&Found], order: &[usize]) -> BTreeMap<(u64, Vec<u8>), Held<Entry>> {
-    let removed: BTreeSet<AddId> = order.iter().flat_map(|index| removals(&found[*index].record)).collect();
-    let mut names = BTreeMap::new();
+/// The names, in the order of their adds.
+fn names(found: &[&Found], order: &[usize]) -> Vec<Name> {
+    let removed: FxHashSet<AddId> = order.iter().flat_map(|index| removals(&found[*index].record)).collect();
+    let mut names = Vec::new();
     for by in order {
         for (add, dir, name, ino) in adds(&found[*by].record) {
-            if !removed.contains(&add) {
-                names.insert((dir, name.to_vec()), Held { value: Entry { ino, add }, by: *by });
+            if removed.is_empty() || !removed.contains(&add) {
+                names.push(Name { add, dir, ino, by: *by, name: name.to_vec() });
             }
         }
     }
+    names.sort_by_key(|name| name.add);
+    // Of copies the newest, which is the last, holds the name.
+    names.dedup_by(|later, earlier| {
+        let is_copy = later.add == earlier.add;
+        if is_copy {
+            std::mem::swap(later, earlier);
+        }
+        is_copy
+    });
     names
 }
 
 /// Applies records to the inodes that live.
 struct Replay<'a> {
-    inodes: &'a mut BTreeMap<u64, Inode>,
+    inodes: &'a mut Inodes,
     rules: Rules,
 }
 
 impl Replay<'_> {
     fn apply(&mut self, by: usize, body: &Body) {
+        let rules = self.rules;
         match body {
             Body::Create(create) => self.create(create, by),
             Body::Names(names) => self.names(names, by),
-            Body::Write(write) => self.write(write, by),
-            Body::Inline(inline) => self.inline(inline, by),
-            Body::Cut(cut) => {
-                if let Some(inode) = self.inodes.get_mut(&cut.ino) {
-                    inode.cut(cut.size, by);
+            Body::Write(write) => self.on(write.ino, |inode| apply_write(inode, write, by, rules)),
+            Body::Inline(inline) => self.on(inline.ino, |inode| apply_inline(inode, inline, by, rules)),
+            Body::Cut(cut) => self.on(cut.ino, |inode| {
+                inode.cut(cut.size, by);
+                data_changed(inode, cut.time, by, rules);
+            }),
+            Body::Hole(hole) => self.on(hole.ino, |inode| {
+                for block in hole.from..hole.from.saturating_add(hole.count) {
+                    inode.punch(block, by);
                 }
-                self.data_changed(cut.ino, cut.time, by);
-            }
-            Body::Hole(hole) => {
-                if let Some(inode) = self.inodes.get_mut(&hole.ino) {
-                    let range = hole.from..hole.from.saturating_add(hole.count);
-                    for block in range {
-                        inode.blocks.insert(block, Held { value: Slot::Hole, by });
-                        inode.patches.remove(&block);
-                    }
-                }
-                self.data_changed(hole.ino, hole.time, by);
-            }
-            Body::Owner(owner) => {
-                if let Some(inode) = self.inodes.get_mut(&owner.ino) {
-                    inode.owner = Held { value: (owner.mode, owner.uid, owner.gid), by };
-                }
-                self.changed(owner.ino, owner.time, by);
-            }
-            Body::Times(times) => self.times(times, by),
-            Body::Xattr(xattr) => self.xattr(xattr, by),
+                data_changed(inode, hole.time, by, rules);
+            }),
+            Body::Owner(owner) => self.on(owner.ino, |inode| {
+                inode.owner = Held { value: (owner.mode, owner.uid, owner.gid), by };
+                changed(inode, owner.time, by, rules);
+            }),
+            Body::Times(times) => self.on(times.ino, |inode| apply_times(inode, times, by, rules)),
+            Body::Xattr(xattr) => self.on(xattr.ino, |inode| apply_xattr(inode, xattr, by, rules)),
             Body::Open(_) | Body::Void(_) => {}
         }
     }
 
+    /// Changes an inode, if it lives.
+    fn on(&mut self, ino: u64, change: impl FnOnce(&mut Inode)) {
+        if let Some(inode) = self.inodes.get_mut(ino) {
+            change(inode);
+        }
+    }
+
     fn create(&mut self, create: &Create, by: usize) {
-        if let Some(inode) = self.inodes.get_mut(&create.ino) {
+        let rules = self.rules;
+        self.on(create.ino, |inode| {
             inode.owner = Held { value: (create.mode, create.uid, create.gid), by };
             for time in [times::ATIME, times::MTIME, times::CTIME] {
-                self.stamp(create.ino, time, implicit(create.time), by);
+                stamp(inode, time, implicit(create.time), (by, rules));
             }
-        }
-        self.data_changed(create.dir, create.time, by);
+        });
+        self.on(create.dir, |dir| data_changed(dir, create.time, by, rules));
     }
 
     fn names(&mut self, names: &Names, by: usize) {
+        let rules = self.rules;
         for Item { what, dir, ino, .. } in &names.items {
             if what & item::DIR != 0 {
-                self.data_changed(*dir, names.time, by);
+                self.on(*dir, |dir| data_changed(dir, names.time, by, rules));
             }
             if what & item::INODE != 0 {
-                self.changed(*ino, names.time, by);
+                self.on(*ino, |inode| changed(inode, names.time, by, rules));
             }
         }
     }
+}
 
-    fn write(&mut self, write: &Write, by: usize) {
-        let Some(inode) = self.inodes.get_mut(&write.ino) else { return };
-        write.extents.iter().for_each(|extent| inode.map(extent, by, self.rules));
-        if let Some(size) = write.size
-            && inode.bytes() <= size
-        {
-            inode.size = Some(Held { value: size, by });
-        }
-        if let Some(time) = write.time {
-            self.data_changed(write.ino, time, by);
-        }
+fn apply_write(inode: &mut Inode, write: &Write, by: usize, rules: Rules) {
+    write.extents.iter().for_each(|extent| inode.map(extent, by, rules));
+    if let Some(size) = write.size
+        && inode.bytes() <= size
+    {
+        inode.size = Some(Held { value: size, by });
     }
-
-    fn inline(&mut self, inline: &Inline, by: usize) {
-        let Some(inode) = self.inodes.get_mut(&inline.ino) else { return };
-        let patches = inode.patches.entry(inline.block).or_default();
-        let range = inline.patch.range();
-        patches.retain(|earlier| !covers(&range, &earlier.value.range()));
-        patches.push(Held { value: inline.patch.clone(), by });
-        if let Some(time) = inline.time {
-            self.data_changed(inline.ino, time, by);
-        }
+    if let Some(time) = write.time {
+        data_changed(inode, time, by, rules);
     }
+}
 
-    fn times(&mut self, set: &Times, by: usize) {
-        let values = [(times::ATIME, set.atime), (times::MTIME, set.mtime), (times::CTIME, set.stamp)];
-        for (time, value) in values.into_iter().filter(|(time, _)| set.mask & time != 0) {
-            self.stamp(set.ino, time, Stamped { stamp: set.stamp, explicit: true, value }, by);
-        }
+fn apply_inline(inode: &mut Inode, inline: &Inline, by: usize, rules: Rules) {
+    let patches = inode.patches.entry(inline.block).or_default();
+    let range = inline.patch.range();
+    patches.retain(|earlier| !covers(&range, &earlier.value.range()));
+    patches.push(Held { value: inline.patch.clone(), by });
+    if let Some(time) = inline.time {
+        data_changed(inode, time, by, rules);
     }
+}
 
-    fn xattr(&mut self, xattr: &Xattr, by: usize) {
-        if let Some(inode) = self.inodes.get_mut(&xattr.ino) {
-            let value = (!xattr.removed).then(|| xattr.value.clone());
-            inode.xattrs.insert(xattr.name.clone(), Held { value, by });
-        }
-        self.changed(xattr.ino, xattr.time, by);
+fn apply_times(inode: &mut Inode, set: &Times, by: usize, rules: Rules) {
+    let values = [(times::ATIME, set.atime), (times::MTIME, set.mtime), (times::CTIME, set.stamp)];
+    for (time, value) in values.into_iter().filter(|(time, _)| set.mask & time != 0) {
+        stamp(inode, time, Stamped { stamp: set.stamp, explicit: true, value }, (by, rules));
     }
+}
 
-    fn data_changed(&mut self, ino: u64, time: u64, by: usize) {
-        self.stamp(ino, times::MTIME, implicit(time), by);
-        self.changed(ino, time, by);
-    }
+fn apply_xattr(inode: &mut Inode, xattr: &Xattr, by: usize, rules: Rules) {
+    let value = (!xattr.removed).then(|| xattr.value.clone());
+    inode.xattrs.insert(xattr.name.clone(), Held { value, by });
+    changed(inode, xattr.time, by, rules);
+}
 
-    fn changed(&mut self, ino: u64, time: u64, by: usize) {
-        self.stamp(ino, times::CTIME, implicit(time), by);
-    }
+fn data_changed(inode: &mut Inode, time: u64, by: usize, rules: Rules) {
+    stamp(inode, times::MTIME, implicit(time), (by, rules));
+    changed(inode, time, by, rules);
+}
 
-    fn stamp(&mut self, ino: u64, time: u8, set: Stamped, by: usize) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        let held = match time {
-            times::ATIME => &mut inode.atime,
-            times::MTIME => &mut inode.mtime,
-            _ => &mut inode.ctime,
-        };
-        let is_later = (set.stamp, set.explicit) >= (held.value.stamp, held.value.explicit);
-        if is_later || self.rules.lacks(mutant::TIMES_BY_ID) {
-            *held = Held { value: set, by };
-        }
+fn changed(inode: &mut Inode, time: u64, by: usize, rules: Rules) {
+    stamp(inode, times::CTIME, implicit(time), (by, rules));
+}
+
+fn stamp(inode: &mut Inode, time: u8, set: Stamped, (by, rules): (usize, Rules)) {
+    let held = match time {
+        times::ATIME => &mut inode.atime,
+        times::MTIME => &mut inode.mtime,
+        _ => &mut inode.ctime,
+    };
+    let is_later = (set.stamp, set.explicit) >= (held.value.stamp, held.value.explicit);
+    if is_later || rules.lacks(mutant::TIMES_BY_ID) {
+        *held = Held { value: set, by };
     }
 }
 
 fn implicit(time: u64) -> Stamped {
     Stamped { stamp: time, explicit: false, value: time }
-}
-
-impl Inode {
-    fn map(&mut self, extent: &Extent, by: usize, rules: Rules) {
-        for index in 0..u64::from(extent.count) {
-            if !rules.lacks(mutant::INLINE_OVER_WRITE) {
-                self.patches.remove(&(extent.file + index));
-            }
-            let value = Slot::Block {
-                place: extent.place + index,
-                shared: extent.shared,
-                unwritten: extent.unwritten,
-                checksum: extent.checksums.get(index as usize).copied(),
-            };
-            self.blocks.insert(extent.file + index, Held { value, by });
-        }
-    }
-
-    fn cut(&mut self, size: u64, by: usize) {
-        _ = self.blocks.split_off(&size.div_ceil(BLOCK));
-        _ = self.patches.split_off(&size.div_ceil(BLOCK));
-        self.size = Some(Held { value: size, by });
-        self.cuts.retain(|(_, earlier)| *earlier < size);
-        self.cuts.push((by, size));
-    }
-}
-
-impl Tree {
-    /// How many files have each block, the blocks of dead records not counted.
-    pub fn references(&self, rules: Rules) -> BTreeMap<u64, u32> {
-        let mut references = BTreeMap::new();
-        for slot in self.inodes.values().flat_map(|inode| inode.blocks.values()) {
-            if let Slot::Block { place, shared, .. } = slot.value
-                && !(shared && rules.lacks(mutant::CLONES_NOT_COUNTED))
-            {
-                *references.entry(place).or_insert(0) += 1;
-            }
-        }
-        references
-    }
-
-    /// Blocks that two files have although at most one of them says that it shares them: damage.
-    pub fn blocks_twice(&self) -> BTreeSet<u64> {
-        let (mut owned, mut twice) = (BTreeSet::new(), BTreeSet::new());
-        for slot in self.inodes.values().flat_map(|inode| inode.blocks.values()) {
-            if let Slot::Block { place, shared: false, .. } = slot.value
-                && !owned.insert(place)
-            {
-                twice.insert(place);
-            }
-        }
-        twice
-    }
 }

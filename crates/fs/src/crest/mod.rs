@@ -99,6 +99,7 @@ mod same;
 mod sharing;
 mod sums;
 mod superblock;
+pub mod tree;
 mod vfs;
 mod writeback;
 mod xattr;

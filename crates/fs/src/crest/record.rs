@@ -327,6 +327,17 @@ impl Draft {
     }
 }
 
+impl Body {
+    /// Whether a record dies only when its name, or blocks to which it leads, go.
+    pub(super) fn is_firm(&self) -> bool {
+        match self {
+            Self::Create(create) => !create.name.is_empty() && create.target.is_empty(),
+            Self::Write(write) => !write.extents.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 impl Record {
     /// A record that stands alone.
     pub fn alone(id: Id, body: Body) -> Self {

@@ -6,7 +6,7 @@
 //! It does not mark its reads as those of a recovery, of which a lint wants that the crash has guaranteed them (L8): records, words
 //! and superblocks have checks of their own, which tell what is whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -32,13 +32,14 @@ use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
 use super::map::{BlockMap, Place};
-use super::merge::{self, Slot, Tree, merge};
+use super::merge::merge;
 use super::mutant::{self, Rules};
 use super::namei;
 use super::record::{Previous, Seal};
 use super::sharing::Sharing;
 use super::sums::Sums;
 use super::superblock;
+use super::tree::{self, Name, Slot, Tree};
 use super::zone::{Damage, Log, Use, Word, lost_ends};
 use super::{ORPHANS, RENAMES, Settings, Volume};
 use crate::dax::DirectMaps;
@@ -284,7 +285,8 @@ pub(super) fn build_from_image(
     if sums.are_on() {
         image.restore_sums(table, &sums);
     }
-    let logs = Logs::new(table.superblock, image.head.clock, image.ends(table)?);
+    let lines = table.present().len() as u64 * u64::from(table.geometry.zone_lines());
+    let logs = Logs::new(table.superblock, image.head.clock, image.ends(table)?, lines);
     let inodes = Inodes::new(Some(image.cold(sharing_of(table, settings))));
     let volume = assemble(region, table, settings, (inodes, zones, logs, sums), Losses::default());
     Some(Volume { from_image: true, ..volume })
@@ -311,7 +313,8 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         }
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
-    let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends());
+    let lines = loaded.log.records.iter().map(|found| u64::from(found.lines)).sum();
+    let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends(), lines);
     assemble(region, loaded, settings, (inodes, zones, logs, sums), losses)
 }
 
@@ -354,32 +357,34 @@ fn assemble(
 
 /// The inodes of an image, each with the directory above it.
 fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
-    let mut all: BTreeMap<u64, (State, u64)> = BTreeMap::new();
-    let twice = loaded.tree.blocks_twice();
-    for (ino, inode) in &loaded.tree.inodes {
-        let blocks = map_of(inode, zones, sums, &twice);
-        all.insert(*ino, (state_of(*ino, inode, blocks), ROOT_INO));
-    }
-    for ((dir, name), held) in &loaded.tree.names {
-        let ino = held.value.ino;
+    let tree = &loaded.tree;
+    let twice = tree.blocks_twice();
+    let state = |(ino, inode)| (state_of(ino, inode, map_of(inode, zones, sums, &twice)), ROOT_INO);
+    let mut all: Vec<(State, u64)> = tree.inodes.iter().map(state).collect();
+    let mut known = (ROOT_INO, tree.inodes.position(ROOT_INO));
+    for Name { dir, ino, name, add, .. } in &tree.names {
         // A name whose inode has lost its birth is shown, in a pool that is mounted for reading alone.
-        let is_dir = all.get_mut(&ino).is_some_and(|(child, parent)| {
+        let child = tree.inodes.position(*ino).and_then(|at| all.get_mut(at));
+        let is_dir = child.is_some_and(|(child, parent)| {
             *parent = *dir;
             child.is_dir()
         });
         zones.add_lines(namei::name_lines(name));
-        let Some((state, _)) = all.get_mut(dir) else { continue };
+        if known.0 != *dir {
+            known = (*dir, tree.inodes.position(*dir));
+        }
+        let Some((state, _)) = known.1.and_then(|at| all.get_mut(at)) else { continue };
         if is_dir {
             state.links += 1;
         }
         if let Ok(dir) = state.names() {
-            dir.insert(name, ino, held.value.add);
+            dir.insert(name, *ino, *add);
         }
     }
-    all.into_values().collect()
+    all
 }
 
-fn state_of(ino: u64, inode: &merge::Inode, blocks: BlockMap) -> State {
+fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {
     let (mode, uid, gid) = inode.owner.value;
     // The kind is that of the birth: no call changes it.
     let mode = u32::from(inode.birth.value.mode & 0o170_000 | mode & 0o7777);
@@ -410,18 +415,18 @@ fn state_of(ino: u64, inode: &merge::Inode, blocks: BlockMap) -> State {
 }
 
 /// Where the blocks of a file lie; those that cannot be found are lost.
-fn map_of(inode: &merge::Inode, zones: &Zones, sums: &Sums, twice: &BTreeSet<u64>) -> BlockMap {
+fn map_of(inode: &tree::Inode, zones: &Zones, sums: &Sums, twice: &BTreeSet<u64>) -> BlockMap {
     let mut blocks = BlockMap::default();
-    for (file, held) in &inode.blocks {
+    for (file, held) in inode.blocks.iter() {
         let Slot::Block { place, unwritten, checksum, .. } = held.value else { continue };
         if twice.contains(&place) || !zones.mark(place) {
-            blocks.set(*file, Some(Place { block: LOST, unwritten: false }));
+            blocks.set(file, Some(Place { block: LOST, unwritten: false }));
             continue;
         }
         if let Some(sum) = checksum {
             sums.found(place, sum);
         }
-        blocks.set(*file, Some(Place { block: place, unwritten }));
+        blocks.set(file, Some(Place { block: place, unwritten }));
     }
     for (file, patches) in &inode.patches {
         if blocks.get(*file).is_some_and(|place| !place.unwritten) {

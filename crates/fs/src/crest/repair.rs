@@ -27,6 +27,7 @@ use super::layout::ROOT_INO;
 use super::mutant::Rules;
 use super::namei::removal;
 use super::recovery::{Loaded, build, describe, load, load_table, make_equal, zone_of};
+use super::tree::Name;
 use super::zone::{Use, Want, Word};
 use super::{Settings, Volume};
 use crate::error::Result;
@@ -85,14 +86,12 @@ fn free_words(region: &Region, loaded: &Loaded) -> Result<Vec<String>, FsError> 
 fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
     let mut done = Vec::new();
     let tree = &loaded.tree;
-    for ((dir, name), held) in &tree.names {
-        let ino = held.value.ino;
-        if tree.inodes.contains_key(&ino) && tree.inodes.contains_key(dir) {
-            continue;
-        }
+    let leads = |name: &&Name| [name.ino, name.dir].iter().all(|ino| tree.inodes.get(*ino).is_some());
+    let gone = tree.names.iter().filter(|name| !leads(name));
+    for Name { dir, ino, add, name, .. } in gone.chain(tree.names_twice().into_iter().filter(leads)) {
         let time = super::inode::now();
-        drop(volume.commit_names(Want::Removals, time, &[removal(*dir, ino, held.value.add)])?);
-        done.push(format!("directory {dir}: the name {} is gone", name.escape_ascii()));
+        drop(volume.commit_names(Want::Removals, time, &[removal(*dir, *ino, *add)])?);
+        done.push(format!("directory {dir}: the name {} of inode {ino} is gone", name.escape_ascii()));
     }
     let zones: BTreeSet<u32> = loaded.log.damage.iter().map(zone_of).collect();
     if !zones.is_empty() {

@@ -309,6 +309,11 @@ impl Stock {
         u64::from(self.free) > kept
     }
 
+    /// Whether cleaning can gain a zone, if none has more dead lines than this.
+    pub fn can_gain(&self, dead: u64) -> bool {
+        dead * 16 > u64::from(self.zone_lines)
+    }
+
     /// Which sealed zone is cleaned next, given the live lines of each: the one with the fewest, if cleaning it gains enough.
     pub fn victim(&self, zones: u32, live: &[(u32, u32)], rules: Rules) -> Option<u32> {
         let scarce = self.free < self.shards + 2;

@@ -135,6 +135,43 @@ fn a_full_pool_says_so_and_can_be_emptied_and_filled_again() {
 }
 
 /// Changes of a few files whose records fill the pool many times over.
+/// Lines of the medium that a call loads which is refused for want of room.
+fn loads_when_full(fs: &dyn FileSystem, file: vfs::Ino, offset: u64) -> u64 {
+    let before = Snapshot::of_task();
+    assert_eq!(fs.write(file, offset, &[1; 4096], IoFlags::empty()), Err(Errno::ENOSPC));
+    Snapshot::of_task().since(&before).count_all(&media::charges::BYTES_LOADED) / 64
+}
+
+#[test]
+fn a_full_pool_refuses_without_reading_its_log_where_too_little_has_died() {
+    virtually(1, || {
+        let region = made(SMALL);
+        let fs = mounted(&region);
+        let [file, other] = ["file", "other"]
+            .map(|name| fs.create(fs.root(), name.as_bytes(), &NEW).expect("there is room").ino);
+        fs.write(other, 0, &[2; 20 * 4096], IoFlags::empty()).expect("there is room");
+        let mut end = 0;
+        while fs.write(file, end, &[1; 4096], IoFlags::empty()).is_ok() {
+            end += 4096;
+        }
+        let written = end / 4096;
+        let mode = |perm| fs.setattr(other, &SetAttr { perm: Some(perm), ..SetAttr::default() });
+        assert_eq!(loads_when_full(&*fs, file, end), 0, "nothing has died");
+        mode(0o600).expect("a record fits");
+        assert_eq!(loads_when_full(&*fs, file, end), 0, "a line has died at most");
+        for round in 0..40 {
+            mode(0o600 + round).expect("a record fits");
+        }
+        assert!(
+            loads_when_full(&*fs, file, end) > written,
+            "40 lines may be dead in one zone: that is looked for"
+        );
+        assert_eq!(loads_when_full(&*fs, file, end), 0, "it was looked for");
+        fs.unlink(fs.root(), b"other").expect("there is room for a removal");
+        fs.write(file, end, &[1; 4096], IoFlags::empty()).expect("there is room again");
+    });
+}
+
 fn churn(round: usize) -> Op {
     let file = |number: usize| format!("dir/file {}", number % 5);
     match round % 7 {

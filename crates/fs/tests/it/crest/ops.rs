@@ -1,12 +1,12 @@
 //! Calls: what each stores, and what it means to a user.
 
 use fs::crest::layout::{ROOT_INO, item, times};
-use fs::crest::merge::{Inode, Slot};
 use fs::crest::mutant;
 use fs::crest::place::Block;
 use fs::crest::record::{
     Body, Create, Cut, Extent, Hole, Id, Item, Names, Owner, Record, Times, Void, Write, Xattr, group,
 };
+use fs::crest::tree::{Inode, Slot};
 use fs::crest::zone::Want;
 
 use super::image::{CELLS, NEVER, Unit, ZONE_BLOCKS};
@@ -160,7 +160,7 @@ impl Call<'_> {
     }
 
     fn inode(&self, ino: u64) -> Result<&Inode, NotNow> {
-        self.world.tree.inodes.get(&ino).ok_or(NotNow)
+        self.world.tree.inodes.get(ino).ok_or(NotNow)
     }
 
     pub(super) fn size(&self, ino: u64) -> usize {
@@ -169,7 +169,7 @@ impl Call<'_> {
 
     /// The time of a change of these inodes: later than any time that a call has set on them.
     pub(super) fn stamp(&self, inos: &[u64]) -> u64 {
-        let last = inos.iter().filter_map(|ino| self.world.tree.inodes.get(ino));
+        let last = inos.iter().filter_map(|ino| self.world.tree.inodes.get(*ino));
         let last = last
             .map(|inode| inode.mtime.value.stamp.max(inode.ctime.value.stamp).max(inode.atime.value.stamp));
         let now = self.world.now;
@@ -260,7 +260,7 @@ impl Call<'_> {
             name: vec![*name],
         });
         let removes = from.iter().filter_map(|(dir, name)| {
-            let entry = self.world.tree.names.get(&(*dir, vec![*name]))?.value;
+            let entry = self.world.tree.look_up(*dir, &[*name])?;
             let (added, index) = entry.add;
             Some(Item {
                 what: item::REMOVE | times,
@@ -326,7 +326,7 @@ impl Call<'_> {
     }
 
     pub(super) fn facts(&self, ino: u64, block: u64) -> Option<(u64, Block)> {
-        let slot = self.inode(ino).ok()?.blocks.get(&block)?.value;
+        let slot = self.inode(ino).ok()?.blocks.get(block)?.value;
         let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
         let references = self.world.tree.references(self.world.rules).get(&place).copied().unwrap_or(0);
         let bytes_in_log = self.has_patches(ino, block);
@@ -478,7 +478,7 @@ impl Call<'_> {
 
     fn punch(&mut self, path: Path, block: u64) -> Outcome {
         let ino = self.ino(path)?;
-        if !self.inode(ino)?.blocks.contains_key(&block) || (block as usize + 1) * CELLS > self.size(ino) {
+        if self.inode(ino)?.blocks.get(block).is_none() || (block as usize + 1) * CELLS > self.size(ino) {
             return Err(Stop::NotNow);
         }
         let time = self.stamp(&[ino]);
@@ -518,7 +518,7 @@ impl Call<'_> {
         }
         let time = self.stamp(&[ino]);
         let blocks = (0..size.div_ceil(CELLS) as u64).filter_map(|block| {
-            let slot = self.inode(source).ok()?.blocks.get(&block)?.value;
+            let slot = self.inode(source).ok()?.blocks.get(block)?.value;
             let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
             let checksums = checksum.into_iter().collect();
             Some(Extent { file: block, place, count: 1, shared: true, unwritten, checksums })

@@ -10,9 +10,10 @@ use rustc_hash::FxHashMap;
 use fs::crest::clean::{Present, Survey};
 use fs::crest::inline::Patch;
 use fs::crest::layout::{BLOCK, LINE, ROOT_INO};
-use fs::crest::merge::{Held, Slot, Tree, merge};
+use fs::crest::merge::merge;
 use fs::crest::mutant::{self, Rules};
 use fs::crest::record::{Body, Create, Id, Open, Previous, Record, Seal};
+use fs::crest::tree::{Held, Slot, Tree};
 use fs::crest::zone::{Damage, Found, Log, Stock, Use, Want, Word, lost_ends};
 
 use super::image::{CELLS, Image, Moment, NEVER, Super, Unit, ZONE_BLOCKS};
@@ -402,7 +403,7 @@ impl World {
             (self.openings, self.mounted) = (openings, openings);
         }
         if self.rules.lacks(mutant::INODES_FROM_LOG) {
-            self.inodes = self.tree.inodes.keys().max().map_or(2, |ino| ino + 1);
+            self.inodes = self.tree.inodes.numbers().next_back().map_or(2, |ino| ino + 1);
         }
         let in_records = self.found.iter().flat_map(|found| match &found.record.body {
             Body::Inline(inline) => cells_of(&inline.patch),
@@ -542,18 +543,18 @@ fn view(tree: &Tree, image: &Image) -> Result<View, String> {
     if let Some(block) = tree.blocks_twice().first() {
         return Err(format!("two files have block {block}"));
     }
-    let names = tree.names.iter().map(|((dir, name), held)| ((*dir, name[0]), held.value.ino)).collect();
+    let names = tree.names.iter().map(|name| ((name.dir, name.name[0]), name.ino)).collect();
     let mut files = BTreeMap::new();
-    for (ino, inode) in &tree.inodes {
+    for (ino, inode) in tree.inodes.iter() {
         let written = |held: &Held<Slot>| matches!(held.value, Slot::Block { unwritten: false, .. });
-        let has_place = |block: &u64| inode.blocks.get(block).is_some_and(written);
+        let has_place = |block: &u64| inode.blocks.get(*block).is_some_and(written);
         let mut patched = inode.patches.iter().filter(|(_, patches)| !patches.is_empty());
         if let Some((block, _)) = patched.find(|(block, _)| !has_place(block)) {
             return Err(format!("records have bytes of block {block} of inode {ino}, which has no place"));
         }
         let cells = (0..inode.bytes() as usize / CELL_BYTES).map(|cell| read_cell(inode, image, cell));
         files.insert(
-            *ino,
+            ino,
             File {
                 mode: inode.owner.value.0,
                 uid: inode.owner.value.1,
@@ -599,8 +600,8 @@ const _: () =
 /// Bytes of a cell.
 pub(crate) const CELL_BYTES: usize = fs::crest::layout::BLOCK as usize / CELLS;
 
-fn read_cell(inode: &fs::crest::merge::Inode, image: &Image, cell: usize) -> Result<u32, String> {
-    let Some(held) = inode.blocks.get(&((cell / CELLS) as u64)) else { return Ok(0) };
+fn read_cell(inode: &fs::crest::tree::Inode, image: &Image, cell: usize) -> Result<u32, String> {
+    let Some(held) = inode.blocks.get((cell / CELLS) as u64) else { return Ok(0) };
     match held.value {
         Slot::Block { place, unwritten: false, checksum: sum, .. } => {
             let cells = block_cells(image, place);
