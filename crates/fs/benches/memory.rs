@@ -14,6 +14,7 @@ use vfs::{
 const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
 const FILES: u64 = 200_000;
 const BLOCKS: u64 = 60_000;
+const SMALL: u64 = 50_000;
 const TASKS: u64 = 2_000;
 
 fn resident() -> u64 {
@@ -35,7 +36,7 @@ fn image(
     name: &str,
     settings: &[(&str, &str)],
 ) -> (Arc<Region>, impl Fn(&Arc<Region>) -> Arc<dyn FileSystem>) {
-    let region = Region::anonymous(Bytes::mib(512), Box::new(media::nvmm::null::Null)).expect("memory");
+    let region = Region::anonymous(Bytes::gib(1), Box::new(media::nvmm::null::Null)).expect("memory");
     region.nt_zero(0, region.len()).expect("in range");
     let design = fs::by_name(name).expect("a design");
     let settings: BTreeMap<_, _> =
@@ -53,10 +54,18 @@ fn name_of(n: u64) -> Vec<u8> {
 fn inodes(design: &str) -> Arc<dyn FileSystem> {
     let (region, mount) = image(design, &[]);
     let fs = mount(&region);
-    each(&format!("{design}: inode, and its name in the directory's index"), FILES, || {
-        for n in 0..FILES {
-            fs.create(fs.root(), &name_of(n), &NEW).expect("create");
-        }
+    let files = each(&format!("{design}: inode, and its name in the directory's index"), FILES, || {
+        let file = |n| fs.create(fs.root(), &name_of(n), &NEW).expect("create").ino;
+        (0..FILES).map(file).collect::<Vec<_>>()
+    });
+    let write = |file, block: u64| {
+        fs.write(file, block * 4096, &[1; 4096], IoFlags::empty()).expect("write");
+    };
+    each(&format!("{design}: the first block of a file"), SMALL, || {
+        files.iter().take(SMALL as usize).for_each(|file| write(*file, 0));
+    });
+    each(&format!("{design}: each further block of a large file"), BLOCKS, || {
+        (1..BLOCKS).for_each(|block| write(files[0], block));
     });
     fs
 }
@@ -109,7 +118,7 @@ fn tasks() {
 fn main() {
     tasks();
     let process = names(inodes("pmfs"));
-    let others = [inodes("hinfs"), blocks()];
+    let others = [inodes("hinfs"), inodes("nova"), inodes("crest"), blocks()];
     drop(process);
     for fs in others {
         fs.unmount().expect("unmount");

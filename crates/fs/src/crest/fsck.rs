@@ -7,7 +7,8 @@
 //! | `log_sound` | no record is missing that a crash does not explain or behind its log's end; each is of a known kind, in range |
 //! | `names_lead_to_inodes` | each name leads to an inode with a birth, and is in a directory |
 //! | `born_once` | all records of an inode's birth, of which copies may be several, say the same |
-//! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero, and a directory has it once |
+//! | `names_sound` | each name has 1 to 255 bytes, no slash and no zero |
+//! | `name_used_once` | no two adds give a directory one name: a call removes the add that it replaces |
 //! | `attributes_sound` | each extended attribute has a name that a call could have set |
 //! | `root_is_directory` | the root is a directory |
 //! | `tree_sound` | each directory has one name and lies below the root |
@@ -194,9 +195,9 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
         }
     }
     for Name { dir, ino, name, .. } in loaded.tree.names_twice() {
-        let what =
-            format!("\"{}\" in directory {dir} leads to {ino} and to another inode", name.escape_ascii());
-        report.violate("names_sound", what);
+        let shown = name.escape_ascii();
+        let what = format!("\"{shown}\" in directory {dir} is a name of inode {ino} and of another");
+        report.violate("name_used_once", what);
     }
     let last = loaded.log.records.iter().map(|found| last_ino(&found.record.body)).max().unwrap_or(0);
     if last >= loaded.superblock.inodes {

@@ -6,7 +6,7 @@ use check::{File, Op, Pattern, Runner, observe};
 use design::{Design, FsError};
 use fs::crest::layout::{Geometry, LINE, ROOT_INO, Superblock, item};
 use fs::crest::mutant::Rules;
-use fs::crest::record::{Body, Create, Extent, Id, Item, Names, Record, Seal, Write};
+use fs::crest::record::{Body, Create, Extent, Id, Item, Names, Record, Seal, Write, Xattr};
 use fs::crest::zone::{Log, Use, Word};
 use media::Storage;
 use media::nvmm::Region;
@@ -135,6 +135,15 @@ const CANARIES: &[Canary] = &[
         forge(region, Body::Create(Create { ino, mode, ..Create::default() }));
     }),
     ("names_sound", |region| forge(region, create(ROOT_INO, b"a/b", 77))),
+    ("name_used_once", |region| {
+        let other = named(region, b"other").0;
+        forge(region, add(ROOT_INO, b"file", other));
+    }),
+    ("attributes_sound", |region| {
+        let ino = named(region, b"file").0;
+        let (name, value) = (b"user.a\0b".to_vec(), vec![1]);
+        forge(region, Body::Xattr(Xattr { ino, name, value, ..Xattr::default() }));
+    }),
     ("root_is_directory", |region| {
         let geometry = look(region).geometry;
         region.store(geometry.zone_at(0) + LINE as u64, &[0; LINE]).expect("a store");
@@ -193,7 +202,7 @@ fn every_predicate_of_fsck_has_a_fault_that_only_it_reports_and_a_mount_refuses(
 #[test]
 fn repair_accepts_the_loss_and_keeps_the_rest() {
     virtually(1, || {
-        let mended = ["words_valid", "log_sound", "names_lead_to_inodes"];
+        let mended = ["words_valid", "log_sound", "names_lead_to_inodes", "name_used_once"];
         for (predicate, plant) in CANARIES.iter().filter(|(predicate, _)| mended.contains(predicate)) {
             let region = image();
             plant(&region);
