@@ -1,6 +1,6 @@
 //! Which block of the medium holds which block of a file, in DRAM.
 //!
-//! Leaves of 64 slots, 256 KiB of a file each, in an ordered map. A slot is a word: bit 0 unwritten, the number of the block above
+//! Leaves of 64 slots, 256 KiB of a file each: the first, which is all that most files have, and an ordered map of the others. A slot is a word: bit 0 unwritten, the number of the block above
 //! it; 0: a hole. A leaf of which only the first eight blocks have places has eight slots, as most files of a pool are small.
 //!
 //! Bytes of blocks that lie in records (`inline.rs`) are kept beside the slots of a leaf. A block that gets a place, or none, has
@@ -149,7 +149,10 @@ pub(super) struct Run {
 /// The blocks of one file.
 #[derive(Debug, Default)]
 pub(super) struct BlockMap {
-    leaves: TreeMap<u64, Box<Leaf>>,
+    /// The leaf of the first blocks.
+    first: Option<Box<Leaf>>,
+    /// The others, from 1 on.
+    others: TreeMap<u64, Box<Leaf>>,
     mapped: u64,
     /// Lines of records with bytes of its blocks.
     lines: AtomicI64,
@@ -158,6 +161,26 @@ pub(super) struct BlockMap {
 }
 
 impl BlockMap {
+    fn leaf(&self, key: u64) -> Option<&Leaf> {
+        let leaf = if key == 0 { self.first.as_ref() } else { self.others.get(&key) };
+        leaf.map(|leaf| &**leaf)
+    }
+
+    fn remove_leaf(&mut self, key: u64) {
+        if key == 0 {
+            self.first = None;
+        } else {
+            self.others.remove(&key);
+        }
+    }
+
+    /// The leaves of a range of keys, in order.
+    fn leaves(&self, keys: Range<u64>) -> impl Iterator<Item = (u64, &Leaf)> {
+        let first = self.first.as_ref().filter(|_| keys.contains(&0)).map(|leaf| (0, &**leaf));
+        let others = self.others.range(keys.start.max(1)..keys.end.max(1));
+        first.into_iter().chain(others.map(|(key, leaf)| (*key, &**leaf)))
+    }
+
     /// Blocks that have a place.
     pub(super) fn mapped(&self) -> u64 {
         self.mapped
@@ -165,11 +188,11 @@ impl BlockMap {
 
     /// Whether a block of it is reserved only.
     pub(super) fn has_reserved(&self) -> bool {
-        self.mapped > 0 && self.leaves.range(0..).any(|(_, leaf)| leaf.words().any(|word| word & 1 != 0))
+        self.mapped > 0 && self.leaves(0..u64::MAX).any(|(_, leaf)| leaf.words().any(|word| word & 1 != 0))
     }
 
     pub(super) fn get(&self, file: u64) -> Option<Place> {
-        let leaf = self.leaves.get(&(file / SLOTS))?;
+        let leaf = self.leaf(file / SLOTS)?;
         Place::of(leaf.word(file % SLOTS))
     }
 
@@ -177,11 +200,16 @@ impl BlockMap {
     pub(super) fn set(&mut self, file: u64, place: Option<Place>) -> Option<Place> {
         let (key, slot) = (file / SLOTS, (file % SLOTS) as usize);
         let word = place.map_or(0, Place::word);
-        let Some(leaf) = self.leaves.get_mut(&key) else {
+        let leaf = if key == 0 { self.first.as_mut() } else { self.others.get_mut(&key) };
+        let Some(leaf) = leaf else {
             if place.is_some() {
                 let mut leaf = Leaf::with(slot);
                 *leaf.slots[slot].get_mut() = word;
-                self.leaves.insert(key, leaf);
+                if key == 0 {
+                    self.first = Some(leaf);
+                } else {
+                    self.others.insert(key, leaf);
+                }
                 self.mapped += 1;
             }
             return None;
@@ -196,7 +224,7 @@ impl BlockMap {
         self.mapped = self.mapped + u64::from(place.is_some()) - u64::from(old.is_some());
         let gone = leaf.forget(slot as u64);
         if place.is_none() && leaf.words().all(|word| word == 0) {
-            self.leaves.remove(&key);
+            self.remove_leaf(key);
         }
         self.count_lines(gone, 0);
         old
@@ -205,7 +233,7 @@ impl BlockMap {
     /// Gives a block that has a place another one, in a file that tasks share: the caller has its granule alone. Answers the one
     /// that it had.
     pub(super) fn replace(&self, file: u64, place: Place) -> Option<Place> {
-        let leaf = self.leaves.get(&(file / SLOTS))?;
+        let leaf = self.leaf(file / SLOTS)?;
         let old = Place::of(leaf.slots.get((file % SLOTS) as usize)?.swap(place.word(), Relaxed));
         self.count_lines(leaf.forget(file % SLOTS), 0);
         old
@@ -232,7 +260,7 @@ impl BlockMap {
     }
 
     fn patches(&self, file: u64) -> Option<&LeafPatches> {
-        let leaf = if self.has_patches() { self.leaves.get(&(file / SLOTS))? } else { return None };
+        let leaf = if self.has_patches() { self.leaf(file / SLOTS)? } else { return None };
         leaf.patches.get().map(|patches| &**patches)
     }
 
@@ -246,7 +274,7 @@ impl BlockMap {
         if !self.has_patches() {
             return Vec::new();
         }
-        let leaves = self.leaves.range(range.start / SLOTS..range.end.div_ceil(SLOTS));
+        let leaves = self.leaves(range.start / SLOTS..range.end.div_ceil(SLOTS));
         let blocks = leaves.flat_map(|(key, leaf)| {
             let slots = leaf.patches.get().map_or_else(Vec::new, |it| it.read().keys().copied().collect());
             slots.into_iter().map(move |slot| key * SLOTS + slot)
@@ -270,14 +298,14 @@ impl BlockMap {
 
     /// A block that has a place gets the bytes that lie in records.
     pub(super) fn set_patches(&self, file: u64, new: Patches) {
-        let Some(leaf) = self.leaves.get(&(file / SLOTS)) else { return };
+        let Some(leaf) = self.leaf(file / SLOTS) else { return };
         self.count_lines(0, new.lines());
         leaf.patches.get_or_init(Box::default).write().insert(file % SLOTS, new);
     }
 
     /// One more record has bytes of a block that has a place; the caller has the block's granule alone.
     pub(super) fn patch(&self, file: u64, from: usize, bytes: &[u8]) {
-        let Some(leaf) = self.leaves.get(&(file / SLOTS)) else { return };
+        let Some(leaf) = self.leaf(file / SLOTS) else { return };
         let mut patches = leaf.patches.get_or_init(Box::default).write();
         let patches = patches.entry(file % SLOTS).or_default();
         let old = patches.lines();
@@ -303,7 +331,7 @@ impl BlockMap {
 
     fn granules(&self, range: Range<u64>) -> impl Iterator<Item = &Granule> {
         let Range { start, end } = range;
-        self.leaves.range(start / SLOTS..end.div_ceil(SLOTS)).flat_map(move |(key, leaf)| {
+        self.leaves(start / SLOTS..end.div_ceil(SLOTS)).flat_map(move |(key, leaf)| {
             let first = start.saturating_sub(key * SLOTS) / GRANULE_BLOCKS;
             let behind = (end - key * SLOTS).min(SLOTS).div_ceil(GRANULE_BLOCKS);
             &leaf.granules()[first as usize..behind as usize]
@@ -325,14 +353,14 @@ impl BlockMap {
 
     /// The run that begins at `file`, of at most `most` blocks; a hole is alone.
     fn run_at(&self, file: u64, most: u64) -> Run {
-        let mut leaf = self.leaves.get(&(file / SLOTS));
-        let word = |leaf: Option<&Box<Leaf>>, at: u64| leaf.map_or(0, |leaf| leaf.word(at % SLOTS));
+        let mut leaf = self.leaf(file / SLOTS);
+        let word = |leaf: Option<&Leaf>, at: u64| leaf.map_or(0, |leaf| leaf.word(at % SLOTS));
         let first = word(leaf, file);
         let mut count = 1;
         while count < most {
             let at = file + count;
             if at.is_multiple_of(SLOTS) {
-                leaf = self.leaves.get(&(at / SLOTS));
+                leaf = self.leaf(at / SLOTS);
             }
             if word(leaf, at) != first + 2 * count {
                 break;
@@ -359,9 +387,8 @@ impl BlockMap {
 
     /// The first block with a place from `file` on.
     pub(super) fn next_mapped(&self, file: u64) -> Option<u64> {
-        let leaves = self.leaves.range(file / SLOTS..);
-        for (key, leaf) in leaves {
-            let from = if *key == file / SLOTS { file % SLOTS } else { 0 };
+        for (key, leaf) in self.leaves(file / SLOTS..u64::MAX) {
+            let from = if key == file / SLOTS { file % SLOTS } else { 0 };
             let found = (from..leaf.slots.len() as u64).find(|slot| leaf.word(*slot) != 0);
             if let Some(slot) = found {
                 return Some(key * SLOTS + slot);
@@ -374,7 +401,8 @@ impl BlockMap {
     pub(super) fn cut(&mut self, file: u64, mut gone: impl FnMut(Place)) {
         while let Some(at) = self.next_mapped(file) {
             let key = at / SLOTS;
-            let Some(leaf) = self.leaves.get_mut(&key) else { return };
+            let leaf = if key == 0 { self.first.as_mut() } else { self.others.get_mut(&key) };
+            let Some(leaf) = leaf else { return };
             let from = if key == file / SLOTS { file % SLOTS } else { 0 };
             let (mut taken, mut lines) = (0, 0);
             for slot in from..leaf.slots.len() as u64 {
@@ -386,7 +414,7 @@ impl BlockMap {
             }
             self.mapped -= taken;
             if from == 0 {
-                self.leaves.remove(&key);
+                self.remove_leaf(key);
             }
             self.count_lines(lines, 0);
         }

@@ -10,6 +10,7 @@ use vfs::{FileKind, RenameFlags, Renaming, rename};
 use super::Volume;
 use super::dir::Known;
 use super::inode::{Changing, Inode, LINKS_MAX, State, implicit, now};
+use super::layout::LINE;
 use super::log::{Call, Committed};
 use super::namei::{Node, add, removal};
 use super::record::{Body, Item, Names, group};
@@ -59,7 +60,9 @@ impl Move<'_, '_> {
 
 impl Volume {
     fn is_below(&self, dir: u64, above: u64) -> Result<bool> {
-        let below = rename::is_below(dir, above, self.inodes.len(), |dir| self.parent_of(dir))?;
+        // Each has a line of the log, at least.
+        let inodes_max = self.region.len() / LINE as u64;
+        let below = rename::is_below(dir, above, inodes_max, |dir| self.parent_of(dir))?;
         below.ok_or_else(|| Error::Corrupt(format!("directory {dir} is below itself")))
     }
 
