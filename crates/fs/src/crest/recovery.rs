@@ -35,7 +35,7 @@ use super::map::{BlockMap, Place};
 use super::merge::merge;
 use super::mutant::{self, Rules};
 use super::namei;
-use super::record::{Previous, Seal};
+use super::record::{AddId, Previous, Seal};
 use super::sharing::Sharing;
 use super::sums::Sums;
 use super::superblock;
@@ -241,13 +241,16 @@ pub(super) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Vol
 
 /// Mounts an image for reading alone, also one that is damaged, as far as there is something to show. Stores nothing.
 pub(super) fn mount_for_reading(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Volume>, FsError> {
-    let loaded = load(region, settings.rules)?;
+    let mut loaded = load(region, settings.rules)?;
     let losses = match &*fsck::violations(&loaded) {
         [] => Losses::default(),
         violations => {
             Losses::of(&loaded, violations).map_err(|what| FsError::Damaged { design: NAME, what })?
         }
     };
+    // A directory shows the later of two names.
+    let twice: BTreeSet<AddId> = loaded.tree.names_twice().into_iter().map(|name| name.add).collect();
+    loaded.tree.names.retain(|name| !twice.contains(&name.add));
     Ok(Arc::new(build(region, &loaded, settings, losses)))
 }
 
