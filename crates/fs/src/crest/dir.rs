@@ -193,11 +193,11 @@ impl Dir {
         Some(Known { ino: known.ino, add: (known.id, known.index) })
     }
 
-    /// The same as a step of a path, whose price the caller pays; also beside a split, which may hide names that are there, and
-    /// beside a change of the bucket, for which it does not wait: none then. The second is whether the name lies apart.
+    /// The same as a step of a path, whose price the caller pays; also beside a split, which may hide names that are there. The
+    /// second is whether the name lies apart.
     pub(super) fn find_at_hand(&self, name: &[u8]) -> Option<(u64, bool)> {
         let hash = plain_hash(name);
-        let bucket = self.bucket(hash).try_read()?;
+        let bucket = self.bucket(hash).read();
         let known = bucket.slots.get(bucket.slot(hash, name)? as usize)?.as_ref()?;
         Some((known.ino, known.text.is_apart()))
     }

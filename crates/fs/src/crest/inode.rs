@@ -493,15 +493,6 @@ impl Inodes {
         found.or_else(|| self.thaw(ino))
     }
 
-    /// What a short look at the inode of a number answers, without a reference: a step of a path, as [`Self::at_hand`]. A removal
-    /// waits meanwhile, so `look` waits for no lock.
-    pub(super) fn with<T>(&self, ino: u64, look: impl Fn(&Inode) -> Option<T>) -> Option<T> {
-        if let Some(inode) = self.part(ino).read().get(&ino) {
-            return look(inode);
-        }
-        look(&*self.thaw(ino)?)
-    }
-
     pub(super) fn insert(&self, inode: Arc<Inode>) {
         ran::did(Work::NODE, 1);
         ran::node(1);

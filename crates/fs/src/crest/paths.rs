@@ -23,20 +23,20 @@ use super::inode::Inode;
 impl Volume {
     /// What the names lead to, if each is there in a directory that the caller may search.
     fn follow(&self, from: Ino, names: Names<'_>, searches: &dyn Fn(&Subject) -> bool) -> Option<Arc<Inode>> {
-        let (mut at, mut steps, mut apart) = (from.0, 0, 0);
+        let mut at = self.inodes.at_hand(from.0)?;
+        let (mut steps, mut apart) = (0, 0);
         for name in names {
-            let step = |dir: &Inode| {
-                let may_search = searches(&dir.subject()?);
-                if may_search { dir.names.as_ref()?.find_at_hand(name) } else { None }
-            };
-            let (ino, is_apart) = self.inodes.with(at, step)?;
-            at = ino;
+            if !searches(&at.subject()?) {
+                return None;
+            }
+            let (ino, is_apart) = at.names.as_ref()?.find_at_hand(name)?;
+            at = self.inodes.at_hand(ino)?;
             steps += 1;
             apart += u64::from(is_apart);
         }
         sim::work(PATH_COMPONENT, steps);
         sim::work(Work::MISS, apart);
-        self.inodes.at_hand(at)
+        Some(at)
     }
 }
 
