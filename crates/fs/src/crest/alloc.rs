@@ -234,7 +234,7 @@ impl Drop for Taken<'_> {
 /// Zones that have a line for each frame: of so many blocks as a pool has, at most.
 fn buffered_zones(geometry: Geometry, frames: u64) -> u32 {
     let blocks = u64::from(geometry.zones) * u64::from(geometry.zone_blocks());
-    frames.min(blocks).div_ceil(u64::from(geometry.zone_lines() - 1)) as u32
+    frames.min(blocks).div_ceil(u64::from(geometry.record_lines() - 1)) as u32
 }
 
 impl Zones {
@@ -319,7 +319,7 @@ impl Zones {
         Stock {
             free: pool.free.len() as u32,
             shards: self.heads.len() as u32,
-            zone_lines: self.geometry.zone_lines() - 1,
+            zone_lines: self.geometry.record_lines() - 1,
             live_lines: self.live_lines(),
             buffered: self.buffered,
         }

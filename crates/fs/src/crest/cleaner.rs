@@ -19,11 +19,11 @@ use super::clean::{Present, Survey};
 use super::log::{Call, Tail};
 use super::merge::merge;
 use super::mutant::{self, Rules};
+use super::parity;
 use super::parts;
 use super::record::{Body, Id, Record};
 use super::zone::{Found, Log, Use, Want, Word};
 use crate::error::Result;
-use crate::persist::checksum::charge_for;
 
 /// A sealed zone, and what must be kept of it, the newest first.
 struct Sealed {
@@ -46,10 +46,10 @@ impl Volume {
         let mut log = Log::default();
         let mut bytes = sim::ran::zeroed(self.geometry.zone_bytes as usize);
         for Present { zone, opening, .. } in zones {
-            self.region.load(self.geometry.zone_at(*zone), &mut bytes)?;
-            charge_for(bytes.len());
-            log.read_zone(*zone, self.seal(*opening), &bytes);
+            let seal = self.seal(*opening);
+            parity::read_zone(&self.region, &self.geometry, (*zone, seal), &mut bytes, &mut log)?;
         }
+        self.tell_computed(&log.computed);
         Ok(log)
     }
 

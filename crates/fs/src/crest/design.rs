@@ -40,6 +40,13 @@ const OPTIONS: &[OptionSpec] = &[
         help: "data: CRC-32C of each block, compared at its first read after a mount and by `weir scrub`; appends store blocks",
     },
     OptionSpec {
+        name: "parity",
+        kind: OptionKind::Flag,
+        default: "false",
+        when: Phase::Mkfs,
+        help: "whether a 16th of each log zone is parity, written when the zone is full, from which damaged lines are computed",
+    },
+    OptionSpec {
         name: "without",
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",

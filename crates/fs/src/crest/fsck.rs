@@ -14,6 +14,7 @@
 //! | `blocks_in_range` | each block of a file lies in a zone for data |
 //! | `block_used_once` | no two files have a block that at most one of them says to share |
 //! | `size_possible` | no file is larger than the largest |
+//! | `lines_as_written` | no line of a log zone had to be computed from its parity; a mount takes such a pool |
 //! | `image_agrees` | a saved index that counts leads to the state to which the logs lead |
 //!
 //! Copies of the superblock or of a word that differ are no violation: a crash leaves them so, and the next mount makes them equal.
@@ -63,9 +64,16 @@ pub(super) fn check(region: &Arc<Region>) -> FsckReport {
     for zone in &loaded.differ {
         report.notes.push(format!("the copies of the word of zone {zone} differ; a mount makes them equal"));
     }
+    if loaded.geometry.parity {
+        report.checked.push(("zones with parity", loaded.log.with_parity.len() as u64));
+    }
     report.violations.extend(violations(&loaded));
     if report.violations.is_empty() {
         check_image(region, &loaded, &mut report);
+    }
+    // A mount takes these, and nothing is lost.
+    for computed in &loaded.log.computed {
+        report.violate("lines_as_written", computed.describe());
     }
     report
 }
