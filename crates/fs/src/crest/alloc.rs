@@ -22,7 +22,7 @@ use sim::{LockClass, Mutex, Work};
 
 use super::Settings;
 use super::clean::Present;
-use super::layout::{BLOCK, Geometry, LINE};
+use super::layout::{Geometry, LINE};
 use super::mutant::{self, Rules};
 use super::parts;
 use super::zone::{Stock, Want};
@@ -269,9 +269,10 @@ impl Zones {
     /// Blocks of all zones, and those that are free when all of the log is clean and all files are settled.
     pub(super) fn counts(&self) -> (u64, u64) {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
-        let log = self.live_lines().div_ceil(BLOCK / LINE as u64);
+        let zone_blocks = u64::from(self.geometry.zone_blocks());
+        let log = (self.live_lines() * zone_blocks).div_ceil(u64::from(self.geometry.record_lines()));
         let kept = self.heads.len() as u64 + 2 + u64::from(self.buffered);
-        let kept = kept * u64::from(self.geometry.zone_blocks());
+        let kept = kept * zone_blocks;
         (blocks, blocks.saturating_sub(self.used.get() + log + kept))
     }
 

@@ -103,9 +103,9 @@ impl Volume {
 
     /// Whether a log zone is there of which lines were computed.
     pub(super) fn has_computed(&self) -> bool {
+        let zones = self.zones.log_zones();
         let computed = self.losses.computed.lock();
-        !computed.is_empty()
-            && self.zones.log_zones().iter().any(|zone| computed.contains(&(zone.zone, zone.opening)))
+        zones.iter().any(|zone| computed.contains(&(zone.zone, zone.opening)))
     }
 
     /// Tells the listener of damage, of each once.

@@ -132,8 +132,8 @@ const OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// The format with checksums of data.
-const SUMMED: &[Given] = &[&[("checksum", "data")]];
+/// The formats with checksums of data, and with parity of the log.
+const FORMATS: &[Given] = &[&[("checksum", "data")], &[("parity", "true")]];
 
 /// Two shards, so that zones fill up and are left in short programs; one frame, which each read wants. Files and directories are
 /// shared from the beginning.
@@ -243,7 +243,7 @@ impl Design for CrestDesign {
             fail_every: 2,
             mount_reads_all: true,
             clones: true,
-            formats: SUMMED,
+            formats: FORMATS,
         }
     }
 

@@ -34,6 +34,7 @@ use super::image_load::{Saved, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::merge::Slot;
 use super::mutant::Rules;
+use super::parity;
 use super::record::Body;
 use super::recovery::{Loaded, build, build_from_image, describe, load};
 use super::same::difference;
@@ -66,6 +67,7 @@ pub(super) fn check(region: &Arc<Region>) -> FsckReport {
     }
     if loaded.geometry.parity {
         report.checked.push(("zones with parity", loaded.log.with_parity.len() as u64));
+        report.notes.extend(parity::misfits(region, &loaded));
     }
     report.violations.extend(violations(&loaded));
     if report.violations.is_empty() {

@@ -40,6 +40,8 @@
 //! after that. What is missing then is damage as it is without parity, and so is the end of the log: a zone with parity is
 //! damaged if its last records are missing, also where a crash would explain that in a zone without.
 //!
+//! Where the parity itself is damaged nothing is lost; fsck says so, and how many log zones have parity.
+//!
 //! A mount uses computed lines in DRAM, says so, and stores nothing to the zone. The cleaner empties it as any other; `weir fsck`
 //! counts and names such zones, and `--repair` moves what is live to another zone and frees this one.
 
@@ -53,8 +55,9 @@ use super::Volume;
 use super::clean::Present;
 use super::layout::{Geometry, Head, LINE, RECORD_LINES_MAX, kind};
 use super::log::At;
-use super::mutant;
+use super::mutant::{self, Rules};
 use super::record::{Record, Refused, Seal};
+use super::recovery::{Loaded, zone_of};
 use super::zone::{Computed, Damage, Log};
 use crate::error::Result;
 use crate::persist::checksum::charge_for;
@@ -195,6 +198,30 @@ fn missing(log: &Log, end: u32) -> Option<u32> {
     (line < end).then_some(line)
 }
 
+/// Zones with parity of which columns do not fit though no record is damaged: a crash, or damage, has left these.
+pub(super) fn misfits(region: &Region, loaded: &Loaded) -> Vec<String> {
+    let (geometry, secret) = (&loaded.geometry, loaded.superblock.secret[0]);
+    let Some(columns) = geometry.columns() else { return Vec::new() };
+    let records = geometry.record_lines() as usize * LINE;
+    let mut bytes = vec![0; geometry.zone_bytes as usize];
+    let is_whole = |zone: u32| {
+        loaded.log.with_parity.contains(&zone)
+            && loaded.log.computed.iter().all(|one| one.zone != zone)
+            && loaded.log.damage.iter().all(|damage| zone_of(damage) != zone)
+    };
+    let mut misfits = |Present { zone, opening, .. }| {
+        let seal = Seal { secret, opening, rules: Rules::ALL };
+        load(region, geometry.zone_at(zone), &mut bytes).ok()?;
+        let end = end_of(geometry, seal, &bytes[records..records + LINE])?;
+        let read = Damaged::of(&mut bytes, (columns, end), seal, &[]);
+        let lines = (0..columns).filter(|column| !read.fits(*column)).count();
+        let what = format!("zone {zone}: {lines} lines of its parity are damaged or were never durable");
+        (lines > 0).then_some(what + "; its records are whole")
+    };
+    let zones = loaded.present();
+    zones.into_iter().filter(|zone| is_whole(zone.zone)).filter_map(&mut misfits).collect()
+}
+
 impl Computed {
     /// What is damaged, in words.
     pub fn describe(&self) -> String {
@@ -224,7 +251,7 @@ impl Volume {
         if !self.geometry.parity || self.saved.load(Relaxed) {
             return;
         }
-        let _own = ran::aside();
+        let (_own, _scope) = (ran::aside(), sim::scope(media::charges::JOURNAL));
         let mut open = Vec::new();
         for tail in &self.logs.tails {
             let mut tail = tail.lock();
@@ -359,7 +386,8 @@ impl<'a> Damaged<'a> {
         }
         // For each column that does not fit, the lines of the record in it.
         let mut columns: Vec<Vec<u32>> = Vec::new();
-        let is_open = |other: &u32| !self.fits(*other) && first.iter().all(|one| (other - one) % self.columns != 0);
+        let is_open =
+            |other: &u32| !self.fits(*other) && first.iter().all(|one| (other - one) % self.columns != 0);
         let open: Vec<u32> = (line + 1..line + lines).filter(is_open).collect();
         for other in &open {
             match columns.iter_mut().find(|column| (other - column[0]) % self.columns == 0) {
