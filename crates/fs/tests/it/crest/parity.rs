@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use check::crash::programs::{self, Program};
 use check::crash::{Effort, Subject, explore};
-use check::{File, Op, Pattern, Runner, Tree, observe};
+use check::faults::fail_many;
+use check::{File, Limits, Op, Pattern, Runner, Tree, observe};
 use design::{FsError, FsckReport, Mutant};
 use fs::crest::layout::{Geometry, LINE, Superblock};
 use fs::crest::mutant;
@@ -16,7 +17,7 @@ use rand::RngExt;
 use sim::{Bytes, Seed};
 use vfs::FileSystem;
 
-use super::mount::crest;
+use super::mount::{cost, crest};
 use super::saved::crashes;
 use crate::shared::harness::{self, Given, subject, virtually};
 
@@ -203,9 +204,12 @@ fn scattered_lines_are_computed_or_refused() {
                     .map(&mut line)
                     .filter_map(|(line, pick)| (line < end && pick == 0).then_some(line))
                     .collect();
+                let whole = (0..COLUMNS).find(|column| lines.iter().all(|line| line % COLUMNS != *column));
                 for (kind, (name, damage)) in KINDS.iter().enumerate() {
                     let (region, what) = (copy(&region), format!("seed {SEED}, {round}: {lines:?} {name}"));
                     lines.iter().for_each(|line| damage(&region, (zone, *line)));
+                    // Also a line of the parity, of a column that loses nothing.
+                    whole.iter().for_each(|column| damage(&region, (zone, 241 + column)));
                     let is_computed = shows(&region, &tree, &what).is_some();
                     assert!(is_computed || *name == "changed", "{what}: refused");
                     computed[kind] += usize::from(is_computed);
@@ -250,7 +254,7 @@ fn parity_that_is_torn_or_of_another_use_computes_nothing() {
                 let torn = copy(&region);
                 torn.store(at(&torn, (full.0, other)), &[0; LINE]).expect("a store");
                 flip(&torn, (full.0, line));
-                // Without the head nobody knows of a last record.
+                // Without the head the loss of the last operation looks like a crash.
                 let is_end = other == head && line + 3 >= full.1;
                 assert!(is_end || shows(&torn, &tree, what).is_none(), "{what} and line {line}: mounted");
             }
@@ -429,6 +433,40 @@ fn zones_that_a_crash_has_left_get_parity_later() {
             }
         }
     });
+}
+
+/// No call has another fence for it, and none but those that open a zone has other lines.
+#[test]
+fn calls_have_the_fences_and_lines_that_they_have_without() {
+    let costs = |given: Given<'static>| {
+        virtually(1, move || {
+            let region = harness::region(SMALL);
+            let options = harness::options(crest(), given);
+            crest().format().mkfs(&Storage::from(&region), &options).expect("mkfs");
+            let fs = crest().mount(&Storage::from(&region), &options).expect("mount");
+            let names: Vec<String> = (0..300).map(|nth| format!("{nth}")).collect();
+            let costs = names.iter().map(|name| cost(|| fs.create(fs.root(), name.as_bytes(), &check::NEW)));
+            costs.collect::<Vec<_>>()
+        })
+    };
+    let (with, without) = (costs(PARITY), costs(&PARITY[1..]));
+    assert!(with.iter().skip(1).zip(&without[1..]).all(|(with, without)| with.0 == without.0), "fences");
+    let more: Vec<_> = with.iter().filter(|cost| cost.1 > 2).collect();
+    // The first opens a zone; each of the two others has 15 columns and the head besides.
+    let plain = with[0].1;
+    assert!(more.iter().map(|cost| cost.1).eq([plain, plain + 16, plain + 16]), "{more:?}");
+}
+
+#[test]
+fn the_medium_may_refuse_any_store_while_a_zone_ends() {
+    let subject =
+        Subject { size: SMALL, design: harness::with_options("crest", PARITY), ..subject("crest", &[]) };
+    let chmod = |nth: u32| Op::Chmod("file".into(), 0o600 + nth % 8);
+    let setup = std::iter::once(Op::Create("file".into())).chain((0..236).map(chmod)).collect();
+    let program = Program::new("a zone ends", setup, (0..3).map(chmod).collect());
+    let tally = fail_many(&subject, &[program], (SEED, &Limits::default()), &|_| ());
+    println!("{} failures {:?}, {:?}", tally.failures(), tally.injected, tally.outcomes);
+    assert_eq!(tally.violations, []);
 }
 
 #[test]
