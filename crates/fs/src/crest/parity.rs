@@ -45,6 +45,8 @@
 //! A mount uses computed lines in DRAM, says so, and stores nothing to the zone. The cleaner empties it as any other; `weir fsck`
 //! counts and names such zones, and `--repair` moves what is live to another zone and frees this one.
 
+use std::ops::Range;
+
 use media::MediaError;
 use media::nvmm::Region;
 use sim::ran;
@@ -370,12 +372,16 @@ impl<'a> Damaged<'a> {
 
     /// The lines to change so that a record begins at a line.
     fn choose(&mut self, line: u32) -> Option<Vec<u32>> {
-        let as_read = self.choose_with(line, &[]);
-        as_read.or_else(|| if self.fits(line) { None } else { self.choose_with(line, &[line]) })
+        let firsts =
+            [vec![line], Vec::new()].into_iter().filter(|first| first.is_empty() || !self.fits(line));
+        let guesses: Vec<Guess> = firsts.filter_map(|first| self.guess(line, first)).collect();
+        // A record that lies within what is damaged has all of its lines there.
+        let all = guesses.iter().find_map(|guess| self.sealed(guess, &guess.open));
+        all.or_else(|| guesses.iter().find_map(|guess| self.search(guess)))
     }
 
-    /// The same, with the first line of the record as it is, or among those that are changed.
-    fn choose_with(&mut self, line: u32, first: &[u32]) -> Option<Vec<u32>> {
+    /// The record that begins at a line, with its first line as it is, or changed; none if it has no line to change.
+    fn guess(&self, line: u32, first: Vec<u32>) -> Option<Guess> {
         let mut head = self.zone.get(line as usize * LINE..)?.get(..LINE)?.to_vec();
         if !first.is_empty() {
             change(&mut head, 0, self.of_column(line));
@@ -384,58 +390,60 @@ impl<'a> Damaged<'a> {
         if !(1..=RECORD_LINES_MAX as u32).contains(&lines) || line + lines > self.end {
             return None;
         }
-        // For each column that does not fit, the lines of the record in it.
-        let mut columns: Vec<Vec<u32>> = Vec::new();
-        let is_open =
-            |other: &u32| !self.fits(*other) && first.iter().all(|one| (other - one) % self.columns != 0);
+        let is_taken = |other: u32| first.iter().any(|one| (other - one) % self.columns == 0);
+        let is_open = |other: &u32| !self.fits(*other) && !is_taken(*other);
         let open: Vec<u32> = (line + 1..line + lines).filter(is_open).collect();
-        for other in &open {
-            match columns.iter_mut().find(|column| (other - column[0]) % self.columns == 0) {
-                Some(column) => column.push(*other),
-                None => columns.push(vec![*other]),
+        let changes = !(first.is_empty() && open.is_empty());
+        changes.then_some(Guess { record: line..line + lines, first, open })
+    }
+
+    /// The lines of a record to change: one or none in each column or, where that leaves too many choices, neighbours.
+    fn search(&mut self, guess: &Guess) -> Option<Vec<u32>> {
+        let mut columns: Vec<Vec<u32>> = Vec::new();
+        for line in &guess.open {
+            match columns.iter_mut().find(|column| (line - column[0]) % self.columns == 0) {
+                Some(column) => column.push(*line),
+                None => columns.push(vec![*line]),
             }
         }
         let choices = columns.iter().try_fold(1usize, |all, column| all.checked_mul(column.len() + 1));
-        let record = line..line + lines;
-        match choices.filter(|choices| *choices <= CHOICES_MAX) {
-            Some(choices) => (0..choices).find_map(|choice| {
-                let chosen = [first, &choice_of(&columns, choice)].concat();
-                self.is_sealed(record.clone(), &chosen).then_some(chosen)
-            }),
-            None => self.neighbours(&record, first, &open),
+        if let Some(choices) = choices.filter(|choices| *choices <= CHOICES_MAX) {
+            return (0..choices).find_map(|choice| self.sealed(guess, &choice_of(&columns, choice)));
         }
-    }
-
-    /// Neighbours among lines of which there are too many to try all choices.
-    fn neighbours(&mut self, record: &std::ops::Range<u32>, first: &[u32], open: &[u32]) -> Option<Vec<u32>> {
-        for from in 0..open.len() {
-            let within = |other: &&u32| **other - open[from] < self.columns;
+        let open = &guess.open;
+        (0..open.len()).find_map(|from| {
+            let within = |line: &&u32| **line - open[from] < self.columns;
             let most = open[from..].iter().take_while(within).count();
-            for count in (1..=most).rev() {
-                let chosen = [first, &open[from..from + count]].concat();
-                if self.is_sealed(record.clone(), &chosen) {
-                    return Some(chosen);
-                }
-            }
-        }
-        None
+            (1..=most).rev().find_map(|count| self.sealed(guess, &open[from..from + count]))
+        })
     }
 
-    /// Whether a record has its seal when these of its lines are changed.
-    fn is_sealed(&mut self, record: std::ops::Range<u32>, chosen: &[u32]) -> bool {
+    /// The lines of a record that are changed, these among them, if it has its seal then.
+    fn sealed(&mut self, guess: &Guess, lines: &[u32]) -> Option<Vec<u32>> {
+        let Guess { record, first, .. } = guess;
         self.tried += record.len() as u64;
         if self.tried > TRIED_LINES_MAX {
-            return false;
+            return None;
         }
         let range = record.start as usize * LINE..record.end as usize * LINE;
-        let Some(mut bytes) = self.zone.get(range).map(<[u8]>::to_vec) else { return false };
+        let mut bytes = self.zone.get(range)?.to_vec();
         charge_for(bytes.len());
-        for line in chosen {
+        let lines = [first, lines].concat();
+        for line in &lines {
             change(&mut bytes, (line - record.start) as usize * LINE, self.of_column(*line));
         }
         let sum = self.seal.of(record.start, &bytes);
-        bytes.starts_with(&sum.to_le_bytes())
+        bytes.starts_with(&sum.to_le_bytes()).then_some(lines)
     }
+}
+
+/// A record as it may be.
+struct Guess {
+    record: Range<u32>,
+    /// Its first line, if that is changed.
+    first: Vec<u32>,
+    /// Further lines of columns that do not fit.
+    open: Vec<u32>,
 }
 
 /// One of the choices of a line, or none, in each column.
