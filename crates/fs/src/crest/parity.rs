@@ -77,7 +77,8 @@ impl Strip {
     /// Adds lines that were stored from a line of the zone on.
     pub(super) fn add(&mut self, geometry: &Geometry, line: u32, bytes: &[u8]) {
         let Some(columns) = geometry.columns() else { return };
-        ran::bytes(bytes.len() as u64);
+        // What was stored is read, and the strip changed, which is larger than a core's first cache.
+        sim::copy(bytes.len() as u64);
         for (at, bytes) in (line..).zip(bytes.chunks_exact(LINE)) {
             let column = (at % columns) as usize * LINE;
             if self.0.len() <= column {
@@ -390,7 +391,7 @@ impl<'a> Damaged<'a> {
         if !(1..=RECORD_LINES_MAX as u32).contains(&lines) || line + lines > self.end {
             return None;
         }
-        let is_taken = |other: u32| first.iter().any(|one| (other - one) % self.columns == 0);
+        let is_taken = |other: u32| first.iter().any(|one| (other - one).is_multiple_of(self.columns));
         let is_open = |other: &u32| !self.fits(*other) && !is_taken(*other);
         let open: Vec<u32> = (line + 1..line + lines).filter(is_open).collect();
         let changes = !(first.is_empty() && open.is_empty());
@@ -401,7 +402,7 @@ impl<'a> Damaged<'a> {
     fn search(&mut self, guess: &Guess) -> Option<Vec<u32>> {
         let mut columns: Vec<Vec<u32>> = Vec::new();
         for line in &guess.open {
-            match columns.iter_mut().find(|column| (line - column[0]) % self.columns == 0) {
+            match columns.iter_mut().find(|column| (line - column[0]).is_multiple_of(self.columns)) {
                 Some(column) => column.push(*line),
                 None => columns.push(vec![*line]),
             }

@@ -471,7 +471,8 @@ fn the_medium_may_refuse_any_store_while_a_zone_ends() {
     let tally = fail_many(&subject, &programs, (SEED, &Limits::default()), &|_| ());
     println!("{} failures {:?}, {:?}", tally.failures(), tally.injected, tally.outcomes);
     assert_eq!(tally.violations, []);
-    assert!(tally.injected[&Kind::Store] > 8, "{:?}", tally.injected);
+    // Three records, an Open, a word twice, the columns and the head.
+    assert!(tally.injected[&Kind::Store] >= 8, "{:?}", tally.injected);
 }
 
 #[test]
