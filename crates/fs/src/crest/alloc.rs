@@ -22,7 +22,7 @@ use sim::{LockClass, Mutex, Work};
 
 use super::Settings;
 use super::clean::Present;
-use super::layout::{BLOCK, Geometry, LINE};
+use super::layout::{Geometry, LINE};
 use super::mutant::{self, Rules};
 use super::parts;
 use super::zone::{Stock, Want};
@@ -247,7 +247,7 @@ impl Drop for Taken<'_> {
 /// Zones that have a line for each frame: of so many blocks as a pool has, at most.
 fn buffered_zones(geometry: Geometry, frames: u64) -> u32 {
     let blocks = u64::from(geometry.zones) * u64::from(geometry.zone_blocks());
-    frames.min(blocks).div_ceil(u64::from(geometry.zone_lines() - 1)) as u32
+    frames.min(blocks).div_ceil(u64::from(geometry.record_lines() - 1)) as u32
 }
 
 impl Zones {
@@ -282,9 +282,10 @@ impl Zones {
     /// Blocks of all zones, and those that are free when all of the log is clean and all files are settled.
     pub(super) fn counts(&self) -> (u64, u64) {
         let blocks = u64::from(self.geometry.zones) * u64::from(self.geometry.zone_blocks());
-        let log = self.live_lines().div_ceil(BLOCK / LINE as u64);
+        let zone_blocks = u64::from(self.geometry.zone_blocks());
+        let log = (self.live_lines() * zone_blocks).div_ceil(u64::from(self.geometry.record_lines()));
         let kept = self.heads.len() as u64 + 2 + u64::from(self.buffered);
-        let kept = kept * u64::from(self.geometry.zone_blocks());
+        let kept = kept * zone_blocks;
         (blocks, blocks.saturating_sub(self.used.get() + log + kept))
     }
 
@@ -343,7 +344,7 @@ impl Zones {
         Stock {
             free: pool.free.len() as u32,
             shards: self.heads.len() as u32,
-            zone_lines: self.geometry.zone_lines() - 1,
+            zone_lines: self.geometry.record_lines() - 1,
             live_lines: self.live_lines(),
             buffered: self.buffered,
         }

@@ -29,7 +29,7 @@ pub(super) fn certify(image: &[u8], edited: &mut [u8]) {
     for at in SUPERBLOCKS {
         sum_superblock(image, edited, at as usize);
     }
-    let geometry = Geometry::new(superblock.size, superblock.made);
+    let geometry = Geometry::of(&superblock);
     for zone in 0..geometry.zones {
         let words = geometry.words_at(zone).map(|at| word(image, at as usize).unwrap_or_default());
         for at in geometry.words_at(zone) {
@@ -38,7 +38,7 @@ pub(super) fn certify(image: &[u8], edited: &mut [u8]) {
         let Some((Word { usage: Use::Log, opening, .. }, _)) = Word::decide(zone, words) else { continue };
         let seal = Seal { secret: superblock.secret[0], opening, rules: Rules::ALL };
         let start = geometry.zone_at(zone) as usize;
-        let range = start..start + geometry.zone_bytes as usize;
+        let range = start..start + geometry.record_lines() as usize * LINE;
         if let (Some(old), Some(new)) = (image.get(range.clone()), edited.get_mut(range)) {
             seal_records(old, new, (zone, seal));
         }

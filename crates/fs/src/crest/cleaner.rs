@@ -21,11 +21,11 @@ use super::clean::{Present, Survey};
 use super::log::{Call, Tail, UNKNOWN};
 use super::merge::merge;
 use super::mutant::{self, Rules};
+use super::parity;
 use super::parts;
 use super::record::{Body, Id};
 use super::zone::{Found, Log, Use, Want, Word};
 use crate::error::Result;
-use crate::persist::checksum::charge_for;
 
 /// A sealed zone: its records among all that were found, and the lines of what must be kept of them.
 #[derive(Debug)]
@@ -44,10 +44,10 @@ impl Volume {
         let mut log = Log::default();
         let mut bytes = sim::ran::zeroed(self.geometry.zone_bytes as usize);
         for Present { zone, opening, .. } in zones {
-            self.region.load(self.geometry.zone_at(*zone), &mut bytes)?;
-            charge_for(bytes.len());
-            log.read_zone(*zone, self.seal(*opening), &bytes);
+            let seal = self.seal(*opening);
+            parity::read_zone(&self.region, &self.geometry, (*zone, seal), &mut bytes, &mut log)?;
         }
+        self.tell_computed(&log.computed);
         Ok(log)
     }
 
@@ -149,7 +149,7 @@ impl Volume {
             let (all, firm) = records.clone().map(lines).fold((0, 0), |(all, firm), (lines, is_firm)| {
                 (all + lines, firm + if is_firm { lines } else { 0 })
             });
-            let written = open(zone).map_or(self.geometry.zone_lines(), |at| at.line);
+            let written = open(zone).map_or(self.geometry.record_lines(), |at| at.line);
             most = most.max(written.saturating_sub(1 + firm));
             if open(zone).is_none() {
                 sealed.push(Sealed { zone, records, lines: all });

@@ -20,6 +20,7 @@ use vfs::{Errno, Listener};
 use super::Volume;
 use super::layout::BITS_40;
 use super::recovery::Loaded;
+use super::zone::Computed;
 use crate::error::Error;
 
 /// The place of a block of which it is not known where it lies: no medium has one there, so that loads of it fail.
@@ -40,6 +41,8 @@ pub(super) struct Losses {
     notes: Vec<String>,
     /// What it was told.
     told: parking_lot::Mutex<BTreeSet<String>>,
+    /// Zones, with their openings, of which lines were computed.
+    computed: parking_lot::Mutex<BTreeSet<(u32, u64)>>,
 }
 
 impl Losses {
@@ -58,6 +61,12 @@ impl Losses {
     /// Tells the listener, when there is one.
     pub(super) fn note(&mut self, what: String) {
         self.notes.push(what);
+    }
+
+    /// Tells the listener of lines that were computed.
+    pub(super) fn note_computed(&mut self, computed: &[Computed]) {
+        self.notes.extend(computed.iter().map(Computed::describe));
+        self.computed.get_mut().extend(computed.iter().map(|one| (one.zone, one.opening)));
     }
 
     /// Whether nothing may be changed.
@@ -83,6 +92,22 @@ impl Losses {
 }
 
 impl Volume {
+    /// Tells the listener of lines that were computed.
+    pub(super) fn tell_computed(&self, computed: &[Computed]) {
+        for one in computed {
+            if self.losses.computed.lock().insert((one.zone, one.opening)) {
+                self.tell(&one.describe());
+            }
+        }
+    }
+
+    /// Whether a log zone is there of which lines were computed.
+    pub(super) fn has_computed(&self) -> bool {
+        let zones = self.zones.log_zones();
+        let computed = self.losses.computed.lock();
+        zones.iter().any(|zone| computed.contains(&(zone.zone, zone.opening)))
+    }
+
     /// Tells the listener of damage, of each once.
     pub(super) fn tell(&self, what: &str) {
         let is_new = self.losses.told.lock().insert(what.to_owned());

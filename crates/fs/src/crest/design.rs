@@ -40,6 +40,13 @@ const OPTIONS: &[OptionSpec] = &[
         help: "data: CRC-32C of each block, compared at its first read after a mount and by `weir scrub`; appends store blocks",
     },
     OptionSpec {
+        name: "parity",
+        kind: OptionKind::Flag,
+        default: "false",
+        when: Phase::Mkfs,
+        help: "whether a 16th of each log zone is parity, written when the zone is full, from which damaged lines are computed",
+    },
+    OptionSpec {
         name: "without",
         kind: OptionKind::Choice(Without::WORDS),
         default: "nothing",
@@ -125,8 +132,8 @@ const OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// The format with checksums of data.
-const SUMMED: &[Given] = &[&[("checksum", "data")]];
+/// The formats with checksums of data, and with parity of the log.
+const FORMATS: &[Given] = &[&[("checksum", "data")], &[("parity", "true")]];
 
 /// Two shards, so that zones fill up and are left in short programs; one frame, which each read wants. Files and directories are
 /// shared from the beginning.
@@ -236,7 +243,7 @@ impl Design for CrestDesign {
             fail_every: 2,
             mount_reads_all: true,
             clones: true,
-            formats: SUMMED,
+            formats: FORMATS,
         }
     }
 

@@ -53,7 +53,8 @@ fn dump_zones(loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
         let Some(word) = word.filter(|word| word.usage == Use::Log) else { continue };
         let end = loaded.log.ends.iter().find(|end| end.0 == zone).map_or(0, |end| end.2);
         let (shard, opening) = (word.shard, word.opening);
-        writeln!(out, "zone {zone}: log of shard {shard}, opening {opening}, ends at line {end}")?;
+        let parity = if loaded.log.with_parity.contains(&zone) { ", with parity" } else { "" };
+        writeln!(out, "zone {zone}: log of shard {shard}, opening {opening}, ends at line {end}{parity}")?;
     }
     Ok(())
 }

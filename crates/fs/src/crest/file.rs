@@ -104,7 +104,7 @@ impl Volume {
 
     /// Extents that the records of one call may have.
     pub(super) fn extents_max(&self) -> usize {
-        (self.geometry.zone_lines() as usize - 8) * 3
+        (self.geometry.record_lines() as usize - 8) * 3
     }
 
     /// Takes at most `most` neighbouring blocks for a draft.
@@ -584,7 +584,7 @@ impl Volume {
     /// Records that make holes of the blocks of a range that have places, one for each run of these; of many runs that lie close
     /// to each other, the holes between them are in the record, too.
     pub(super) fn holes(&self, file: &State, range: Range<u64>, time: u64) -> Result<Vec<Body>> {
-        let most = (self.geometry.zone_lines() / 2) as usize;
+        let most = (self.geometry.record_lines() / 2) as usize;
         let mut gap = 0;
         loop {
             let mut holes: Vec<Body> = Vec::new();

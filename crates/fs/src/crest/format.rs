@@ -70,7 +70,8 @@ impl Format for CrestFormat {
         let shards = shards(Geometry::new(made, made).zones, options)?;
         let checksums = options.choice("checksum") == "data";
         let checksums = if checksums { incompat::CHECKSUMS } else { 0 };
-        mkfs(region, shards, incompat::INLINE | checksums).map_err(damaged)
+        let parity = if options.flag("parity") { incompat::PARITY } else { 0 };
+        mkfs(region, shards, incompat::INLINE | checksums | parity).map_err(damaged)
     }
 
     fn recognises(&self, storage: &Storage) -> bool {

@@ -16,6 +16,7 @@
 //! | `blocks_in_range` | each block of a file lies in a zone for data |
 //! | `block_used_once` | no two files have a block that at most one of them says to share |
 //! | `size_possible` | no file is larger than the largest |
+//! | `lines_as_written` | no line of a log zone had to be computed from its parity; a mount takes such a pool |
 //! | `image_agrees` | a saved index that counts leads to the state to which the logs lead |
 //!
 //! Copies of the superblock or of a word that differ are no violation: a crash leaves them so, and the next mount makes them equal.
@@ -36,6 +37,7 @@ use super::file::FILE_MAX;
 use super::image_load::{Saved, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
+use super::parity;
 use super::record::Body;
 use super::recovery::{Loaded, build, build_from_image, describe, load};
 use super::same::difference;
@@ -67,9 +69,17 @@ pub(super) fn check(region: &Arc<Region>) -> FsckReport {
     for zone in &loaded.differ {
         report.notes.push(format!("the copies of the word of zone {zone} differ; a mount makes them equal"));
     }
+    if loaded.geometry.parity {
+        report.checked.push(("zones with parity", loaded.log.with_parity.len() as u64));
+        report.notes.extend(parity::misfits(region, &loaded));
+    }
     report.violations.extend(violations(&loaded));
     if report.violations.is_empty() {
         check_image(region, &loaded, &mut report);
+    }
+    // A mount takes these, and nothing is lost.
+    for computed in &loaded.log.computed {
+        report.violate("lines_as_written", computed.describe());
     }
     report
 }

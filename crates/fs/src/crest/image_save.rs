@@ -83,6 +83,10 @@ impl Volume {
         if self.without == Without::Image || self.saved.load(Relaxed) {
             return;
         }
+        // The next mount must not take the damaged bytes for the right ones.
+        if self.has_computed() && !self.rules.lacks(mutant::COMPUTED_THEN_SAVED) {
+            return;
+        }
         let _own = ran::aside();
         if self.write_image().is_none() {
             // Pieces that were stored are of no use.

@@ -21,6 +21,8 @@ pub const VERSION: u32 = 1;
 pub const LINE: usize = 64;
 /// Bytes of a block of data.
 pub const BLOCK: u64 = 4096;
+/// One of so many lines of a log zone is parity, in a pool that has it.
+pub const PARITY_PART: u32 = 16;
 /// Bytes of the first line of a record that its kind determines.
 pub const BODY: usize = 40;
 /// Most lines of a record: half of the smallest zone.
@@ -72,20 +74,40 @@ pub struct Geometry {
     pub zones: u32,
     /// Bytes of one copy of the table of zones.
     pub table_bytes: u64,
+    /// Whether log zones have parity.
+    pub parity: bool,
 }
 
 impl Geometry {
-    /// Of a pool of `size` bytes that was made with `made` bytes.
+    /// Of a pool with this superblock.
+    pub fn of(superblock: &Superblock) -> Self {
+        let parity = superblock.incompat & incompat::PARITY != 0;
+        Self { parity, ..Self::new(superblock.size, superblock.made) }
+    }
+
+    /// Of a pool of `size` bytes that was made with `made` bytes, without parity.
     pub fn new(size: u64, made: u64) -> Self {
         let (zone_bytes, first_zone) = (zone_bytes(made), first_zone(made));
         let zones = size.saturating_sub(first_zone) / zone_bytes;
         let table_bytes = table_bytes(made);
-        Self { zone_bytes, first_zone, zones: zones.min(table_bytes / 8) as u32, table_bytes }
+        let zones = zones.min(table_bytes / 8) as u32;
+        Self { zone_bytes, first_zone, zones, table_bytes, parity: false }
     }
 
     /// Lines of a zone.
     pub fn zone_lines(&self) -> u32 {
         (self.zone_bytes / LINE as u64) as u32
+    }
+
+    /// Lines of a zone that records may take.
+    pub fn record_lines(&self) -> u32 {
+        let kept = if self.parity { self.zone_lines() / PARITY_PART } else { 0 };
+        self.zone_lines() - kept
+    }
+
+    /// Columns of the parity of a log zone: the lines behind the records and the head; none in a pool without.
+    pub fn columns(&self) -> Option<u32> {
+        self.parity.then(|| self.zone_lines() - self.record_lines() - 1)
     }
 
     /// Blocks of a zone.
@@ -219,6 +241,8 @@ pub mod incompat {
     pub const CHECKSUMS: u64 = 1;
     /// Records may hold bytes of blocks ([`super::kind::INLINE`]).
     pub const INLINE: u64 = 2;
+    /// Log zones that are full have parity, for which a sixteenth of each is kept (`parity.rs`).
+    pub const PARITY: u64 = 4;
 }
 
 /// Kinds of records.
@@ -247,6 +271,8 @@ pub mod kind {
     pub const INLINE: u8 = 11;
     /// Kinds that are reserved: `Fenced`, `Snapshot`, `Forget`.
     pub const RESERVED: std::ops::RangeInclusive<u8> = 12..=14;
+    /// The head of the parity of a zone, which is no record: only in a pool with `incompat::PARITY`.
+    pub const PARITY: u8 = 15;
 }
 
 /// Bits of `Head::sets`.

@@ -21,6 +21,7 @@ use super::ablation::Without;
 use super::inode::NEIGHBOURS;
 use super::layout::{LINE, RESERVED, Superblock};
 use super::mutant;
+use super::parity::Strip;
 use super::parts;
 use super::record::{Body, Draft, Id, Open, Previous, Record, Seal};
 use super::superblock;
@@ -53,6 +54,8 @@ pub(super) struct Tail {
     pub(super) clock: u64,
     /// Lines of its records that may die although no name and no block goes, in this mount.
     pub(super) soft: u64,
+    /// The XOR of what it has written to that zone, in a pool with parity.
+    pub(super) strip: Strip,
     /// Inode numbers that it may give out.
     inos: Range<u64>,
 }
@@ -218,11 +221,11 @@ impl Volume {
         ran::allocate(1);
         let drafts: Vec<Draft> = records.iter().map(Record::draft).collect();
         let lines = drafts.iter().map(|draft| draft.lines() as u32).sum::<u32>();
-        let zone_lines = self.geometry.zone_lines();
-        if lines >= zone_lines {
+        let record_lines = self.geometry.record_lines();
+        if lines >= record_lines {
             return Err(Error::NoSpace);
         }
-        let at = match tail.open.filter(|at| at.line + lines <= zone_lines) {
+        let at = match tail.open.filter(|at| at.line + lines <= record_lines) {
             Some(at) => at,
             None => self.open_zone(tail, shard, call.want)?,
         };
@@ -231,13 +234,17 @@ impl Volume {
         let offset = self.geometry.zone_at(at.zone) + u64::from(at.line) * LINE as u64;
         self.region.mark(Mark::CommitBlock { at: offset, needs: call.needs });
         if let Err(error) = self.region.store_cached(offset, &bytes) {
-            Self::leave_zone(tail);
+            self.leave_zone(tail);
             return Err(error.into());
         }
         self.region.flush(offset, bytes.len() as u64);
+        tail.strip.add(&self.geometry, at.line, &bytes);
         tail.open = Some(At { line: at.line + lines, ..at });
         if !records.iter().all(|record| record.body.is_firm()) {
             tail.soft += u64::from(lines);
+        }
+        if at.line + lines == record_lines && self.rules.lacks(mutant::PARITY_BEFORE_RECORDS) {
+            self.leave_zone(tail);
         }
         Ok(())
     }
@@ -264,9 +271,11 @@ impl Volume {
         Ok(all)
     }
 
-    /// The next record goes to another zone.
-    fn leave_zone(tail: &mut Tail) {
+    /// The next record goes to another zone; the caller fences the parity of this one.
+    pub(super) fn leave_zone(&self, tail: &mut Tail) {
+        let strip = std::mem::take(&mut tail.strip);
         if let Some(At { zone, opening, line }) = tail.open.take() {
+            self.end_zone(At { zone, opening, line }, strip);
             tail.previous = Some(Previous { zone, opening, lines: line as u16 });
         }
     }
@@ -284,7 +293,7 @@ impl Volume {
         // Also where a store fails: one of the words may say so, and the cleaner frees a zone without records.
         self.zones.set_log(zone, opening);
         self.store_words(zone, Word { usage: Use::Log, shard: shard as u16, opening })?;
-        Self::leave_zone(tail);
+        self.leave_zone(tail);
         let open = Open { shard: shard as u16, epoch: 0, previous: tail.previous };
         let at = At { zone, opening, line: 0 };
         let bytes = self.encode(at, vec![Record::alone(Id::default(), Body::Open(open)).draft()])?;
@@ -292,6 +301,7 @@ impl Volume {
         self.region.store_cached(offset, &bytes)?;
         self.region.flush(offset, bytes.len() as u64);
         tail.previous = None;
+        tail.strip.add(&self.geometry, 0, &bytes);
         let at = At { line: 1, ..at };
         tail.open = Some(at);
         Ok(at)

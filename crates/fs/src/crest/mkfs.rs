@@ -5,6 +5,7 @@ use media::nvmm::Region;
 use super::inode::now;
 use super::layout::{BLOCK, Geometry, MAGIC, ROOT_INO, SUPERBLOCKS, Superblock, VERSION};
 use super::mutant::Rules;
+use super::parity::Strip;
 use super::record::{Body, Create, Id, Open, Record, Seal};
 use super::superblock;
 use super::zone::{Use, Word};
@@ -42,7 +43,7 @@ fn new_superblock(region: &Region, shards: u32, incompat: u64) -> Superblock {
 /// Makes an empty pool of so many shards, with these features ([`super::layout::incompat`]).
 pub(super) fn mkfs(region: &Region, shards: u32, incompat: u64) -> Result<()> {
     let superblock = new_superblock(region, shards, incompat);
-    let geometry = Geometry::new(superblock.size, superblock.made);
+    let geometry = Geometry::of(&superblock);
     for at in SUPERBLOCKS {
         region.nt_zero(at, BLOCK)?;
     }
@@ -62,11 +63,15 @@ pub(super) fn mkfs(region: &Region, shards: u32, incompat: u64) -> Result<()> {
     let mode = (FileKind::Directory.mode_bits() | 0o755) as u16;
     let root = Create { ino: ROOT_INO, mode, time: now(), ..Create::default() };
     let root = Record::alone(Id::new(1, 0), Body::Create(root));
-    let mut line = 0;
+    let (mut line, mut strip) = (0, Strip::default());
     for record in [open, root] {
         let bytes = record.encode(seal, line).ok_or(Error::Invalid("a record of too many lines"))?;
         region.nt_store(geometry.zone_at(0) + u64::from(line) * 64, &bytes)?;
+        strip.add(&geometry, line, &bytes);
         line += (bytes.len() / 64) as u32;
+    }
+    if geometry.parity {
+        strip.store(region, &geometry, (0, seal), line)?;
     }
     region.fence();
     superblock::store(region, &superblock, false)?;

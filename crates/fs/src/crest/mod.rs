@@ -22,6 +22,7 @@
 //! | `superblock.rs` `mkfs.rs` | the superblock and its copy; making an empty pool |
 //! | `alloc.rs` | free zones and blocks |
 //! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
+//! | `parity.rs` | parity of log zones that are full, and lines that are computed from it |
 //! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
 //! | `sharing.rs` | changes of one file or directory by several tasks at once |
 //! | `cache.rs` | clean frames: blocks that are read often |
@@ -86,6 +87,7 @@ pub mod merge;
 mod mkfs;
 pub mod mutant;
 mod namei;
+mod parity;
 mod parts;
 mod patch;
 mod paths;

@@ -116,6 +116,16 @@ pub const IMAGE_NOT_VOIDED: Mutant =
 pub const IMAGE_WITHOUT_WAITS: Mutant =
     Mutant::new("image-without-waits", "saved index: waiting removals are left out of it");
 
+/// The head of parity is believed without its seal.
+pub const PARITY_UNSEALED: Mutant =
+    Mutant::new("parity-unsealed", "parity: a head counts whatever its seal says");
+/// A zone ends with the call that fills it, whose fence comes later.
+pub const PARITY_BEFORE_RECORDS: Mutant =
+    Mutant::new("parity-before-records", "parity: a zone ends before its last record is durable");
+/// An index is saved over a zone of which lines were computed.
+pub const COMPUTED_THEN_SAVED: Mutant =
+    Mutant::new("computed-then-saved", "parity: a saved index hides that lines are damaged");
+
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps: a test of its own finds it.
 pub const MOUNTED: &[Mutant] = &[

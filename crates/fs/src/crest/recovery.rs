@@ -35,6 +35,7 @@ use super::map::{BlockMap, Place};
 use super::merge::merge;
 use super::mutant::{self, Rules};
 use super::namei;
+use super::parity;
 use super::record::{AddId, Previous, Seal};
 use super::sharing::Sharing;
 use super::sums::Sums;
@@ -43,7 +44,6 @@ use super::tree::{self, Name, Slot, Tree};
 use super::zone::{Damage, Log, Use, Word, lost_ends};
 use super::{ORPHANS, RENAMES, Settings, Volume};
 use crate::dax::DirectMaps;
-use crate::persist::checksum::charge_for;
 
 /// Tasks that read zones side by side, at most.
 const READERS_MAX: usize = 16;
@@ -101,7 +101,7 @@ impl Loaded {
 /// Reads the superblock and the table of zones.
 pub(super) fn load_table(region: &Region) -> Result<Table, FsError> {
     let superblock = superblock::load(region)?;
-    let geometry = Geometry::new(superblock.size, superblock.made);
+    let geometry = Geometry::of(&superblock);
     let (mut words, mut differ) = (Vec::new(), Vec::new());
     for zone in 0..geometry.zones {
         // A word that cannot be read is one with a wrong check.
@@ -127,9 +127,8 @@ fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded,
     let read = move |region: &Region, zones: &[Present]| -> Result<Log, FsError> {
         let (mut log, mut bytes) = (Log::default(), vec![0; geometry.zone_bytes as usize]);
         for Present { zone, opening, .. } in zones {
-            load_zone(region, geometry.zone_at(*zone), &mut bytes)?;
-            charge_for(bytes.len());
-            log.read_zone(*zone, Seal { secret, opening: *opening, rules }, &bytes);
+            let seal = Seal { secret, opening: *opening, rules };
+            parity::read_zone(region, &geometry, (*zone, seal), &mut bytes, &mut log)?;
         }
         Ok(log)
     };
@@ -160,25 +159,6 @@ pub(super) fn by_tasks<J: Clone + Send + 'static, R: Send + 'static>(
     let others: Vec<_> = (1..).zip(shares).map(spawn).collect();
     let first = work(region, first);
     std::iter::once(first).chain(others.into_iter().map(sim::JoinHandle::join)).collect()
-}
-
-/// Reads a zone; lines that the medium refuses read as zeros, and so are gaps.
-fn load_zone(region: &Region, at: u64, bytes: &mut [u8]) -> Result<(), FsError> {
-    if region.load(at, bytes).is_ok() {
-        return Ok(());
-    }
-    let mut refused = None;
-    for (line, part) in bytes.chunks_mut(super::layout::LINE).enumerate() {
-        if let Err(error) = region.load(at + (line * super::layout::LINE) as u64, part) {
-            part.fill(0);
-            refused = Some(error);
-        }
-    }
-    // Where nothing can be read, the medium is what failed.
-    match refused {
-        Some(error) if bytes.iter().all(|byte| *byte == 0) => Err(error.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Makes the copies of the superblock and of the words equal; says what was done.
@@ -231,6 +211,7 @@ pub(super) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Vol
         let loaded = load_logs(region, table, rules)?;
         refuse(&fsck::violations(&loaded))?;
         make_equal(region, &loaded)?;
+        losses.note_computed(&loaded.log.computed);
         build(region, &loaded, settings, losses)
     };
     if (is_named || !zones.is_empty()) && !trusts {
@@ -242,7 +223,7 @@ pub(super) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Vol
 /// Mounts an image for reading alone, also one that is damaged, as far as there is something to show. Stores nothing.
 pub(super) fn mount_for_reading(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Volume>, FsError> {
     let mut loaded = load(region, settings.rules)?;
-    let losses = match &*fsck::violations(&loaded) {
+    let mut losses = match &*fsck::violations(&loaded) {
         [] => Losses::default(),
         violations => {
             Losses::of(&loaded, violations).map_err(|what| FsError::Damaged { design: NAME, what })?
@@ -251,6 +232,7 @@ pub(super) fn mount_for_reading(region: &Arc<Region>, settings: &Settings) -> Re
     // A directory shows the later of two names.
     let twice: BTreeSet<AddId> = loaded.tree.names_twice().into_iter().map(|name| name.add).collect();
     loaded.tree.names.retain(|name| !twice.contains(&name.add));
+    losses.note_computed(&loaded.log.computed);
     Ok(Arc::new(build(region, &loaded, settings, losses)))
 }
 

@@ -6,6 +6,7 @@
 //! | a damaged copy of the superblock or of a word | the other copy |
 //! | a word of which both copies are damaged | a free zone |
 //! | records that are missing in a zone | copies of what is left of it, and a free zone: the loss is accepted |
+//! | lines that had to be computed from parity | copies of what is live in their zone, and a free zone: nothing is lost |
 //! | a name that leads to no inode, or is in no directory | its removal |
 //! | a saved index that is damaged, or that differs from the logs | the logs: it is void |
 //!
@@ -93,9 +94,11 @@ fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
         drop(volume.commit_names(Want::Removals, time, &[removal(*dir, *ino, *add)])?);
         done.push(format!("directory {dir}: the name {} of inode {ino} is gone", name.escape_ascii()));
     }
-    let zones: BTreeSet<u32> = loaded.log.damage.iter().map(zone_of).collect();
+    let mut zones: BTreeSet<u32> = loaded.log.damage.iter().map(zone_of).collect();
+    zones.extend(loaded.log.computed.iter().map(|computed| computed.zone));
     if !zones.is_empty() {
         volume.evacuate(&zones)?;
+        done.extend(loaded.log.computed.iter().map(|one| format!("emptied: {}", one.describe())));
         let accepted = loaded.log.damage.iter().map(|damage| format!("accepted: {}", describe(damage)));
         done.extend(accepted);
     }

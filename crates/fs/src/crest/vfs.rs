@@ -137,7 +137,9 @@ impl FileSystem for Mounted {
         if self.0.losses.is_read_only() {
             return Ok(());
         }
-        if self.0.keep_accesses()? {
+        let is_kept = self.0.keep_accesses()?;
+        self.0.end_zones();
+        if is_kept {
             self.0.save();
         }
         Ok(())

@@ -129,6 +129,17 @@ pub enum Damage {
     },
 }
 
+/// Lines of a zone that are damaged, and were computed from its parity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Computed {
+    /// The zone.
+    pub zone: u32,
+    /// Its opening.
+    pub opening: u64,
+    /// The lines.
+    pub lines: Vec<u32>,
+}
+
 /// The records of one or more zones.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
@@ -140,6 +151,10 @@ pub struct Log {
     pub top: Id,
     /// Zone, opening, and the line behind its last record.
     pub ends: Vec<(u32, u64, u32)>,
+    /// Zones with parity.
+    pub with_parity: Vec<u32>,
+    /// What was computed from it.
+    pub computed: Vec<Computed>,
 }
 
 impl Log {
@@ -173,6 +188,8 @@ impl Log {
         self.records.append(&mut other.records);
         self.damage.append(&mut other.damage);
         self.ends.append(&mut other.ends);
+        self.with_parity.append(&mut other.with_parity);
+        self.computed.append(&mut other.computed);
         self.top = self.top.max(other.top);
     }
 

@@ -19,6 +19,7 @@ mod image;
 mod inlines;
 mod mount;
 mod ops;
+mod parity;
 mod patched;
 mod paths;
 mod planted;

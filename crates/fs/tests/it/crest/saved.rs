@@ -156,7 +156,11 @@ fn a_saved_index_is_the_state_to_which_the_logs_lead() {
 }
 
 /// Each crash of what `body` stores is given to `check`; answers how many images there were.
-fn crashes(region: &Arc<Region>, body: impl FnOnce(), mut check: impl FnMut(&Arc<Region>)) -> usize {
+pub(super) fn crashes(
+    region: &Arc<Region>,
+    body: impl FnOnce(),
+    mut check: impl FnMut(&Arc<Region>),
+) -> usize {
     let trace = Trace::attach(region).expect("a recorder");
     body();
     region.detach(&trace);
