@@ -89,6 +89,13 @@ const OPTIONS: &[OptionSpec] = &[
         help: "what a crash inside a write that is durable on return leaves old or new: all, or each word of an overwrite in place",
     },
     OptionSpec {
+        name: "mmap",
+        kind: OptionKind::Choice(&["direct", "atomic"]),
+        default: "direct",
+        when: Phase::Mount,
+        help: "stores of a mapping that does not say: words of the medium, or in DRAM until an msync makes all of them durable or none",
+    },
+    OptionSpec {
         name: "buffer",
         kind: OptionKind::Cache,
         default: "2GiB",
@@ -175,12 +182,18 @@ fn settings(options: &Options) -> Settings {
             misses => Admit::After(misses.try_into().unwrap_or(u32::MAX)),
         },
         words,
+        maps_atomically: maps_atomically(options),
     }
 }
 
 /// Whether data is in frames until it is synced.
 fn buffers(options: &Options) -> bool {
     options.choice("sync") == "fsync"
+}
+
+/// Whether stores of mappings are durable by a sync, all of them or none.
+fn maps_atomically(options: &Options) -> bool {
+    options.choice("mmap") == "atomic"
 }
 
 impl Design for CrestDesign {

@@ -24,6 +24,7 @@ use super::damage::{LOST, Losses};
 use super::design::NAME;
 use super::format::damaged;
 use super::frames::Frames;
+use super::mapped_atomic::Unsynced;
 use super::fsck;
 use super::image::make_void;
 use super::image_load::{Image, Saved, is_named, look, zones_of_images};
@@ -342,6 +343,8 @@ fn assemble(
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
+        unsynced: Unsynced::default(),
+        maps_atomically: settings.maps_atomically,
         frames,
         cache,
         words: settings.words,
