@@ -64,9 +64,11 @@ pub struct Subject {
 
 impl Subject {
     /// The same as a program may expect it that stores by mappings: until they are synced, a crash may leave any mix of old and new
-    /// words, whatever the design promises of writes.
+    /// words, whatever the design promises of writes; unless it promises that a sync of theirs is atomic.
     fn with_stores_of(&self, program: &Program) -> Self {
         let mut subject = self.clone();
+        // What writes may leave that are not durable on return is known by words.
+        subject.promises.msync_is_atomic &= program.stores() && !self.promises.buffers_data();
         if program.stores() && !self.promises.buffers_data() {
             subject.promises.data = Durability::OnSync;
             subject.promises.truncate_syncs = false;

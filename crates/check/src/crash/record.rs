@@ -95,6 +95,9 @@ pub(crate) fn record(
     let mut states = States::new(subject.promises, &model);
     if let (Some(history), true) = (&mut states.history, program.stores()) {
         history.judge_by_words();
+        if subject.promises.msync_is_atomic {
+            history.know_synced(&model);
+        }
     }
     for op in &program.core {
         let (before, mut succeeded) = (model.clone(), true);

@@ -231,7 +231,7 @@ impl Design for CrestDesign {
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let whole = Promises::STRICT;
+        let whole = Promises { msync_is_atomic: maps_atomically(options), ..Promises::STRICT };
         let write = if options.choice("atomic") == "words" { Atomicity::Words } else { whole.write };
         match buffers(options) {
             true => Promises { data: Durability::OnSync, sync: SyncScope::File, write, ..whole },
@@ -243,8 +243,8 @@ impl Design for CrestDesign {
         Checking {
             small: SMALL,
             tiny: TINY,
-            // Four frames, so that write-back is at work.
-            variants: &[&[("sync", "fsync"), ("buffer", "16k")], &[("atomic", "words")]],
+            // Four frames, so that write-back is at work; and what the mappings of a check take.
+            variants: &[&[("sync", "fsync"), ("buffer", "16k")], &[("atomic", "words"), ("mmap", "atomic"), ("buffer", "32m")]],
             crash_every: 4,
             fail_every: 2,
             mount_reads_all: true,
