@@ -155,8 +155,12 @@ impl History {
                 return Err("contents of which a part is not synced, or a part of a sync".to_owned());
             }
         }
-        let floor = self.floors[done].get(&id).copied().unwrap_or(Floor { size: done, bytes: done });
-        let since = |from: usize| (from..=last).filter_map(|version| self.contents[version].get(&id));
+        let now = Floor { size: done, bytes: done };
+        let (contents, floor) = match &self.synced {
+            Some(synced) => (&synced.contents, now),
+            None => (&self.contents, self.floors[done].get(&id).copied().unwrap_or(now)),
+        };
+        let since = |from: usize| (from..=last).filter_map(|version| contents[version].get(&id));
         let mut sizes = since(floor.size).map(|content| content.len());
         if !sizes.any(|size| size == seen.len()) {
             let sizes: Vec<_> = since(floor.size).map(|content| content.len()).collect();

@@ -8,11 +8,14 @@ use check::lockstep::Round;
 use check::{File, NEW, Op, Pattern};
 use design::Mutant;
 use fs::crest::mutant::{MAPPED_WRITTEN_BACK, MSYNC_IN_PAGES};
-use media::Storage;
 use media::nvmm::Region;
 use media::recorder::Plan;
+use media::{Medium, Storage};
 use sim::{Bytes, Machine, Nanos, Schedule, Seed, Setup, TaskSpec};
-use vfs::{Errno, FallocateMode, FileSystem, Ino, IoFlags, MappedFiles, MappingKind, OpenFlags, SeekTo, SetAttr};
+use vfs::{
+    Credentials, Errno, FallocateMode, FileSystem, Ino, IoFlags, MappedFiles, MappingKind, Mount, MountOptions, OpenFlags,
+    Process, Protection, SeekTo, SetAttr, Syscalls,
+};
 
 use super::mount::{assert_sound, cost, crest, made};
 use crate::shared::harness::{self, Given, promises, subject, virtually, with_mutant, with_options};
@@ -23,7 +26,7 @@ const NONE: IoFlags = IoFlags::empty();
 const ATOMIC: Given<'static> = &[("mmap", "atomic"), ("buffer", "32m")];
 /// Write-back finds every file old.
 const LAZY: Given<'static> =
-    &[("mmap", "atomic"), ("buffer", "32m"), ("sync", "fsync"), ("wake", "1us"), ("dirty_age", "1us")];
+    &[("mmap", "atomic"), ("buffer", "32m"), ("sync", "fsync"), ("wake", "1s"), ("dirty_age", "1s")];
 
 fn mounted(region: &Arc<Region>, given: Given) -> Arc<dyn FileSystem> {
     crest().mount(&Storage::from(region), &harness::options(crest(), given)).expect("mount")
@@ -95,7 +98,7 @@ fn a_store_costs_no_line_and_an_msync_one_record_for_all_pages() {
         assert_eq!(read(fs, ino), expected);
         // The frames have stayed: no load of the medium.
         assert_eq!((store(0, 8), store(3 * PAGE, 8), store(2 * PAGE, 8)), ((0, 0), (0, 0), (0, 0)));
-        assert_eq!(cost(|| fs.fsync(ino, false)), (2, 3 * 64 + 1), "two extents fit the first line");
+        assert_eq!(cost(|| fs.fsync(ino, false)), (2, 3 * 64 + 2), "two extents");
     });
 }
 
@@ -165,7 +168,7 @@ fn pages_that_end_are_gone_and_their_blocks_and_frames_are_free() {
         fs.setattr(ino, &size(4 * PAGE)).expect("truncate");
         assert_eq!(read(fs, ino)[15..].iter().max(), Some(&0));
         maps(fs).sync(ino, 0..4 * PAGE).expect("msync");
-        assert_eq!(free(), before + 3 + u64::from(free() > before + 3));
+        assert_eq!(free(), before + 3, "one page is left");
         store(0);
         let other = file(fs, b"other", &[7; 2 * PAGE as usize]);
         fs.clone_range((other, 0), (ino, 0), 2 * PAGE).expect("clone");
@@ -368,7 +371,7 @@ fn an_msync_beside_stores_has_the_pages_of_one_moment() {
                 assert!(first == second || first == second + 1, "{first} and {second} of byte {byte}");
             }
         }
-        writers.map(sim::JoinHandle::join);
+        writers.into_iter().for_each(sim::JoinHandle::join);
         maps(&*fs).unmap(ino, &(0..2), true);
         fs.release(ino);
         fs.unmount().expect("unmount");
@@ -378,5 +381,53 @@ fn an_msync_beside_stores_has_the_pages_of_one_moment() {
         let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
         let (done, _) = sim::explore(&setup, &Schedule::Pct { depth: 3, length: 300 }, run);
         done.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+/// What a mapping of a kind pays for stores of so many bytes to each of some pages, and for their sync, in virtual nanoseconds; and
+/// fences and lines of the sync.
+fn priced(kind: MappingKind, pages: u64, len: usize) -> ([u64; 2], (u64, u64)) {
+    // Copies, calls and faults as on `fxmark-server`.
+    let mut machine = Machine { copy_ps_per_byte: 323, dram_ps_per_byte: 7, ..Machine::unit() };
+    machine.work_ps[..2].copy_from_slice(&[80_000, 127_000]);
+    let run = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+        let model = Medium::named("optane.100x6").and_then(|medium| medium.build()).expect("a preset");
+        let region = Arc::new(Region::anonymous(Bytes::mib(16), model).expect("memory"));
+        crest().format().mkfs(&Storage::from(&region), &harness::options(crest(), &[])).expect("mkfs");
+        let mount = Mount::new(mounted(&region, &[("buffer", "32m")]), MountOptions::default()).expect("mount");
+        let process = Process::new(Arc::clone(&mount), Credentials::root());
+        let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE;
+        let fd = process.open(b"file", flags, 0o644).expect("open");
+        process.pwrite(fd, &vec![1; (pages * PAGE) as usize], 0).expect("write");
+        let both = Protection::READ | Protection::WRITE;
+        let mapping = process.mmap_as(fd, 0, pages * PAGE, both, kind).expect("mmap");
+        let mut last = ([0; 2], (0, 0));
+        // Once more, when each page has been touched.
+        for tag in 2..4 {
+            let began = sim::now();
+            for page in 0..pages {
+                mapping.write(page * PAGE, &vec![tag; len]).expect("a store");
+            }
+            let stored = sim::now();
+            let cost = cost(|| mapping.sync(0, pages * PAGE));
+            last = ([stored.since(began).0, sim::now().since(stored).0], cost);
+        }
+        drop(mapping);
+        process.close(fd).expect("close");
+        drop(process);
+        mount.unmount().expect("unmount");
+        last
+    });
+    run.expect("it runs")
+}
+
+/// The figures of `docs/designs/crest.md`, which it prints.
+#[test]
+fn an_msync_of_a_direct_mapping_flushes_lines_and_an_atomic_one_stores_pages_and_a_record() {
+    for (pages, len) in [1, 16, 256].into_iter().flat_map(|pages| [(pages, 64), (pages, 4096)]) {
+        let [direct, atomic] = [MappingKind::Direct, MappingKind::Atomic].map(|kind| priced(kind, pages, len));
+        assert_eq!(direct.1, (1, pages * len as u64 / 64));
+        assert_eq!((atomic.1.0, atomic.1.1 - pages * 64 <= 4), (2, true), "{atomic:?}");
+        println!("{pages} pages, {len} bytes of each: stores, msync in ns: direct {:?}, atomic {:?}", direct.0, atomic.0);
     }
 }
