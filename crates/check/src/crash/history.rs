@@ -58,6 +58,7 @@ impl History {
 
     /// A sync of what mappings have stored is atomic. So far all is durable.
     pub(super) fn know_synced(&mut self, model: &Model) {
+        self.judge_by_words();
         let contents = vec![model.contents(); self.contents.len()];
         let tears = vec![false; contents.len()];
         self.synced = Some(Synced { model: model.clone(), contents, tears });

@@ -67,8 +67,6 @@ impl Subject {
     /// words, whatever the design promises of writes; unless it promises that a sync of theirs is atomic.
     fn with_stores_of(&self, program: &Program) -> Self {
         let mut subject = self.clone();
-        // What writes may leave that are not durable on return is known by words.
-        subject.promises.msync_is_atomic &= program.stores() && !self.promises.buffers_data();
         if program.stores() && !self.promises.buffers_data() {
             subject.promises.data = Durability::OnSync;
             subject.promises.truncate_syncs = false;

@@ -364,7 +364,11 @@ impl Volume {
         let parts = if self.rules.lacks(mutant::MSYNC_IN_PAGES) { 1 } else { dirty.len().max(1) };
         let done = dirty.chunks(parts).try_for_each(|some| self.sync_some(file, &mut pages, some));
         self.note_synced(file.ino, &pages);
-        self.keep_pages(file, pages);
+        if pages.mapped.is_empty() {
+            self.keep_pages(file, pages);
+        } else {
+            file.pages = Some(pages);
+        }
         done
     }
 

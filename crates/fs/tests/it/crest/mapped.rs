@@ -297,7 +297,7 @@ fn a_crash_leaves_all_pages_of_an_msync_or_none() {
     }
 }
 
-/// Both are judged by words where writes are buffered.
+/// Where writes are buffered all is judged by bytes.
 #[test]
 fn a_crash_of_a_mount_with_frames_leaves_what_mappings_may_leave() {
     assert_eq!(violations(subject("crest", LAZY)), Vec::<String>::new());
