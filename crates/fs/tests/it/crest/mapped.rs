@@ -8,6 +8,7 @@ use check::lockstep::Round;
 use check::{File, NEW, Op, Pattern};
 use design::Mutant;
 use fs::crest::mutant::{MAPPED_WRITTEN_BACK, MSYNC_IN_PAGES};
+use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::recorder::Plan;
 use media::{Medium, Storage};
@@ -239,6 +240,37 @@ fn a_full_pool_refuses_a_store_and_no_sync() {
         assert_eq!(after_a_crash(region, b"file")[20], 2);
         maps(fs).store(ino, 40, &[2; 10]).expect("the block that the sync has freed");
         fs.release(full);
+    });
+}
+
+/// The medium refuses each store of an msync in turn.
+#[test]
+fn an_msync_that_fails_has_made_nothing_durable_and_can_be_made_again() {
+    with_mapped(ATOMIC, |region, fs, ino| {
+        let (mut durable, mut failures) = ([1; 4 * PAGE as usize], 0);
+        for nth in 1.. {
+            let tag = 1 + nth as u8;
+            for page in [0, 1, 3] {
+                maps(fs).store(ino, page * PAGE + 100, &[tag; 50]).expect("a store");
+            }
+            region.inject(Fault::FailNth { target: Target::Store, nth });
+            let synced = maps(fs).sync(ino, 0..4 * PAGE);
+            region.clear_faults();
+            let failed = synced.is_err();
+            if failed {
+                failures += 1;
+                assert_eq!((synced, after_a_crash(region, b"file")), (Err(Errno::EIO), durable.to_vec()), "store {nth}");
+                maps(fs).sync(ino, 0..4 * PAGE).expect("the second msync");
+            }
+            for page in [0, 1, 3] {
+                durable[page * PAGE as usize + 100..][..50].fill(tag);
+            }
+            assert_eq!(after_a_crash(region, b"file"), durable, "store {nth}");
+            if !failed {
+                break;
+            }
+        }
+        assert!(failures >= 4, "three pages and a record: {failures}");
     });
 }
 
