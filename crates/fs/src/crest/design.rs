@@ -244,7 +244,10 @@ impl Design for CrestDesign {
             small: SMALL,
             tiny: TINY,
             // Four frames, so that write-back is at work; and what the mappings of a check take.
-            variants: &[&[("sync", "fsync"), ("buffer", "16k")], &[("atomic", "words"), ("mmap", "atomic"), ("buffer", "32m")]],
+            variants: &[
+                &[("sync", "fsync"), ("buffer", "16k")],
+                &[("atomic", "words"), ("mmap", "atomic"), ("buffer", "32m")],
+            ],
             crash_every: 4,
             fail_every: 2,
             mount_reads_all: true,

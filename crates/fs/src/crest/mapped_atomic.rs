@@ -88,7 +88,10 @@ pub(super) struct Pages {
 
 impl fmt::Debug for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("mapped", &self.mapped).field("dirty", &self.dirty).finish_non_exhaustive()
+        f.debug_struct("Pages")
+            .field("mapped", &self.mapped)
+            .field("dirty", &self.dirty)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,7 +99,9 @@ impl Pages {
     /// Pages that may become dirty or are.
     fn count(&self) -> u64 {
         let mut ranges = self.mapped.clone();
-        ranges.extend(self.held.range(..).filter(|(_, page)| page.target.is_some()).map(|(at, _)| *at..*at + 1));
+        ranges.extend(
+            self.held.range(..).filter(|(_, page)| page.target.is_some()).map(|(at, _)| *at..*at + 1),
+        );
         ranges.sort_by_key(|range| range.start);
         let (mut count, mut end) = (0_u64, 0);
         for range in ranges {
@@ -160,7 +165,11 @@ impl Unsynced {
 
     fn set(&self, ino: u64, is_dirty: bool) {
         let mut files = self.files.lock();
-        if is_dirty { files.insert(ino) } else { files.remove(&ino) };
+        if is_dirty {
+            files.insert(ino)
+        } else {
+            files.remove(&ino)
+        };
         self.count.store(files.len() as u64, Relaxed);
     }
 
@@ -187,7 +196,9 @@ impl Volume {
         let missing = wanted.saturating_sub(has);
         let most = self.pages_of_a_group();
         let done = if wanted > most {
-            self.tell(&format!("mmap=atomic: {wanted} pages are asked for, and a sync can make {most} durable at once"));
+            self.tell(&format!(
+                "mmap=atomic: {wanted} pages are asked for, and a sync can make {most} durable at once"
+            ));
             Err(Errno::EFBIG)
         } else if missing == 0 {
             Ok(())
@@ -195,7 +206,9 @@ impl Volume {
             pages.spare.extend(frames);
             Ok(())
         } else {
-            self.tell(&format!("mmap=atomic: {missing} frames are asked for, and not as many are free (-O crest.buffer)"));
+            self.tell(&format!(
+                "mmap=atomic: {missing} frames are asked for, and not as many are free (-O crest.buffer)"
+            ));
             Err(Errno::ENOMEM)
         };
         if done.is_err() {
@@ -235,7 +248,12 @@ impl Volume {
     // ---- bytes
 
     /// Stores bytes within one page, inside of a file; whether the page was clean.
-    pub(super) fn store_atomically(&self, file: &mut Changing<'_>, offset: u64, data: &[u8]) -> DesignResult<bool> {
+    pub(super) fn store_atomically(
+        &self,
+        file: &mut Changing<'_>,
+        offset: u64,
+        data: &[u8],
+    ) -> DesignResult<bool> {
         let (at, within) = (offset / BLOCK, (offset % BLOCK) as usize);
         let Some(mut pages) = file.pages.take() else { return Ok(false) };
         let was_clean = self.make_dirty(file, &mut pages, at, data.len());
@@ -373,7 +391,12 @@ impl Volume {
     }
 
     /// Makes dirty pages durable, each in the block that it is given here.
-    fn sync_some(&self, file: &mut Changing<'_>, pages: &mut Pages, dirty: &[(u64, u64)]) -> DesignResult<()> {
+    fn sync_some(
+        &self,
+        file: &mut Changing<'_>,
+        pages: &mut Pages,
+        dirty: &[(u64, u64)],
+    ) -> DesignResult<()> {
         let mut draft = Draft::new(Taken::new(&self.zones), file.size);
         (draft.time, draft.settles) = (pages.stamp, true);
         let mut replaced = 0;

@@ -107,7 +107,8 @@ pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of
     .shown_by(&["append to a file that was read"]);
 
 /// A sync of a mapping whose stores go to frames makes a record of each page.
-pub const MSYNC_IN_PAGES: Mutant = Mutant::new("msync-in-pages", "mmap=atomic: each page of an msync has its own record");
+pub const MSYNC_IN_PAGES: Mutant =
+    Mutant::new("msync-in-pages", "mmap=atomic: each page of an msync has its own record");
 /// A page of such a mapping is written back on its own.
 pub const MAPPED_WRITTEN_BACK: Mutant =
     Mutant::new("mapped-written-back", "mmap=atomic: a page is durable before its msync");

@@ -16,8 +16,8 @@ use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, LockAction, LockOwner, Mapping,
-    MappingKind,
-    OpenFlags, Protection, RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode, ops,
+    MappingKind, OpenFlags, Protection, RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode,
+    ops,
 };
 
 const SHARDS: usize = 16;

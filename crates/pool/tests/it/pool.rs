@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use pool::{
-    Bytes, File, FileKind, MappingKind, OpenOptions, Pool, PoolError, PoolOptions, RenameFlags, SeekTo, Source, Timestamp,
+    Bytes, File, FileKind, MappingKind, OpenOptions, Pool, PoolError, PoolOptions, RenameFlags, SeekTo,
+    Source, Timestamp,
 };
 
 const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];

@@ -39,7 +39,9 @@ use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::credentials::{Access, Credentials};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, IoFlags, MappingKind, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::flags::{
+    FallocateMode, IoFlags, MappingKind, OpenFlags, Protection, RenameFlags, Whence, XattrMode,
+};
 use crate::locks::{LockAction, LockOwner, range_of};
 use crate::mapping::Mapping;
 use crate::mount::Mount;

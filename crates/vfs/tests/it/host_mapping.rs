@@ -94,7 +94,10 @@ fn only_open_regular_files_are_mapped_and_only_as_they_are_open() {
     let dir = host.open(b".", OpenFlags::READ, 0).unwrap();
     assert_eq!(mmap(dir, 0, PAGE, Protection::READ), Err(Errno::ENODEV));
     let chosen = |kind| host.mmap_as(fd, 0, PAGE, BOTH, kind).map(drop);
-    assert_eq!((chosen(MappingKind::AsMounted), chosen(MappingKind::Atomic)), (Ok(()), Err(Errno::EOPNOTSUPP)));
+    assert_eq!(
+        (chosen(MappingKind::AsMounted), chosen(MappingKind::Atomic)),
+        (Ok(()), Err(Errno::EOPNOTSUPP))
+    );
     let mapping = host.mmap(fd, 0, PAGE, Protection::READ).unwrap();
     assert_eq!(mapping.write(0, b"x"), Err(Errno::EFAULT));
     assert_eq!(mapping.sync(1, 1), Err(Errno::EINVAL));

@@ -14,8 +14,8 @@ use media::recorder::Plan;
 use media::{Medium, Storage};
 use sim::{Bytes, Machine, Nanos, Schedule, Seed, Setup, TaskSpec};
 use vfs::{
-    Credentials, Errno, FallocateMode, FileSystem, Ino, IoFlags, MappedFiles, MappingKind, Mount, MountOptions, OpenFlags,
-    Process, Protection, SeekTo, SetAttr, Syscalls,
+    Credentials, Errno, FallocateMode, FileSystem, Ino, IoFlags, MappedFiles, MappingKind, Mount,
+    MountOptions, OpenFlags, Process, Protection, SeekTo, SetAttr, Syscalls,
 };
 
 use super::mount::{assert_sound, cost, crest, made};
@@ -65,7 +65,10 @@ fn after_a_crash(region: &Region, name: &[u8]) -> Vec<u8> {
 }
 
 /// A pool of 8 MiB with a mapped file of four pages of ones.
-fn with_mapped(given: Given<'static>, body: impl FnOnce(&Arc<Region>, &dyn FileSystem, Ino) + Send + 'static) {
+fn with_mapped(
+    given: Given<'static>,
+    body: impl FnOnce(&Arc<Region>, &dyn FileSystem, Ino) + Send + 'static,
+) {
     virtually(1, move || {
         let region = made(Bytes::mib(8));
         let fs = mounted(&region, given);
@@ -159,10 +162,16 @@ fn pages_that_end_are_gone_and_their_blocks_and_frames_are_free() {
         (0..4).for_each(|page| assert!(store(page)));
         fs.fallocate(ino, punch, PAGE, PAGE + 15).expect("punch");
         let bytes = read(fs, ino);
-        assert_eq!((bytes[4096..8192 + 15].iter().max(), &bytes[8192 + 15..8192 + 21]), (Some(&0), &[2, 2, 2, 2, 2, 1][..]));
+        assert_eq!(
+            (bytes[4096..8192 + 15].iter().max(), &bytes[8192 + 15..8192 + 21]),
+            (Some(&0), &[2, 2, 2, 2, 2, 1][..])
+        );
         assert_eq!(fs.seek(ino, 0, SeekTo::Hole), Ok(PAGE));
         assert!(store(1), "a page of a hole");
-        assert_eq!((fs.seek(ino, PAGE, SeekTo::Data), fs.seek(ino, 0, SeekTo::Hole)), (Ok(PAGE), Ok(4 * PAGE)));
+        assert_eq!(
+            (fs.seek(ino, PAGE, SeekTo::Data), fs.seek(ino, 0, SeekTo::Hole)),
+            (Ok(PAGE), Ok(4 * PAGE))
+        );
         let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
         fs.setattr(ino, &size(15)).expect("truncate");
         assert_eq!(read(fs, ino)[9..], [1, 2, 2, 2, 2, 2]);
@@ -259,7 +268,11 @@ fn an_msync_that_fails_has_made_nothing_durable_and_can_be_made_again() {
             let failed = synced.is_err();
             if failed {
                 failures += 1;
-                assert_eq!((synced, after_a_crash(region, b"file")), (Err(Errno::EIO), durable.to_vec()), "store {nth}");
+                assert_eq!(
+                    (synced, after_a_crash(region, b"file")),
+                    (Err(Errno::EIO), durable.to_vec()),
+                    "store {nth}"
+                );
                 maps(fs).sync(ino, 0..4 * PAGE).expect("the second msync");
             }
             for page in [0, 1, 3] {
@@ -291,7 +304,11 @@ fn programs() -> Vec<Program> {
     let msync = || Op::Msync(0);
     let clone = Op::Clone((at("foo"), 0), (at("bar"), 0), 8192);
     let mut all = vec![
-        program("three pages", 20_000, vec![store(100, 50, 2), store(4000, 8, 3), store(16_000, 300, 4), msync()]),
+        program(
+            "three pages",
+            20_000,
+            vec![store(100, 50, 2), store(4000, 8, 3), store(16_000, 300, 4), msync()],
+        ),
         program("pages twice", 8192, vec![store(4000, 200, 2), msync(), store(4000, 200, 3), msync()]),
         program("fsync of pages", 8192, vec![store(4000, 200, 2), Op::Fsync(at("foo"))]),
         program("sync of pages", 8192, vec![store(4000, 200, 2), Op::Sync]),
@@ -299,9 +316,21 @@ fn programs() -> Vec<Program> {
         program("small write", 8192, vec![store(4000, 200, 2), write(Some(4050), 40, 3), msync()]),
         program("long write", 8192, vec![store(4000, 200, 2), write(Some(4050), 4100, 3), msync()]),
         program("append", 8000, vec![store(4000, 4000, 2), write(None, 300, 3), msync()]),
-        program("punch", 12_288, vec![store(4000, 5000, 2), Op::Fallocate(at("foo"), punch, 4096, 4100), msync()]),
-        program("cut and grow", 8192, vec![store(4000, 200, 2), Op::Truncate(at("foo"), 4100), Op::Truncate(at("foo"), 8000), msync()]),
-        program("clone", 8192, vec![Op::Create("bar".into()), store(4000, 200, 2), clone, store(0, 8, 3), msync()]),
+        program(
+            "punch",
+            12_288,
+            vec![store(4000, 5000, 2), Op::Fallocate(at("foo"), punch, 4096, 4100), msync()],
+        ),
+        program(
+            "cut and grow",
+            8192,
+            vec![store(4000, 200, 2), Op::Truncate(at("foo"), 4100), Op::Truncate(at("foo"), 8000), msync()],
+        ),
+        program(
+            "clone",
+            8192,
+            vec![Op::Create("bar".into()), store(4000, 200, 2), clone, store(0, 8, 3), msync()],
+        ),
     ];
     all.extend(programs::mapped());
     all
@@ -362,7 +391,8 @@ fn write_back_leaves_dirty_pages_alone() {
 
 #[test]
 fn random_operations_answer_as_the_reference_does() {
-    let ways: [Given<'static>; 4] = [&[], &[("checksum", "data")], &[("sync", "fsync")], &[("atomic", "words")]];
+    let ways: [Given<'static>; 4] =
+        [&[], &[("checksum", "data")], &[("sync", "fsync")], &[("atomic", "words")]];
     for (way, given) in ways.into_iter().enumerate() {
         // The second pool is full at times.
         for (number, size) in [Bytes::mib(8), Bytes::kib(1280)].into_iter().enumerate() {
@@ -426,7 +456,8 @@ fn priced(kind: MappingKind, pages: u64, len: usize) -> ([u64; 2], (u64, u64)) {
         let model = Medium::named("optane.100x6").and_then(|medium| medium.build()).expect("a preset");
         let region = Arc::new(Region::anonymous(Bytes::mib(16), model).expect("memory"));
         crest().format().mkfs(&Storage::from(&region), &harness::options(crest(), &[])).expect("mkfs");
-        let mount = Mount::new(mounted(&region, &[("buffer", "32m")]), MountOptions::default()).expect("mount");
+        let mount =
+            Mount::new(mounted(&region, &[("buffer", "32m")]), MountOptions::default()).expect("mount");
         let process = Process::new(Arc::clone(&mount), Credentials::root());
         let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE;
         let fd = process.open(b"file", flags, 0o644).expect("open");
@@ -457,9 +488,13 @@ fn priced(kind: MappingKind, pages: u64, len: usize) -> ([u64; 2], (u64, u64)) {
 #[test]
 fn an_msync_of_a_direct_mapping_flushes_lines_and_an_atomic_one_stores_pages_and_a_record() {
     for (pages, len) in [1, 16, 256].into_iter().flat_map(|pages| [(pages, 64), (pages, 4096)]) {
-        let [direct, atomic] = [MappingKind::Direct, MappingKind::Atomic].map(|kind| priced(kind, pages, len));
+        let [direct, atomic] =
+            [MappingKind::Direct, MappingKind::Atomic].map(|kind| priced(kind, pages, len));
         assert_eq!(direct.1, (1, pages * len as u64 / 64));
         assert_eq!((atomic.1.0, atomic.1.1 - pages * 64 <= 4), (2, true), "{atomic:?}");
-        println!("{pages} pages, {len} bytes of each: stores, msync in ns: direct {:?}, atomic {:?}", direct.0, atomic.0);
+        println!(
+            "{pages} pages, {len} bytes of each: stores, msync in ns: direct {:?}, atomic {:?}",
+            direct.0, atomic.0
+        );
     }
 }
