@@ -600,8 +600,8 @@ impl Model {
         }
     }
 
-    /// Follows an operation as a model of what is durable, where stores of mappings are so after a sync: `about` is the inode of one
-    /// that succeeded, and `after` knows all.
+    /// Follows an operation as a model of what is durable, where stores of mappings are so after a sync: `about` is the inode of
+    /// one that succeeded, and `after` knows all.
     pub(crate) fn follow(&mut self, op: &Op, about: Option<Id>, after: &Self) {
         let mut sync = |id: Id| {
             if let (Some(own), Some(other)) = (self.nodes.get_mut(&id), after.nodes.get(&id)) {

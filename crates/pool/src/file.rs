@@ -184,9 +184,9 @@ impl File {
         }
     }
 
-    /// Maps `len` bytes from `offset` on, a multiple of 4096, for loads and, if `writes`, for stores. The file must be open for reading,
-    /// and for writing if `writes`. `EOPNOTSUPP` for a kind that the design does not have, `EBUSY` while the file is mapped for
-    /// stores as another kind, `ENOMEM` and `EFBIG` for more pages than one of this kind can have.
+    /// Maps `len` bytes from `offset` on, a multiple of 4096, for loads and, if `writes`, for stores. The file must be open for
+    /// reading, and for writing if `writes`. `EOPNOTSUPP` for a kind that the design does not have, `EBUSY` while the file is
+    /// mapped for stores as another kind, `ENOMEM` and `EFBIG` for more pages than one of this kind can have.
     pub fn map(&self, offset: u64, len: u64, writes: bool, kind: MappingKind) -> io::Result<Mapping> {
         Mapping::new(&self.pool, self.fd, (offset, len), writes, kind)
     }

@@ -57,9 +57,9 @@ pub trait MappedFiles: Send + Sync {
     /// file.
     fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()>;
 
-    /// The same, of a kind that the program has chosen, which means something where `writable`. `EOPNOTSUPP` for one that the design
-    /// does not have; `EBUSY` where a mapping of another kind may store to the file; `ENOMEM` and `EFBIG` where more pages are asked
-    /// for than one of this kind can have.
+    /// The same, of a kind that the program has chosen, which means something where `writable`. `EOPNOTSUPP` for one that the
+    /// design does not have; `EBUSY` where a mapping of another kind may store to the file; `ENOMEM` and `EFBIG` where more pages
+    /// are asked for than one of this kind can have.
     fn map_as(&self, ino: Ino, pages: &Range<u64>, writable: bool, kind: MappingKind) -> Result<()> {
         match kind {
             MappingKind::AsMounted => self.map(ino, pages, writable),

@@ -67,8 +67,8 @@ pub struct Promises {
     pub truncate_syncs: bool,
     /// What an fsync covers.
     pub sync: SyncScope,
-    /// Whether what mappings that do not choose a kind have stored becomes durable by an msync, fsync, sync or unmount alone, for each
-    /// file all that the call covers or nothing.
+    /// Whether what mappings that do not choose a kind have stored becomes durable by an msync, fsync, sync or unmount alone, for
+    /// each file all that the call covers or nothing.
     pub msync_is_atomic: bool,
     /// Whether a crash may show bytes in a file that were never written to it.
     pub stale_data: bool,

@@ -93,14 +93,14 @@ const OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Choice(&["direct", "atomic"]),
         default: "direct",
         when: Phase::Mount,
-        help: "stores of a mapping that does not say: words of the medium, or in DRAM until an msync makes all of them durable or none",
+        help: "where stores of a mapping go: to words of the medium, or to DRAM until an msync makes all durable or none",
     },
     OptionSpec {
         name: "buffer",
         kind: OptionKind::Cache,
         default: "2GiB",
         when: Phase::Mount,
-        help: "DRAM for frames: of what is read often and, with sync=fsync, of what is not durable yet; 0: none",
+        help: "DRAM for frames: of what is read often and, with sync=fsync or mmap=atomic, of what is not durable yet; 0: none",
     },
     OptionSpec {
         name: "admit",
@@ -215,7 +215,7 @@ impl Design for CrestDesign {
 
     fn dram(&self, options: &Options, size: Bytes) -> Bytes {
         // Each frame has a block of the pool.
-        if options.choice("without") == "reads" && !buffers(options) {
+        if options.choice("without") == "reads" && !buffers(options) && !maps_atomically(options) {
             Bytes(0)
         } else {
             options.size("buffer").min(size)

@@ -1,4 +1,5 @@
-//! Files that are mapped with `mmap=atomic`: pages are frames of DRAM, and what is stored to them is durable all at once, by a sync.
+//! Files that are mapped with `mmap=atomic`: pages are frames of DRAM, and what is stored to them is durable all at once, by a
+//! sync.
 //!
 //! A *page in a frame* holds what the file shows there; its block holds what is durable. Its first store takes a frame, which is
 //! filled from the block, and a new block of the medium. A sync stores the dirty pages of its range to these blocks, fences, and
@@ -13,7 +14,7 @@
 //! | dirty | dirty | a store | in the frame |
 //! | dirty | clean | a sync | bytes to the taken block, FENCE, record, FENCE; the frame stays |
 //! | dirty | dirty | a sync that fails | nothing has changed; the next one tries again |
-//! | dirty, clean | on the medium | the end of the page: a cut, a hole, zeros, a clone over it, removal of the file | after the record of that |
+//! | dirty, clean | on the medium | a cut, a hole, zeros, a clone over it, removal of the file | after the record of that |
 //! | clean | on the medium | the end of its last mapping | |
 //!
 //! All of them with the inode locked for writing; loads and reads share the lock.
@@ -23,7 +24,7 @@
 //! | what | while there are pages in frames |
 //! |---|---|
 //! | read, load | bytes of the frames, between them those of the medium |
-//! | write, append | as on any file, atomic and durable as the mount says: what it leaves of a page are the durable bytes, without what was stored. Then its bytes go to the frames, too |
+//! | write, append | atomic and durable as the mount says, without what was stored to the page; then its bytes go to the frame, too |
 //! | with `sync=fsync` | writes of the file are durable when they return, as while it is mapped directly; a truncation syncs it |
 //! | truncation, punch, zeroed range | durable as ever; frames lose the same bytes |
 //! | fsync, sync, unmount | sync all dirty pages of a file, as one group |
@@ -31,7 +32,7 @@
 //! | unmap | dirty pages stay, dirty, until they are synced: POSIX keeps what was stored to a shared mapping |
 //! | write-back, a lack of frames | nothing: these frames are in no list |
 //! | a mapping for loads only | has no kind, and sees the frames |
-//! | one for stores of the other kind | `EBUSY`: its stores would need a frame and none. After the last mapping the first direct one syncs what is left |
+//! | one for stores of the other kind | `EBUSY`: a store cannot be both. The first direct one after the last syncs what is left |
 //! | a size, a hole that is looked for | sizes are durable at once; a dirty page is data |
 //! | times | the first store to a page sets them in DRAM, the sync in the log, with the stamp of the store |
 //!
@@ -39,8 +40,8 @@
 //!
 //! A store must not fail for lack of a frame, as no program expects it, and a sync must not be cut in two. So `mmap` takes the
 //! frames of its whole length, or of as many pages as the pool has blocks, and fails with `ENOMEM` where they are not free. It
-//! fails with `EFBIG` where so many pages, each an extent, are more than the records of a call may have: 3 for each line of a
-//! zone but 8, a fifth less with checksums. The block of a page is taken by its first store, which says `ENOSPC` where there is none,
+//! fails with `EFBIG` where so many pages, each an extent, are more than the records of a call may have: 3 for each line of a zone
+//! but 8, a fifth less with checksums. The block of a page is taken by its first store, which says `ENOSPC` where there is none,
 //! so that a sync finds room for data; its records may take what removals may. If even that is not there it says `ENOSPC`.
 
 use std::collections::BTreeSet;
@@ -431,9 +432,12 @@ impl Volume {
 
     /// The same for all files.
     pub(super) fn sync_all_pages(&self) -> DesignResult<()> {
-        self.unsynced.all().into_iter().try_for_each(|ino| match self.inodes.get(ino) {
-            Ok(inode) => self.sync_pages(&mut inode.write(), WHOLE_FILE),
-            Err(_) => Ok(()),
-        })
+        let mut done = Ok(());
+        for ino in self.unsynced.all() {
+            // One that is gone has nothing to sync.
+            let Ok(inode) = self.inodes.get(ino) else { continue };
+            done = done.and(self.sync_pages(&mut inode.write(), WHOLE_FILE));
+        }
+        done
     }
 }
