@@ -600,6 +600,30 @@ impl Model {
         }
     }
 
+    /// Follows an operation as a model of what is durable, where stores of mappings are so after a sync: `about` is the inode of
+    /// one that succeeded, and `after` knows all.
+    pub(crate) fn follow(&mut self, op: &Op, about: Option<Id>, after: &Self) {
+        let mut sync = |id: Id| {
+            if let (Some(own), Some(other)) = (self.nodes.get_mut(&id), after.nodes.get(&id)) {
+                own.body = other.body.clone();
+            }
+        };
+        match op {
+            Op::Store(..) => return,
+            Op::Fsync(_) | Op::Msync(_) => about.into_iter().for_each(sync),
+            Op::Sync | Op::Remount => {
+                after.contents().into_keys().for_each(sync);
+            }
+            // A clone names what is durable.
+            Op::Clone((from, _), ..) => after.file(from).into_iter().for_each(&mut sync),
+            _ => {}
+        }
+        match op {
+            Op::Remount => self.close_all(),
+            _ => _ = self.run(op, None),
+        }
+    }
+
     /// As programs see it.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();

@@ -70,6 +70,11 @@ impl DirectMaps {
         self.look(ino, |file| file.mappings > 0)
     }
 
+    /// Whether a mapping may store to a file.
+    pub(crate) fn is_stored_to(&self, ino: u64) -> bool {
+        self.look(ino, |file| !file.writable.is_empty())
+    }
+
     /// Whether a mapping may store to a page.
     #[inline]
     pub(crate) fn is_writable(&self, ino: u64, page: u64) -> bool {

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vfs::syscalls::Fd;
-use vfs::{FallocateMode, OpenFlags, SeekTo, Syscalls, Whence};
+use vfs::{FallocateMode, MappingKind, OpenFlags, SeekTo, Syscalls, Whence};
 
 use crate::attributes::Metadata;
+use crate::mapping::Mapping;
 use crate::paths::{Inner, Pool, bytes};
 use crate::{io_error, io_result};
 
@@ -181,6 +182,13 @@ impl File {
             Err(vfs::Errno::ENXIO) => Ok(None),
             found => io_result(found).map(Some),
         }
+    }
+
+    /// Maps `len` bytes from `offset` on, a multiple of 4096, for loads and, if `writes`, for stores. The file must be open for
+    /// reading, and for writing if `writes`. `EOPNOTSUPP` for a kind that the design does not have, `EBUSY` while the file is
+    /// mapped for stores as another kind, `ENOMEM` and `EFBIG` for more pages than one of this kind can have.
+    pub fn map(&self, offset: u64, len: u64, writes: bool, kind: MappingKind) -> io::Result<Mapping> {
+        Mapping::new(&self.pool, self.fd, (offset, len), writes, kind)
     }
 
     /// Its attributes.

@@ -9,6 +9,7 @@
 //! | `open` | [`PoolOptions`], [`PoolError`]: from a source to a mounted design, and back |
 //! | `paths` | [`Pool`]: calls that take a path |
 //! | `file` | [`File`], [`OpenOptions`] |
+//! | `mapping` | [`Mapping`]: a file in memory |
 //! | `attributes` | [`Metadata`], [`DirEntry`], [`Space`] |
 //!
 //! ```text
@@ -22,6 +23,7 @@
 
 mod attributes;
 mod file;
+mod mapping;
 mod open;
 mod paths;
 mod source;
@@ -30,13 +32,14 @@ use std::io;
 
 pub use attributes::{DirEntry, Metadata, Space};
 pub use file::{File, OpenOptions};
+pub use mapping::Mapping;
 pub use media::Medium;
 pub use open::{PoolError, PoolOptions};
 pub use paths::Pool;
 pub use sim::Bytes;
 pub use source::{Source, make};
 pub use vfs::scrub::{Damaged, Scrubbed};
-pub use vfs::{AccessTimes, FallocateMode, FileKind, RenameFlags, SeekTo, Timestamp, XattrMode};
+pub use vfs::{AccessTimes, FallocateMode, FileKind, MappingKind, RenameFlags, SeekTo, Timestamp, XattrMode};
 
 /// An error of a design as `std` knows it: with the number that the kernel would give.
 fn io_error(errno: vfs::Errno) -> io::Error {

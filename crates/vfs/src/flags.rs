@@ -125,6 +125,18 @@ impl OpenFlags {
     }
 }
 
+/// Where the stores of a mapping go, and so what a crash leaves of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MappingKind {
+    /// The file system decides: its design, or an option of its mount.
+    #[default]
+    AsMounted,
+    /// To the medium itself (Linux: `MAP_SYNC`). A crash leaves each word that was not synced old or new.
+    Direct,
+    /// To memory. A sync makes what was stored to all pages of the call durable, or nothing of it.
+    Atomic,
+}
+
 /// What an inode-level seek looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTo {

@@ -72,7 +72,8 @@ pub use credentials::Credentials;
 pub use errno::{Errno, Result};
 pub use file_system::{FileSystem, Listener, Renaming, Verified, Written};
 pub use flags::{
-    FallocateMode, InodeFlags, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode,
+    FallocateMode, InodeFlags, IoFlags, MappingKind, OpenFlags, Protection, RenameFlags, SeekTo, Whence,
+    XattrMode,
 };
 pub use host::{Host, HostError};
 pub use kernel::{KernelWays, Linux};

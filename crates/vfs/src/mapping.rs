@@ -15,7 +15,9 @@
 //! program sees of them; Linux shows them until the page leaves memory).
 //!
 //! A store is durable after [`Mapping::sync`] or an fsync of the file. Before that a crash may leave any of its words of 8 bytes,
-//! and in memory that is mapped directly it is atomic by such words only.
+//! and in memory that is mapped directly it is atomic by such words only. A mapping of [`MappingKind::Atomic`] promises more: a
+//! sync makes all pages of its range durable as they are at one moment of the call, or none; and nothing else but an fsync, sync
+//! or unmount makes them durable, all of a file at once.
 //!
 //! # Cost
 //!
@@ -31,6 +33,7 @@ use sim::{PAGE_BYTES, Work};
 
 use crate::attr::Ino;
 use crate::errno::{Errno, Result};
+use crate::flags::MappingKind;
 
 /// Bytes of a page: the unit in which files are mapped.
 pub const PAGE: u64 = PAGE_BYTES as u64;
@@ -53,6 +56,16 @@ pub trait MappedFiles: Send + Sync {
     /// Begins a mapping of these pages of a file, for loads or, if `writable`, for stores, too. `ENODEV` for what is not a regular
     /// file.
     fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()>;
+
+    /// The same, of a kind that the program has chosen, which means something where `writable`. `EOPNOTSUPP` for one that the
+    /// design does not have; `EBUSY` where a mapping of another kind may store to the file; `ENOMEM` and `EFBIG` where more pages
+    /// are asked for than one of this kind can have.
+    fn map_as(&self, ino: Ino, pages: &Range<u64>, writable: bool, kind: MappingKind) -> Result<()> {
+        match kind {
+            MappingKind::AsMounted => self.map(ino, pages, writable),
+            MappingKind::Direct | MappingKind::Atomic => Err(Errno::EOPNOTSUPP),
+        }
+    }
 
     /// Ends a mapping that was begun with the same arguments. What was stored stays, and stays to be synced.
     fn unmap(&self, ino: Ino, pages: &Range<u64>, writable: bool);

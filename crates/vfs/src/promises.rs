@@ -11,6 +11,7 @@
 //! | [`Promises::size_is_durable_with_names`] | whether a rename or a new link makes the size of its file durable |
 //! | [`Promises::truncate_syncs`] | whether a change of the size makes all of the file durable |
 //! | [`Promises::sync`] | what an fsync covers |
+//! | [`Promises::msync_is_atomic`] | whether what mappings have stored is durable by a sync only, all of a sync or none |
 //! | [`Promises::stale_data`] | whether a crash may show bytes that were never written to the file |
 //! | [`Promises::repaired`] | whether a crash may leave an image that contradicts itself, which a repair then makes sound |
 //! | [`Promises::names_may_tear`] | whether such an image may show a file under a name of which a part is another's |
@@ -66,6 +67,9 @@ pub struct Promises {
     pub truncate_syncs: bool,
     /// What an fsync covers.
     pub sync: SyncScope,
+    /// Whether what mappings that do not choose a kind have stored becomes durable by an msync, fsync, sync or unmount alone, for
+    /// each file all that the call covers or nothing.
+    pub msync_is_atomic: bool,
     /// Whether a crash may show bytes in a file that were never written to it.
     pub stale_data: bool,
     /// Whether a crash inside a write or a truncation may leave a time of modification with the seconds of the old time and the
@@ -90,6 +94,7 @@ impl Promises {
         size_is_durable_with_names: true,
         truncate_syncs: true,
         sync: SyncScope::FileAndMetadata,
+        msync_is_atomic: false,
         stale_data: false,
         times_may_tear: false,
         repaired: false,
@@ -144,6 +149,7 @@ impl fmt::Display for Promises {
                 "a new name makes the file's size durable",
             ),
             (self.buffers_data() && self.truncate_syncs, "a truncation makes the file durable"),
+            (self.msync_is_atomic, "an msync makes all that it covers durable, or nothing"),
             (self.stale_data, "a crash may show stale data"),
             (
                 self.times_may_tear,

@@ -5,7 +5,7 @@
 
 use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::flags::{FallocateMode, MappingKind, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
 use crate::locks::{LockAction, LockOwner};
 use crate::mapping::Mapping;
 
@@ -94,6 +94,21 @@ pub trait Syscalls: Send + Sync {
     /// be mapped.
     fn mmap(&self, _fd: Fd, _offset: u64, _len: u64, _protection: Protection) -> Result<Box<dyn Mapping>> {
         Err(Errno::ENODEV)
+    }
+    /// The same, of a kind that the program chooses. `EOPNOTSUPP` where there is no such kind, `EBUSY` while the file is mapped for
+    /// stores as another one, `ENOMEM` and `EFBIG` for more pages than one of this kind can have.
+    fn mmap_as(
+        &self,
+        fd: Fd,
+        offset: u64,
+        len: u64,
+        protection: Protection,
+        kind: MappingKind,
+    ) -> Result<Box<dyn Mapping>> {
+        match kind {
+            MappingKind::AsMounted => self.mmap(fd, offset, len, protection),
+            MappingKind::Direct | MappingKind::Atomic => Err(Errno::EOPNOTSUPP),
+        }
     }
     /// Reads directory entries from the descriptor's cursor until `sink` answers false.
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vfs::{Durability, Promises, SyncScope};
+use vfs::{Atomicity, Durability, Promises, SyncScope};
 
 use crate::model::{Id, Model};
 use crate::op::Op;
@@ -32,18 +32,36 @@ pub(crate) struct History {
     floors: Vec<BTreeMap<Id, Floor>>,
     /// For each version: the first one whose names and attributes a crash may show.
     metadata_floors: Vec<usize>,
+    synced: Option<Synced>,
+}
+
+/// What is durable of each version, where stores of mappings are so after a sync only.
+#[derive(Debug)]
+struct Synced {
+    model: Model,
+    contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
+    /// Whether the operation before a version may leave a mix of old and new when it is interrupted.
+    tears: Vec<bool>,
 }
 
 impl History {
     /// Of a design with these promises; no version yet.
     pub(super) fn of(promises: Promises) -> Self {
         let (contents, paths, floors, metadata_floors) = Default::default();
-        Self { promises, unit: 1, contents, paths, floors, metadata_floors }
+        Self { promises, unit: 1, contents, paths, floors, metadata_floors, synced: None }
     }
 
     /// Contents are changed in place, in memory: a crash parts no word.
     pub(super) fn judge_by_words(&mut self) {
         self.unit = 8;
+    }
+
+    /// A sync of what mappings have stored is atomic. So far all is durable.
+    pub(super) fn know_synced(&mut self, model: &Model) {
+        self.judge_by_words();
+        let contents = vec![model.contents(); self.contents.len()];
+        let tears = vec![false; contents.len()];
+        self.synced = Some(Synced { model: model.clone(), contents, tears });
     }
 
     /// The first version whose names and attributes a crash may show when `done` operations have returned.
@@ -55,6 +73,11 @@ impl History {
     /// nothing durable. Without an operation, everything so far is durable.
     pub(super) fn push(&mut self, model: &Model, op: Option<(&Op, Option<Id>)>) {
         let version = self.contents.len();
+        if let (Some(synced), Some((op, about))) = (&mut self.synced, op) {
+            synced.model.follow(op, about, model);
+            synced.contents.push(synced.model.contents());
+            synced.tears.push(op.changes_data() && self.promises.write != Atomicity::Whole);
+        }
         let paths = model.files();
         // What is written to a file without a name may be seen when its name comes back.
         let contents = model.contents();
@@ -124,8 +147,21 @@ impl History {
     /// The size must be one that the file had since its floor. Each byte, or word, must be one that the file had at that place
     /// since then, in a version of at least that size: never garbage, nor a zero that was never written.
     fn judge_file(&self, id: Id, seen: &[u8], done: usize, last: usize) -> Result<(), String> {
-        let floor = self.floors[done].get(&id).copied().unwrap_or(Floor { size: done, bytes: done });
-        let since = |from: usize| (from..=last).filter_map(|version| self.contents[version].get(&id));
+        if let Some(synced) = &self.synced {
+            let is_of = |version: usize| synced.contents[version].get(&id).is_some_and(|all| **all == seen);
+            if is_of(done) || is_of(last) {
+                return Ok(());
+            }
+            if !synced.tears[last] {
+                return Err("contents of which a part is not synced, or a part of a sync".to_owned());
+            }
+        }
+        let now = Floor { size: done, bytes: done };
+        let (contents, floor) = match &self.synced {
+            Some(synced) => (&synced.contents, now),
+            None => (&self.contents, self.floors[done].get(&id).copied().unwrap_or(now)),
+        };
+        let since = |from: usize| (from..=last).filter_map(|version| contents[version].get(&id));
         let mut sizes = since(floor.size).map(|content| content.len());
         if !sizes.any(|size| size == seen.len()) {
             let sizes: Vec<_> = since(floor.size).map(|content| content.len()).collect();

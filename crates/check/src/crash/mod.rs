@@ -64,7 +64,7 @@ pub struct Subject {
 
 impl Subject {
     /// The same as a program may expect it that stores by mappings: until they are synced, a crash may leave any mix of old and new
-    /// words, whatever the design promises of writes.
+    /// words, whatever the design promises of writes; unless it promises that a sync of theirs is atomic.
     fn with_stores_of(&self, program: &Program) -> Self {
         let mut subject = self.clone();
         if program.stores() && !self.promises.buffers_data() {

@@ -94,7 +94,13 @@ pub(crate) fn record(
     prepare(&region);
     let mut states = States::new(subject.promises, &model);
     if let (Some(history), true) = (&mut states.history, program.stores()) {
-        history.judge_by_words();
+        let own = subject.design.design().promises(subject.design.options());
+        match (own.msync_is_atomic, own.buffers_data()) {
+            (true, false) => history.know_synced(&model),
+            // Of a word that was written and stored to, a crash may leave the bytes that were written.
+            (true, true) => {}
+            (false, _) => history.judge_by_words(),
+        }
     }
     for op in &program.core {
         let (before, mut succeeded) = (model.clone(), true);

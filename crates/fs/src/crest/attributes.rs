@@ -45,6 +45,7 @@ impl Volume {
         }
         self.commit_draft(file, draft, want, &bodies)?;
         self.drop_frames(file, size.div_ceil(BLOCK));
+        self.show_size(file, size);
         Ok(())
     }
 }

@@ -142,7 +142,7 @@ impl Need {
 }
 
 /// The bytes of a block that lie before `end` of the file.
-fn bytes_before(end: u64, block: u64) -> usize {
+pub(super) fn bytes_before(end: u64, block: u64) -> usize {
     end.saturating_sub(block * BLOCK).min(BLOCK) as usize
 }
 
@@ -191,7 +191,7 @@ impl Volume {
 
     /// Counts a write; whether it may go to frames.
     fn is_lazy(&self, file: &mut State) -> bool {
-        if self.maps.is_mapped(file.ino) {
+        if self.maps.is_mapped(file.ino) || file.pages.is_some() {
             return false;
         }
         let buffer = file.buffer.get_or_insert_with(|| ran::boxed(Buffer::default()));
@@ -360,15 +360,27 @@ impl Volume {
     /// Reads bytes of a file that has frames, which lie before its end.
     pub(super) fn read_frames(&self, file: &State, span: Span, out: &mut [u8]) -> Result<()> {
         let Some(buffer) = file.buffer.as_deref() else { return self.read_medium(file, span, out) };
+        let frames = buffer.frames.range(span.blocks());
+        self.read_over(file, span, out, frames.map(|(block, frame)| (*block, frame.from(), frame.page())))
+    }
+
+    /// Reads bytes of a file that lie before its end: from some blocks on, those of frames, each from a byte of its block on.
+    pub(super) fn read_over<'f>(
+        &self,
+        file: &State,
+        span: Span,
+        out: &mut [u8],
+        frames: impl Iterator<Item = (u64, usize, &'f Page)>,
+    ) -> Result<()> {
         let mut at = span.start;
         let place = |at: u64| (at - span.start) as usize;
-        for (block, frame) in buffer.frames.range(span.blocks()) {
-            let start = (block * BLOCK + frame.from() as u64).clamp(at, span.end);
+        for (block, from, page) in frames {
+            let start = (block * BLOCK + from as u64).clamp(at, span.end);
             let end = ((block + 1) * BLOCK).min(span.end);
             self.read_medium(file, Span { start: at, end: start }, &mut out[place(at)..place(start)])?;
             if start < end {
                 let within = (start - block * BLOCK) as usize;
-                self.frames.read(frame.page().0, within, &mut out[place(start)..place(end)]);
+                self.frames.read(page.0, within, &mut out[place(start)..place(end)]);
             }
             at = end;
         }
@@ -401,8 +413,8 @@ impl Volume {
         if !self.frames.are_used() {
             return Ok(());
         }
-        if self.maps.has_dirty(file.ino) {
-            self.flush_mapped_of(file)?;
+        if self.has_unsynced(file.ino) {
+            self.sync_mapped(file)?;
         }
         let end = size.div_ceil(BLOCK);
         // Frames of blocks with a durable end, and behind, are settled together.

@@ -19,6 +19,7 @@ use super::layout::BLOCK;
 use super::map::Run;
 use super::mutant;
 use super::zone::Want;
+use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
 
 /// A range of a file that becomes that of another one.
@@ -44,6 +45,7 @@ impl Volume {
         if from == to {
             let mut file = target.changing()?;
             self.settle(&mut file)?;
+            self.sync_pages(&mut file, WHOLE_FILE)?;
             self.move_source(&mut file, range)?;
             let plan = plan(&file, &file, range, true)?;
             return Ok(self.clone_runs(&mut file, range, &plan)?);
@@ -53,6 +55,7 @@ impl Volume {
         let mut late = early.is_none().then(|| target.changing()).transpose()?;
         let Some(file) = early.as_mut().or(late.as_mut()) else { return Err(Errno::EIO) };
         self.settle(&mut source)?;
+        self.sync_pages(&mut source, WHOLE_FILE)?;
         self.settle(file)?;
         self.move_source(&mut source, range)?;
         let plan = plan(&source, file, range, false)?;
@@ -91,7 +94,9 @@ impl Volume {
         if draft.extents.len() > self.extents_max() {
             return Err(Error::NoSpace);
         }
-        self.commit_draft(file, draft, Want::Records, &holes)
+        self.commit_draft(file, draft, Want::Records, &holes)?;
+        self.drop_pages(file, range.to / BLOCK..(range.to + range.len).div_ceil(BLOCK));
+        Ok(())
     }
 }
 

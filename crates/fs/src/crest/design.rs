@@ -96,11 +96,18 @@ const OPTIONS: &[OptionSpec] = &[
         help: "what a crash inside a write that is durable on return leaves old or new: all, or each word of an overwrite in place",
     },
     OptionSpec {
+        name: "mmap",
+        kind: OptionKind::Choice(&["direct", "atomic"]),
+        default: "direct",
+        when: Phase::Mount,
+        help: "where stores of a mapping go: to words of the medium, or to DRAM until an msync makes all durable or none",
+    },
+    OptionSpec {
         name: "buffer",
         kind: OptionKind::Cache,
         default: "2GiB",
         when: Phase::Mount,
-        help: "DRAM for frames: of what is read often and, with sync=fsync, of what is not durable yet; 0: none",
+        help: "DRAM for frames: of what is read often and, with sync=fsync or mmap=atomic, of what is not durable yet; 0: none",
     },
     OptionSpec {
         name: "admit",
@@ -182,12 +189,18 @@ fn settings(options: &Options) -> Settings {
             misses => Admit::After(misses.try_into().unwrap_or(u32::MAX)),
         },
         words,
+        maps_atomically: maps_atomically(options),
     }
 }
 
 /// Whether data is in frames until it is synced.
 fn buffers(options: &Options) -> bool {
     options.choice("sync") == "fsync"
+}
+
+/// Whether stores of mappings are durable by a sync, all of them or none.
+fn maps_atomically(options: &Options) -> bool {
+    options.choice("mmap") == "atomic"
 }
 
 impl Design for CrestDesign {
@@ -209,7 +222,7 @@ impl Design for CrestDesign {
 
     fn dram(&self, options: &Options, size: Bytes) -> Bytes {
         // Each frame has a block of the pool.
-        if options.choice("without") == "reads" && !buffers(options) {
+        if options.choice("without") == "reads" && !buffers(options) && !maps_atomically(options) {
             Bytes(0)
         } else {
             options.size("buffer").min(size)
@@ -225,7 +238,7 @@ impl Design for CrestDesign {
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let whole = Promises::STRICT;
+        let whole = Promises { msync_is_atomic: maps_atomically(options), ..Promises::STRICT };
         let write = if options.choice("atomic") == "words" { Atomicity::Words } else { whole.write };
         match buffers(options) {
             true => Promises { data: Durability::OnSync, sync: SyncScope::File, write, ..whole },
@@ -237,8 +250,11 @@ impl Design for CrestDesign {
         Checking {
             small: SMALL,
             tiny: TINY,
-            // Four frames, so that write-back is at work.
-            variants: &[&[("sync", "fsync"), ("buffer", "16k")], &[("atomic", "words")]],
+            // Four frames, so that write-back is at work; and what the mappings of a check take.
+            variants: &[
+                &[("sync", "fsync"), ("buffer", "16k")],
+                &[("atomic", "words"), ("mmap", "atomic"), ("buffer", "32m")],
+            ],
             crash_every: 4,
             fail_every: 2,
             mount_reads_all: true,

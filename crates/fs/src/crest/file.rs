@@ -72,6 +72,8 @@ impl Volume {
         let out = &mut buffer[..len as usize];
         if file.is_dirty() {
             self.read_frames(file, span, out)?;
+        } else if file.pages.is_some() {
+            self.read_pages(file, span, out)?;
         } else {
             let _granules =
                 if file.shared { file.blocks()?.hold(span.blocks(), Granule::read) } else { Held::default() };
@@ -223,6 +225,7 @@ impl Volume {
                 (draft.durable, draft.size, draft.time) = (size, size.max(end), file.stamp(now()));
                 self.zero_tail(&file, &mut draft, offset)?;
                 self.commit_draft(&mut file, draft, Want::Records, &[])?;
+                self.show_written(&file, offset, &data[..(end - offset) as usize]);
                 (end - offset) as usize
             }
             None => self.write_file(&mut file, offset, data)?,
@@ -330,6 +333,7 @@ impl Volume {
         let at = self.write_pieces(file, &mut draft, offset, data)?;
         draft.size = file.size.max(at);
         self.commit_draft(file, draft, Want::Records, &[])?;
+        self.show_written(file, offset, &data[..(at - offset) as usize]);
         Ok((at - offset) as usize)
     }
 
@@ -558,7 +562,11 @@ impl Volume {
             self.reserve_blocks(file, &mut draft, span, mode.contains(FallocateMode::ZERO_RANGE))?;
         }
         let want = if punches && draft.extents.is_empty() { Want::Removals } else { Want::Records };
-        self.commit_draft(file, draft, want, &holes)
+        self.commit_draft(file, draft, want, &holes)?;
+        if punches || mode.contains(FallocateMode::ZERO_RANGE) {
+            self.show_zeros(file, span);
+        }
+        Ok(())
     }
 
     /// Zeroes the parts of blocks with which a span begins and ends.
@@ -688,10 +696,14 @@ pub(super) fn seek(file: &State, offset: u64, to: SeekTo) -> Result<u64> {
     }
     let (first, end) = (offset / BLOCK, file.size.div_ceil(BLOCK));
     let found = match to {
-        SeekTo::Data => blocks.next_mapped(first).filter(|found| *found < end).ok_or(Error::NothingThere)?,
+        SeekTo::Data => {
+            let data = [blocks.next_mapped(first), file.next_dirty_page(first)];
+            data.into_iter().flatten().min().filter(|found| *found < end).ok_or(Error::NothingThere)?
+        }
         SeekTo::Hole => {
-            let hole = blocks.runs(first..end).into_iter().find(|run| run.place.is_none());
-            hole.map_or(end, |run| run.file)
+            let runs = blocks.runs(first..end).into_iter().filter(|run| run.place.is_none());
+            let mut holes = runs.flat_map(|run| run.file..run.file + run.count);
+            holes.find(|page| file.next_dirty_page(*page) != Some(*page)).unwrap_or(end)
         }
     };
     Ok((found * BLOCK).max(offset).min(file.size))

@@ -1,5 +1,6 @@
 //! Frames: pages of DRAM. Dirty ones hold what a file has and the medium lacks, under `sync=fsync`; clean ones what is read often
-//! (`cache.rs`).
+//! (`cache.rs`). Those of files that are mapped with `mmap=atomic` are taken and given back with the others, and are in no list of
+//! this page (`mapped_atomic.rs`).
 //!
 //! # States of a block of a file
 //!

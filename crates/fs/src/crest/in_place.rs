@@ -51,12 +51,14 @@ impl Volume {
             }
             Ok(())
         };
-        if file.was_written_in(TICK, now()) {
+        // The time of a page that is not synced is in DRAM only.
+        if file.was_written_in(TICK, now()) && !file.has_dirty_pages() {
             if self.losses.is_read_only() {
                 return Err(Error::ReadOnly);
             }
             let stored = store();
             self.region.fence();
+            self.show_written(file, offset, data);
             return stored.map(|()| true);
         }
         let time = file.stamp(now());
@@ -73,6 +75,7 @@ impl Volume {
         file.last = done.time();
         file.data_changed(time);
         drop(done);
+        self.show_written(file, offset, data);
         stored.map(|()| true)
     }
 }

@@ -31,6 +31,7 @@ use super::dir::Dir;
 use super::image_load::Cold;
 use super::layout::BLOCK;
 use super::map::BlockMap;
+use super::mapped_atomic::Pages;
 use super::sharing::{Shares, Sharing};
 use super::tree::Stamped;
 use crate::error::{Error, Result};
@@ -111,6 +112,8 @@ pub(super) struct State {
     pub(super) body: Body,
     /// What of a file is in DRAM only, and how it is written.
     pub(super) buffer: Option<Box<Buffer>>,
+    /// Its pages that are in frames because of mappings with `mmap=atomic`.
+    pub(super) pages: Option<Box<Pages>>,
 }
 
 /// An inode in DRAM.
@@ -196,6 +199,7 @@ impl State {
             xattrs: TreeMap::new(),
             body,
             buffer: None,
+            pages: None,
         }
     }
 

@@ -4,14 +4,17 @@
 //! new blocks, and the mapping then sees these. The first store to a page since it was synced is a page fault: it gives a page
 //! without a written block one of zeros, a page whose block others have or whose block has a checksum a copy of it, or sets the
 //! times, each a record and durable. What is stored is durable when an msync or fsync has flushed its lines, see `dax.rs`.
+//!
+//! That is `mmap=direct`. With `mmap=atomic` stores go to frames, see `mapped_atomic.rs`.
 
 use std::ops::Range;
 
 use sim::sync::Ordering::Relaxed;
 use vfs::mapping::{PAGE, within_file};
-use vfs::{Errno, Ino, MappedFiles, Result};
+use vfs::{Errno, Ino, MappedFiles, MappingKind, Result};
 
 use super::Volume;
+use super::file::Span;
 use super::inode::{Changing, State};
 use super::layout::BLOCK;
 use super::mutant;
@@ -47,23 +50,42 @@ impl Volume {
     /// Makes what was stored to the mapped pages of these bytes durable.
     pub(super) fn flush_mapped(&self, ino: u64, bytes: Range<u64>) -> DesignResult<()> {
         let inode = self.inodes.get(ino)?;
+        if self.unsynced.has(ino) {
+            self.sync_pages(&mut inode.changing()?, bytes.clone())?;
+        }
         let file = inode.reading()?;
         self.maps.flush(&self.region, (ino, bytes), |page| place(&file, page))
     }
 
     /// The same of all of a file that is locked.
-    pub(super) fn flush_mapped_of(&self, file: &State) -> DesignResult<()> {
+    pub(super) fn sync_mapped(&self, file: &mut Changing<'_>) -> DesignResult<()> {
+        self.sync_pages(file, WHOLE_FILE)?;
+        self.flush_lines(file)
+    }
+
+    /// Flushes the lines that direct mappings have stored to a file.
+    fn flush_lines(&self, file: &State) -> DesignResult<()> {
         self.maps.flush(&self.region, (file.ino, WHOLE_FILE), |page| place(file, page))
     }
 
     /// The same for all files.
     pub(super) fn flush_all_mapped(&self) -> DesignResult<()> {
+        self.sync_all_pages()?;
         self.maps.flush_all(|ino| self.flush_mapped(ino, WHOLE_FILE))
+    }
+
+    /// Whether mappings have stored to a file what no sync has made durable.
+    pub(super) fn has_unsynced(&self, ino: u64) -> bool {
+        self.maps.has_dirty(ino) || self.unsynced.has(ino)
     }
 }
 
 impl MappedFiles for Mounted {
     fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()> {
+        self.map_as(ino, pages, writable, MappingKind::AsMounted)
+    }
+
+    fn map_as(&self, ino: Ino, pages: &Range<u64>, writable: bool, kind: MappingKind) -> Result<()> {
         let inode = self.0.inodes.get(ino.0)?;
         // From now on tasks do not share it, so that a page has its place until the lock is released.
         inode.is_special.store(true, Relaxed);
@@ -71,7 +93,26 @@ impl MappedFiles for Mounted {
         if file.blocks().is_err() {
             return Err(Errno::ENODEV);
         }
+        let is_atomic = match kind {
+            MappingKind::AsMounted => self.0.maps_atomically,
+            MappingKind::Direct => false,
+            MappingKind::Atomic => true,
+        };
+        // What is mapped for loads only has no kind.
+        let other = if is_atomic { self.0.maps.is_stored_to(ino.0) } else { file.is_mapped_atomically() };
+        if writable && other {
+            return Err(Errno::EBUSY);
+        }
         self.0.settle(&mut file)?;
+        if writable && is_atomic {
+            // What an earlier direct mapping has stored would be behind a frame.
+            self.0.flush_lines(&file)?;
+            return self.0.map_atomically(&mut file, pages);
+        }
+        if writable {
+            // What an earlier mapping of the other kind has left.
+            self.0.sync_pages(&mut file, WHOLE_FILE)?;
+        }
         // Pages show their blocks. No record has bytes of a block while the file is mapped.
         if !self.0.rules.lacks(mutant::MAPPED_OVER_INLINE) {
             self.0.move_patched(&mut file, 0..u64::MAX)?;
@@ -82,7 +123,10 @@ impl MappedFiles for Mounted {
 
     fn unmap(&self, ino: Ino, pages: &Range<u64>, writable: bool) {
         let Ok(inode) = self.0.inodes.get(ino.0) else { return };
-        let _state = inode.write();
+        let mut file = inode.write();
+        if writable && self.0.unmap_atomically(&mut file, pages) {
+            return;
+        }
         self.0.maps.unmap(ino.0, pages, writable);
     }
 
@@ -91,6 +135,11 @@ impl MappedFiles for Mounted {
         let file = inode.reading()?;
         file.blocks()?;
         let (bytes, beyond) = buffer.split_at_mut(within_file(file.size, offset, buffer.len())?);
+        beyond.fill(0);
+        if file.pages.is_some() {
+            let span = Span { start: offset, end: offset + bytes.len() as u64 };
+            return Ok(self.0.read_pages(&file, span, bytes)?);
+        }
         match place(&file, offset / PAGE)? {
             Some(at) => {
                 self.0.compare(&file, offset / PAGE, at / BLOCK, None)?;
@@ -98,7 +147,6 @@ impl MappedFiles for Mounted {
             }
             None => bytes.fill(0),
         }
-        beyond.fill(0);
         Ok(())
     }
 
@@ -108,6 +156,9 @@ impl MappedFiles for Mounted {
         file.blocks()?;
         match within_file(file.size, offset, data.len())? {
             0 => Ok(false),
+            len if file.is_mapped_atomically() => {
+                Ok(self.0.store_atomically(&mut file, offset, &data[..len])?)
+            }
             len => Ok(self.0.store_mapped(&mut file, offset, &data[..len])?),
         }
     }

@@ -31,6 +31,7 @@
 //! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
 //! | `draft.rs` | changes of the blocks of a file that do not count yet, and their records |
 //! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
+//! | `mapped_atomic.rs` | mapped files whose pages are frames, and syncs of all of them or none |
 //! | `clone.rs` | files that share blocks |
 //! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
 //! | `recovery.rs` | what a mount reads, and what it makes of it |
@@ -83,6 +84,7 @@ pub mod layout;
 mod log;
 mod map;
 mod mapped;
+mod mapped_atomic;
 pub mod merge;
 mod mkfs;
 pub mod mutant;
@@ -122,6 +124,7 @@ use frames::Frames;
 use inode::Inodes;
 use layout::Geometry;
 use log::Logs;
+use mapped_atomic::Unsynced;
 use mutant::Rules;
 use sharing::Sharing;
 use sums::Sums;
@@ -176,6 +179,10 @@ struct Volume {
     orphans: Mutex<BTreeSet<u64>>,
     /// Files that are mapped.
     maps: DirectMaps,
+    /// Files with pages in frames that are not synced (`mmap=atomic`).
+    unsynced: Unsynced,
+    /// Whether the stores of a mapping go to frames where the program has not said so.
+    maps_atomically: bool,
     /// DRAM for what is dirty, under `sync=fsync`, and for what is read often.
     frames: Frames,
     /// None: every read is the medium's.
@@ -208,4 +215,6 @@ struct Settings {
     admit: Admit,
     /// Whether overwrites go in place (`atomic=words`).
     words: bool,
+    /// Whether stores of mappings go to frames (`mmap=atomic`).
+    maps_atomically: bool,
 }

@@ -106,6 +106,13 @@ pub const FRAME_REUSED_EARLY: Mutant =
 pub const FRAME_KEPT: Mutant = Mutant::new("frame-kept", "cache: a stale copy of a block that was stored to")
     .shown_by(&["append to a file that was read"]);
 
+/// A sync of a mapping whose stores go to frames makes a record of each page.
+pub const MSYNC_IN_PAGES: Mutant =
+    Mutant::new("msync-in-pages", "mmap=atomic: each page of an msync has its own record");
+/// A page of such a mapping is written back on its own.
+pub const MAPPED_WRITTEN_BACK: Mutant =
+    Mutant::new("mapped-written-back", "mmap=atomic: a page is durable before its msync");
+
 /// An unmount names an image before it is durable.
 pub const IMAGE_BEFORE_FENCE: Mutant =
     Mutant::new("image-before-fence", "saved index: the clean word is set before the image is fenced");

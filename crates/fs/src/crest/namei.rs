@@ -311,6 +311,7 @@ impl Volume {
     fn free_inode(&self, inode: &mut Changing<'_>) {
         self.zones.sub_lines(lines_of(inode));
         self.drop_frames(inode, 0);
+        self.forget_pages(inode);
         let mut freed = Freed::default();
         if let Body::File(blocks) = &mut inode.body {
             blocks.cut(0, |place| freed.add(place.block));

@@ -98,6 +98,7 @@ impl Volume {
         let done = self.write_inline(file, offset, data, (file.last, time))?;
         file.last = done.time();
         file.data_changed(time);
+        self.show_written(file, offset, data);
         inode.count_change(file);
         Ok(true)
     }

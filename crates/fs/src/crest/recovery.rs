@@ -32,6 +32,7 @@ use super::inode::{Body, Inode, Inodes, State};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
 use super::map::{BlockMap, Place};
+use super::mapped_atomic::Unsynced;
 use super::merge::merge;
 use super::mutant::{self, Rules};
 use super::namei;
@@ -330,6 +331,8 @@ fn assemble(
         renames: SpreadRwLock::new(&RENAMES, ()),
         orphans: Mutex::new(&ORPHANS, BTreeSet::new()),
         maps: DirectMaps::default(),
+        unsynced: Unsynced::default(),
+        maps_atomically: settings.maps_atomically,
         frames,
         cache,
         words: settings.words,

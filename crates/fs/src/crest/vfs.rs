@@ -292,7 +292,7 @@ impl FileSystem for Mounted {
 
     /// Nothing is left to do but for what is in frames, and what mappings have stored: what has returned is durable otherwise.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
-        if self.0.maps.has_dirty(ino.0) {
+        if self.0.has_unsynced(ino.0) {
             self.0.flush_mapped(ino.0, WHOLE_FILE)?;
         }
         let inode = self.0.inodes.get(ino.0)?;

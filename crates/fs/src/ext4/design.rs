@@ -293,6 +293,7 @@ impl Design for ExtDesign {
             size_is_durable_with_names: false,
             truncate_syncs: false,
             sync: if repaired { SyncScope::File } else { SyncScope::FileAndMetadata },
+            msync_is_atomic: false,
             stale_data: !ordered,
             times_may_tear: false,
             repaired,

@@ -1,6 +1,5 @@
 //! Mapped files: do loads, stores and syncs of a mapping keep what `vfs::mapping` says, on every design that maps files?
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use design::{Design, Options};
@@ -18,19 +17,25 @@ const PAGE: u64 = 4096;
 const READ: Protection = Protection::READ;
 const BOTH: Protection = Protection::READ.union(Protection::WRITE);
 
-fn options(design: &dyn Design) -> Options {
-    Options::resolve(design.name(), design.options(), &BTreeMap::new()).expect("defaults are valid")
+fn options(design: &dyn Design, given: &[(&str, &str)]) -> Options {
+    let given = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Options::resolve(design.name(), design.options(), &given).expect("valid options")
 }
 
 /// Runs `body` in a process on a fresh image of a design under both clocks, then checks the image.
 fn on(design: &'static dyn Design, body: fn(&Process)) {
+    on_with(design, &[], body);
+}
+
+/// The same with options.
+fn on_with(design: &'static dyn Design, given: &'static [(&str, &str)], body: fn(&Process)) {
     for clock in [Clock::Virtual, Clock::Real] {
         let mut setup = Setup::virtual_clock(Machine::unit(), Seed(1));
         setup.clock = clock;
         let report = sim::run(&setup, move || {
             let null = Box::new(media::nvmm::null::Null);
             let region = Arc::new(Region::anonymous(Bytes::mib(32), null).expect("memory"));
-            let options = options(design);
+            let options = options(design, given);
             design.format().mkfs(&Storage::from(&region), &options).expect("mkfs");
             let fs = design.mount(&Storage::from(&region), &options).expect("mount");
             let mount = Mount::new(fs, MountOptions::default()).expect("mount");
@@ -50,8 +55,8 @@ fn maps(design: &'static dyn Design) -> bool {
     let maps = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), move || {
         let null = Box::new(media::nvmm::null::Null);
         let region = Arc::new(Region::anonymous(Bytes::mib(32), null).expect("memory"));
-        design.format().mkfs(&Storage::from(&region), &options(design)).expect("mkfs");
-        let fs = design.mount(&Storage::from(&region), &options(design)).expect("mount");
+        design.format().mkfs(&Storage::from(&region), &options(design, &[])).expect("mkfs");
+        let fs = design.mount(&Storage::from(&region), &options(design, &[])).expect("mount");
         fs.unmount().expect("unmount");
         fs.mapped_files().is_some()
     });
@@ -62,6 +67,7 @@ fn maps(design: &'static dyn Design) -> bool {
 fn on_every_design(body: fn(&Process)) {
     let mapping = FILE_SYSTEMS.iter().copied().filter(|design| maps(*design));
     assert!(mapping.map(|design| on(design, body)).count() > 1, "designs map files");
+    on_with(fs::by_name("crest").expect("a design"), &[("mmap", "atomic")], body);
 }
 
 fn open(process: &Process, path: &str) -> Fd {

@@ -16,7 +16,8 @@ use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, LockAction, LockOwner, Mapping,
-    OpenFlags, Protection, RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode, ops,
+    MappingKind, OpenFlags, Protection, RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode,
+    ops,
 };
 
 const SHARDS: usize = 16;
@@ -330,7 +331,18 @@ impl Syscalls for Timed {
     }
 
     fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
-        let inner = self.call(ops::MMAP, || self.inner.mmap(fd, offset, len, protection))?;
+        self.mmap_as(fd, offset, len, protection, MappingKind::AsMounted)
+    }
+
+    fn mmap_as(
+        &self,
+        fd: Fd,
+        offset: u64,
+        len: u64,
+        protection: Protection,
+        kind: MappingKind,
+    ) -> Result<Box<dyn Mapping>> {
+        let inner = self.call(ops::MMAP, || self.inner.mmap_as(fd, offset, len, protection, kind))?;
         Ok(Box::new(TimedMapping { inner, tallies: Arc::clone(&self.tallies) }))
     }
 

@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use pool::{
-    Bytes, File, FileKind, OpenOptions, Pool, PoolError, PoolOptions, RenameFlags, SeekTo, Source, Timestamp,
+    Bytes, File, FileKind, MappingKind, OpenOptions, Pool, PoolError, PoolOptions, RenameFlags, SeekTo,
+    Source, Timestamp,
 };
 
 const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
@@ -250,4 +251,47 @@ fn threads_share_a_pool() {
             assert_eq!(pool.read(format!("own{number}")).unwrap(), vec![number; 10_000]);
         }
     }
+}
+
+/// A copy of the file of a pool, as a power loss leaves it, is opened.
+#[test]
+fn a_sync_of_an_atomic_mapping_makes_all_of_its_pages_durable_and_nothing_else_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("pool.weir"), folder.path().join("copy.weir"));
+    let pool = Pool::create(&path, "crest", SIZE).unwrap();
+    pool.write("file", vec![1; 8192]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&pool, "file").unwrap();
+    let mapping = file.map(0, 8192, true, MappingKind::Atomic).unwrap();
+    let other = file.map(0, 8192, true, MappingKind::Direct).unwrap_err();
+    assert_eq!(other.raw_os_error(), Some(vfs::Errno::EBUSY.number()));
+    drop(file);
+    let after_a_power_loss = || {
+        std::fs::copy(&path, &copy).unwrap();
+        let pool = Pool::open(&copy, "crest").unwrap();
+        let bytes = pool.read("file").unwrap();
+        pool.close().unwrap();
+        bytes
+    };
+    mapping.store(&[2; 100], 4050).unwrap();
+    assert_eq!(after_a_power_loss(), [1; 8192]);
+    assert_eq!(pool.read("file").unwrap()[4049..4051], [1, 2], "reads see it");
+    mapping.sync(0, 8192).unwrap();
+    let bytes = after_a_power_loss();
+    assert_eq!((&bytes[4050..4150], bytes[4150]), (&[2; 100][..], 1));
+    let mut loaded = [0; 3];
+    mapping.load(&mut loaded, 4148).unwrap();
+    assert_eq!(loaded, [2, 2, 1]);
+    drop(mapping);
+    pool.close().unwrap();
+}
+
+#[test]
+fn a_design_without_atomic_mappings_says_so() {
+    let pool = in_memory("pmfs");
+    pool.write("file", vec![1; 8192]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&pool, "file").unwrap();
+    let refused = file.map(0, 8192, true, MappingKind::Atomic).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(vfs::Errno::EOPNOTSUPP.number()));
+    file.map(0, 8192, true, MappingKind::AsMounted).unwrap().store(b"x", 5).unwrap();
+    assert_eq!(pool.read("file").unwrap()[5], b'x');
 }

@@ -12,7 +12,7 @@ use super::{OpenFile, Process, end, enter};
 use crate::attr::FileKind;
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
-use crate::flags::{OpenFlags, Protection};
+use crate::flags::{MappingKind, OpenFlags, Protection};
 use crate::mapping::{
     MappedFiles, Mapping, PAGE, charge_fault, check_access, check_range, check_sync, page_pieces,
 };
@@ -24,15 +24,15 @@ impl Process {
     pub(super) fn map_file(
         &self,
         fd: Fd,
-        offset: u64,
-        len: u64,
+        (offset, len): (u64, u64),
         protection: Protection,
+        kind: MappingKind,
     ) -> Result<Box<dyn Mapping>> {
         if !offset.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
         }
         let file = self.files.get(fd)?;
-        match self.begin_mapping(&file, offset, len, protection) {
+        match self.begin_mapping(&file, (offset, len), protection, kind) {
             Ok(size) => {
                 let present = Mutex::default();
                 let (mount, file) = (Arc::clone(&self.mount), Some(file));
@@ -45,7 +45,13 @@ impl Process {
         }
     }
 
-    fn begin_mapping(&self, file: &OpenFile, offset: u64, len: u64, protection: Protection) -> Result<u64> {
+    fn begin_mapping(
+        &self,
+        file: &OpenFile,
+        (offset, len): (u64, u64),
+        protection: Protection,
+        kind: MappingKind,
+    ) -> Result<u64> {
         file.check_usable()?;
         let size = check_range(offset, len)?;
         let writable = protection.contains(Protection::WRITE);
@@ -56,7 +62,7 @@ impl Process {
             return Err(Errno::ENODEV);
         }
         let mapped = self.mount.file_system().mapped_files().ok_or(Errno::ENODEV)?;
-        mapped.map(file.vnode.ino, &pages(offset, size), writable)?;
+        mapped.map_as(file.vnode.ino, &pages(offset, size), writable, kind)?;
         self.accessed(file);
         Ok(size)
     }

@@ -39,7 +39,9 @@ use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::credentials::{Access, Credentials};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::flags::{
+    FallocateMode, IoFlags, MappingKind, OpenFlags, Protection, RenameFlags, Whence, XattrMode,
+};
 use crate::locks::{LockAction, LockOwner, range_of};
 use crate::mapping::Mapping;
 use crate::mount::Mount;
@@ -352,8 +354,19 @@ impl Syscalls for Process {
     }
 
     fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
+        self.mmap_as(fd, offset, len, protection, MappingKind::AsMounted)
+    }
+
+    fn mmap_as(
+        &self,
+        fd: Fd,
+        offset: u64,
+        len: u64,
+        protection: Protection,
+        kind: MappingKind,
+    ) -> Result<Box<dyn Mapping>> {
         let _op = self.enter(ops::MMAP);
-        self.map_file(fd, offset, len, protection)
+        self.map_file(fd, (offset, len), protection, kind)
     }
 
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Mapped files of the host: does a mapping keep what `vfs::mapping` says where the kernel would send a signal?
 
 use vfs::mapping::PAGE;
-use vfs::{Errno, Fd, Host, Mapping, OpenFlags, Protection, SetAttr, Syscalls};
+use vfs::{Errno, Fd, Host, Mapping, MappingKind, OpenFlags, Protection, SetAttr, Syscalls};
 
 const BOTH: Protection = Protection::READ.union(Protection::WRITE);
 
@@ -93,6 +93,11 @@ fn only_open_regular_files_are_mapped_and_only_as_they_are_open() {
     assert_eq!(mmap(write_only, 0, PAGE, Protection::WRITE), Err(Errno::EACCES));
     let dir = host.open(b".", OpenFlags::READ, 0).unwrap();
     assert_eq!(mmap(dir, 0, PAGE, Protection::READ), Err(Errno::ENODEV));
+    let chosen = |kind| host.mmap_as(fd, 0, PAGE, BOTH, kind).map(drop);
+    assert_eq!(
+        (chosen(MappingKind::AsMounted), chosen(MappingKind::Atomic)),
+        (Ok(()), Err(Errno::EOPNOTSUPP))
+    );
     let mapping = host.mmap(fd, 0, PAGE, Protection::READ).unwrap();
     assert_eq!(mapping.write(0, b"x"), Err(Errno::EFAULT));
     assert_eq!(mapping.sync(1, 1), Err(Errno::EINVAL));

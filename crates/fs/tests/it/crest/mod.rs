@@ -17,6 +17,7 @@ mod frames;
 mod full;
 mod image;
 mod inlines;
+mod mapped;
 mod mount;
 mod ops;
 mod parity;
