@@ -403,6 +403,8 @@ fn a_repair_moves_what_was_computed_and_the_cleaner_may() {
             assert!(done.iter().any(|what| what.starts_with("emptied")), "{kind}: {done:?}");
             assert_eq!(fsck(&region).violations, [], "{kind}");
             assert!(shows(&region, &tree, kind).is_some_and(|told| told.is_empty()), "{kind}");
+            let mut all = vec![0; region.len() as usize];
+            assert_eq!(region.load(0, &mut all), Ok(()), "{kind}: no line is left that cannot be read");
             // A mount that goes on and cleans.
             let (region, _) = unmounted();
             damage(&region, (0, 1));
