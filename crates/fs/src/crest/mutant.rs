@@ -134,7 +134,8 @@ pub const COMPUTED_THEN_SAVED: Mutant =
     Mutant::new("computed-then-saved", "parity: a saved index hides that lines are damaged");
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
-/// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps: a test of its own finds it.
+/// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, and those of parity a pool
+/// that has it: tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,

@@ -6,30 +6,30 @@
 //! lines 0 … 15/16: records │ head: a line, with a seal │ columns: as many lines as are left
 //! ```
 //!
-//! Column c is the XOR of the lines c, c + n, c + 2n … that hold records, of n columns: of at most 17 lines. So any damage to n
+//! Column c is the XOR of the lines c, c + n, c + 2n … that hold records, of n columns: of at most 16 lines. So any damage to n
 //! neighbouring lines is computed, and to lines further apart if no two are of one column. The head says how many lines hold
 //! records; its seal is that of a record, seeded with secret, opening and line, so that the head of an earlier use of the zone is
 //! none.
 //!
 //! | rule | |
 //! |---|---|
-//! | P1 | what is computed counts only if the seal of its record is right: so a column that is torn or damaged leads to no record, and it needs neither a seal of its own nor a fence before the head |
-//! | P2 | a zone ends (gets parity and no further record) only after the fence of its last record: the head never says more lines than are durable |
-//! | P3 | the XOR is kept in DRAM while a zone is open, over what was stored without an error: damage before the end is not in it, and neither is a record that the medium has refused |
+//! | P1 | a computed line counts only in a record with its seal: columns need neither a seal nor a fence before the head |
+//! | P2 | a zone ends (parity, no further record) after the fence of its last record: the head never says too many lines |
+//! | P3 | the XOR is kept in DRAM while a zone is open, of what was stored without an error: not of what is damaged by then |
 //! | P4 | a head without its seal is none |
-//! | P5 | an unmount does not save an index while a zone is there of which lines were computed, as the checksum of that zone would be of its damaged bytes, and the next mount would not look at them |
+//! | P5 | no index is saved while a zone is there of which lines were computed: its checksum would be of damaged bytes |
 //!
 //! A zone ends when its shard leaves it for another, under the fence of the call that opens that, and at an unmount, which also
 //! gives parity to zones that a crash has left without. Nothing waits for parity, and it waits for nothing after P2:
 //!
 //! | a crash, or a failure | leaves |
 //! |---|---|
-//! | before the head is durable | a zone without parity, as it was before; the unmount of the next mount ends it |
-//! | when the head is durable and columns are not | a zone whose length is known; of the columns that are missing nothing is computed (P1) |
-//! | while the next zone is opened: its word, its Open and this parity are under one fence | each of them or not, in any mix: none is needed for another |
+//! | before the head is durable | a zone without parity, as before; the unmount of the next mount ends it |
+//! | when the head is durable and columns are not | a zone whose end is known; by columns that lack nothing is computed (P1) |
+//! | while the next zone is opened | its word, its Open and this parity, each or not: none is needed for another |
 //! | within the last operation of a zone | that was not fenced, so the zone was open: no parity (P2) |
-//! | after the cleaner has freed the zone, whose lines are data or another log then | a head that the new opening does not seal (P4) |
-//! | the medium refuses a record | the zone ends before it, unless it has nothing but its Open, which may not be durable |
+//! | after the zone was freed, and used again | a head that the new opening does not seal (P4) |
+//! | the medium refuses a record | the zone ends before it, unless it has only its Open, which may not be durable |
 //! | the medium refuses the head or a column | a zone without parity; the call does not fail |
 //! | a flush of a record fails | a Void in another zone, which counts for the record whether it is read or computed |
 //! | a copy of the cleaner is the last record | it has a fence of its own: as any other |

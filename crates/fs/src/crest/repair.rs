@@ -6,7 +6,7 @@
 //! | a damaged copy of the superblock or of a word | the other copy |
 //! | a word of which both copies are damaged | a free zone |
 //! | records that are missing in a zone | copies of what is left of it, and a free zone: the loss is accepted |
-//! | lines that had to be computed from parity | copies of what is live in their zone, and a free zone: nothing is lost |
+//! | lines that had to be computed from parity | copies of what is live in their zone, and a free zone, zeroed: nothing is lost |
 //! | a name that leads to no inode, or is in no directory | its removal |
 //! | a saved index that is damaged, or that differs from the logs | the logs: it is void |
 //!
@@ -98,6 +98,12 @@ fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
     zones.extend(loaded.log.computed.iter().map(|computed| computed.zone));
     if !zones.is_empty() {
         volume.evacuate(&zones)?;
+        // A line that cannot be read is sound again when all of it is written, which a file in its zone may never do.
+        let logs = volume.zones.log_zones();
+        for zone in zones.iter().filter(|zone| logs.iter().all(|log| log.zone != **zone)) {
+            volume.region.nt_zero(volume.geometry.zone_at(*zone), volume.geometry.zone_bytes)?;
+        }
+        volume.region.fence();
         done.extend(loaded.log.computed.iter().map(|one| format!("emptied: {}", one.describe())));
         let accepted = loaded.log.damage.iter().map(|damage| format!("accepted: {}", describe(damage)));
         done.extend(accepted);

@@ -244,7 +244,7 @@ fn images_that_are_not_its_own_or_newer_are_refused_with_what_to_do() {
         };
         let newer = change(|superblock| superblock.version = 9);
         assert!(matches!(newer, FsError::NewerFormat { found: 9, known: 1, .. }), "{newer}");
-        let unknown = change(|superblock| superblock.incompat = 4);
+        let unknown = change(|superblock| superblock.incompat = 1 << 60);
         assert!(unknown.to_string().contains("features that this weir does not know"), "{unknown}");
         let longer = change(|superblock| superblock.size += 4096);
         assert!(longer.to_string().contains("the region has"), "{longer}");
