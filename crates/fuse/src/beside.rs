@@ -1,0 +1,98 @@
+//! Calls of the program beside those of the kernel: what the kernel is told, where a program serves files that it goes on to use
+//! itself ([`crate::Cache::Shared`], [`vfs::Shared`]).
+//!
+//! # What the kernel has, and when it is told
+//!
+//! | the kernel has | kept | a call of the program, and when the kernel is told of it |
+//! |---|---|---|
+//! | a name, or that there is none | for one use: it asks again at each | – |
+//! | attributes, sizes among them | the same | – |
+//! | the entries of a directory | never | – |
+//! | bytes that were read or written by calls | never: each call asks | – |
+//! | pages of a file that is mapped | until they are dropped | a change: dropped after it, before it returns |
+//! | stores to such pages, of a file that is open for reading and writing | until they are written | a read or change: written and dropped before it |
+//! | the target of a symbolic link | with its inode, whose target never changes | – |
+//! | the inode under a name that has gone, whose space it keeps from being freed | until it needs memory | a removal: it forgets the name, soon after the call |
+//!
+//! So a call of the program tells the kernel nothing unless a tool maps the file or has looked at what is removed, and pays one look
+//! into the table of the kernel's inodes.
+//!
+//! A page is the unit of stores: where program and tool change one page at the same time, the later of both pages stays as a whole.
+//! Without that coincidence each sees what the other has stored before.
+//!
+//! # Locks
+//!
+//! Dropping pages waits until reads of them and writes of what was stored to them have been answered, and forgetting a name until
+//! the requests in its directory have. So:
+//!
+//! 1. No request thread tells the kernel anything of that kind: it would wait for another, or for itself.
+//! 2. The program's thread does it outside all locks that a request may take: those of the design, claims of names, the shards of
+//!    [`crate::nodes`] (`vfs::watch` holds the callers to it).
+//! 3. Names are forgotten by the thread of `invalidate.rs`, since no call depends on it.
+//!
+//! A program that hands pages of its own mount to a call, as the buffer of a read or write, breaks the second rule: the design would
+//! wait for a page fault that waits for it.
+//!
+//! # Races
+//!
+//! | the kernel | the program | why nothing old stays |
+//! |---|---|---|
+//! | reads a page | writes it | the table says so before the design is asked (`Nodes::set_cached`), and the program looks after it has written: it sees the mark, or the read came later and is new |
+//! | looks a name up | removes it, and gives the number to another file | the answer holds a reference, taken with the name (`vfs::Shared`) |
+//! | asks for attributes | changes them | the answer is used once |
+//! | lists a directory with attributes | removes what is listed | it is not offered (`READDIRPLUS`): the entries hold no references |
+//! | appends | appends | the design knows the end, not the kernel (`Handler::write`) |
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use vfs::{Ino, Watcher};
+
+use crate::handler::{Handler, Kept};
+use crate::wire::Device;
+
+/// Tells the kernel of calls that the program makes beside it.
+pub struct Beside {
+    handler: Arc<Handler>,
+    device: Arc<Device>,
+}
+
+impl Beside {
+    pub(crate) fn new(handler: Arc<Handler>, device: Arc<Device>) -> Self {
+        Self { handler, device }
+    }
+
+    fn drop_pages(&self, ino: Ino, bytes: &Range<u64>) {
+        // 0 stands for all that follow. The kernel refuses when it has no such inode any more.
+        let len = if bytes.end > i64::MAX as u64 { 0 } else { bytes.end.saturating_sub(bytes.start) };
+        if bytes.start <= i64::MAX as u64 && (len > 0 || bytes.end > i64::MAX as u64) {
+            let _ = self.device.drop_pages(self.handler.numbers().node(ino), bytes.start, len);
+        }
+    }
+}
+
+impl Watcher for Beside {
+    fn about_to_use(&self, ino: Ino, bytes: Range<u64>) {
+        if self.handler.kept(ino) == Kept::PagesAndStores {
+            self.drop_pages(ino, &bytes);
+        }
+    }
+
+    fn changed(&self, ino: Ino, bytes: Range<u64>) {
+        if self.handler.kept(ino) != Kept::Nothing {
+            self.drop_pages(ino, &bytes);
+        }
+    }
+
+    fn removed(&self, parent: Ino, name: &[u8], ino: Ino) {
+        if self.handler.knows(ino) {
+            self.handler.forget_name(parent, name);
+        }
+    }
+}
+
+impl std::fmt::Debug for Beside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Beside")
+    }
+}
