@@ -9,6 +9,7 @@
 //! | `open` | [`PoolOptions`], [`PoolError`]: from a source to a mounted design, and back |
 //! | `paths` | [`Pool`]: calls that take a path |
 //! | `file` | [`File`], [`OpenOptions`] |
+//! | `serve` | [`Served`]: showing the files to other programs |
 //! | `attributes` | [`Metadata`], [`DirEntry`], [`Space`] |
 //!
 //! ```text
@@ -24,15 +25,21 @@ mod attributes;
 mod file;
 mod open;
 mod paths;
+#[cfg(feature = "serve")]
+mod serve;
 mod source;
 
 use std::io;
 
 pub use attributes::{DirEntry, Metadata, Space};
 pub use file::{File, OpenOptions};
+#[cfg(feature = "serve")]
+pub use fuse::MountError;
 pub use media::Medium;
 pub use open::{PoolError, PoolOptions};
 pub use paths::Pool;
+#[cfg(feature = "serve")]
+pub use serve::{ServeError, Served};
 pub use sim::Bytes;
 pub use source::{Source, make};
 pub use vfs::scrub::{Damaged, Scrubbed};
