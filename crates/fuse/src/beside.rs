@@ -28,7 +28,9 @@
 //! 1. No request thread tells the kernel anything of that kind: it would wait for another, or for itself.
 //! 2. The program's thread does it outside all locks that a request may take: those of the design, claims of names, the shards of
 //!    [`crate::nodes`] (`vfs::watch` holds the callers to it).
-//! 3. Names are forgotten by the thread of `invalidate.rs`, since no call depends on it.
+//! 3. Names are forgotten by the thread of `invalidate.rs`, for which no call of the program waits. Nor does a request: that thread
+//!    may wait for the lock of a directory, which an unlink holds while it waits for the lock of a file, which a write holds until it
+//!    is answered. So direct writes are answered by those who serve them here, and not by that thread.
 //!
 //! A program that hands pages of its own mount to a call, as the buffer of a read or write, breaks the second rule: the design would
 //! wait for a page fault that waits for it.
@@ -41,7 +43,12 @@
 //! | looks a name up | removes it, and gives the number to another file | the answer holds a reference, taken with the name (`vfs::Shared`) |
 //! | asks for attributes | changes them | the answer is used once |
 //! | lists a directory with attributes | removes what is listed | it is not offered (`READDIRPLUS`): the entries hold no references |
-//! | appends | appends | the design knows the end, not the kernel (`Handler::write`) |
+//! | appends | appends | the design knows the end, not the kernel (`Handler::put_beside`) |
+//! | writes a page to which a tool has stored | truncates the file | the page was written before; one that comes later is cut at the end (the same) |
+//!
+//! Two things a tool sees later than it would on a disk's file system. A map ends where the file ended when the tool last asked:
+//! what the program has added is `SIGBUS` until the next fstat(2). And where the program moves a directory below one that was in
+//! it, a tool in that one may hear `ELOOP` until it walks the new path from the root.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use vfs::{
 };
 
 use crate::acl::{self, Acl};
-use crate::convert::{Numbers, UNKNOWN_KIND, kind_bits};
+use crate::convert::{Numbers, UNKNOWN_KIND, io_flags, kind_bits, open_flags};
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Moved, NAMES_WAIT, Options};
@@ -638,6 +638,19 @@ impl Handler {
         let written = self.fs().write(ino, offset, data, flags)?;
         self.harden(flags)?;
         Ok(written.bytes)
+    }
+
+    /// The same where the kernel may not know by now where the file ends: an append goes to the end, and of pages that it has `kept`,
+    /// to which programs have stored, what lies beyond the end is dropped.
+    fn put_beside(&self, ino: Ino, offset: u64, data: &[u8], (flags, kept): (i32, bool)) -> Result<usize> {
+        if !kept {
+            return self.put(ino, offset, data, open_flags(flags).io());
+        }
+        let within = self.fs().getattr(ino)?.size.saturating_sub(offset).min(data.len() as u64) as usize;
+        match self.put(ino, offset, &data[..within], io_flags(flags))? {
+            written if written < within => Ok(written),
+            _ => Ok(data.len()),
+        }
     }
 
     /// Data has changed: a synchronous change waits for the medium.

@@ -392,14 +392,10 @@ impl Handler {
             self.clear_set_id(&ask.header, ino)?;
         }
         self.drop_capabilities(ino)?;
-        let mut flags = io_flags(given.flags);
-        // The kernel may not know where the file ends by now. Pages that it has kept go to their places.
-        let appends = open_flags(given.flags).contains(vfs::OpenFlags::APPEND);
-        flags.set(
-            vfs::IoFlags::APPEND,
-            self.is_shared() && appends && given.write_flags & abi::WRITE_CACHE == 0,
-        );
-        let written = self.put(ino, given.offset, data, flags);
+        let written = match given.write_flags & abi::WRITE_CACHE != 0 {
+            kept if self.is_shared() => self.put_beside(ino, given.offset, data, (given.flags, kept)),
+            _ => self.put(ino, given.offset, data, io_flags(given.flags)),
+        };
         self.nodes.changed(ino);
         let bytes = written?;
         self.written_bytes.fetch_add(bytes as u64, Relaxed);
