@@ -13,7 +13,7 @@
 //!
 //! Each call that answers with an inode to which a name leads (lookup, create, mkdir, mknod, symlink, link) has opened it once more,
 //! and so has `open`; `release` gives one back. So between the answer and its use no other call can free the inode. A number
-//! without a reference is `ENOENT`, but for the root's.
+//! without a reference is `ENOENT`, but for the root's, and for attributes.
 //!
 //! What the program's calls are told of (`watch.rs`) is not told of these: who made them knows.
 //!
@@ -237,8 +237,9 @@ impl FileSystem for Shared {
         self.fs().readdir(self.vnode(ino)?.ino, cursor, sink)
     }
 
+    /// Also without a reference: of an entry of a directory, which may not say its kind.
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        self.fs().getattr(self.vnode(ino)?.ino)
+        self.fs().getattr(ino)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {

@@ -76,7 +76,7 @@ impl Side for Program<'_> {
     }
     fn list(&self, path: &str) -> io::Result<Vec<String>> {
         let name = |entry: &pool::DirEntry| entry.file_name().to_string_lossy().into_owned();
-        Ok(self.0.read_dir(path)?.iter().map(name).collect())
+        Ok(self.0.read_dir(Path::new("/").join(path))?.iter().map(name).collect())
     }
     fn set_mode(&self, path: &str, mode: u32) -> io::Result<()> {
         self.0.set_mode(path, mode)
@@ -189,7 +189,7 @@ fn work(own: &str, (side, other): (&dyn Side, &dyn Side), mut rng: Rng) {
 type Tree = BTreeMap<PathBuf, (bool, u32, u64, Vec<u8>)>;
 
 fn by_program(pool: &Pool, dir: &Path, tree: &mut Tree) {
-    for entry in pool.read_dir(dir).unwrap() {
+    for entry in pool.read_dir(Path::new("/").join(dir)).unwrap() {
         let path = dir.join(entry.file_name());
         let known = pool.metadata(&path).unwrap();
         let is_dir = known.kind() == FileKind::Directory;
