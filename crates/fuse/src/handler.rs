@@ -642,11 +642,20 @@ impl Handler {
 
     /// The same where the kernel may not know by now where the file ends: an append goes to the end, and of pages that it has `kept`,
     /// to which programs have stored, what lies beyond the end is dropped.
-    fn put_beside(&self, ino: Ino, offset: u64, data: &[u8], (flags, kept): (i32, bool)) -> Result<usize> {
+    pub(crate) fn put_beside(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        (flags, kept): (i32, bool),
+    ) -> Result<usize> {
         if !kept {
             return self.put(ino, offset, data, open_flags(flags).io());
         }
         let within = self.fs().getattr(ino)?.size.saturating_sub(offset).min(data.len() as u64) as usize;
+        if within == 0 {
+            return Ok(data.len());
+        }
         match self.put(ino, offset, &data[..within], io_flags(flags))? {
             written if written < within => Ok(written),
             _ => Ok(data.len()),

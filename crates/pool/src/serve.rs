@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use fuse::{Backing, Cache, MountError, MountFlags, Server, Unmounter};
 use media::Region;
-use vfs::{AccessTimes, Shared};
+use vfs::{AccessTimes, Mount, Shared};
 
 use crate::io_error;
 use crate::paths::{Inner, Pool};
@@ -142,7 +142,8 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while another program uses the directory: it has a file of it open, or works in it. Then it stays served.
+    /// `EBUSY` while another program uses the directory: it has a file of it open, or works in it. Then it stays served. A copy of the
+    /// mount in another mount namespace is not in the way; its users are waited for.
     pub fn unmount(&mut self) -> io::Result<()> {
         if self.serving.as_ref().is_none_or(JoinHandle::is_finished) {
             return self.join();
@@ -191,17 +192,29 @@ fn start(pool: &Inner, directory: &Path) -> Result<(Unmounter, JoinHandle<io::Re
         };
         // No request is answered before the program's calls are watched.
         mount.watch(Some(Arc::new(server.beside())));
+        let _watching = Watching { mount, shared };
         let _ = sender.send(Ok(server.unmounter()));
-        let served = server.serve();
-        mount.watch(None);
-        shared.end();
-        served
+        server.serve()
     };
     let serving = thread::Builder::new().name("weir-serve".to_owned()).spawn(serve);
     let serving = serving.map_err(ServeError::Thread)?;
     match mounted.recv() {
         Ok(unmounter) => Ok((unmounter?, serving)),
         Err(_) => Err(ServeError::Thread(io_error(vfs::Errno::EIO))),
+    }
+}
+
+/// Calls of the program are watched, for the kernel's sake.
+struct Watching {
+    mount: Arc<Mount>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Watching {
+    /// The kernel has gone, and what it had open with it.
+    fn drop(&mut self) {
+        self.mount.watch(None);
+        self.shared.end();
     }
 }
 
