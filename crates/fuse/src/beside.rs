@@ -70,11 +70,15 @@ impl Beside {
     }
 
     fn drop_pages(&self, ino: Ino, bytes: &Range<u64>) {
-        // 0 stands for all that follow. The kernel refuses when it has no such inode any more.
-        let len = if bytes.end > i64::MAX as u64 { 0 } else { bytes.end.saturating_sub(bytes.start) };
-        if bytes.start <= i64::MAX as u64 && (len > 0 || bytes.end > i64::MAX as u64) {
-            let _ = self.device.drop_pages(self.handler.numbers().node(ino), bytes.start, len);
+        // No file reaches so far.
+        const END: u64 = i64::MAX.cast_unsigned();
+        if bytes.is_empty() || bytes.start > END {
+            return;
         }
+        // 0 stands for all that follow.
+        let len = if bytes.end > END { 0 } else { bytes.end - bytes.start };
+        // The kernel refuses when it has no such inode any more.
+        let _ = self.device.drop_pages(self.handler.numbers().node(ino), bytes.start, len);
     }
 }
 

@@ -115,11 +115,17 @@ impl Shared {
         self.refer(vnode)
     }
 
-    /// Removes a name.
-    fn remove(&self, parent: Ino, name: &[u8], remove: impl FnOnce(Claim<'_>) -> Result<()>) -> Result<()> {
+    /// Removes a name: a directory's, or another's.
+    fn remove(&self, parent: Ino, name: &[u8], of_directory: bool) -> Result<()> {
         let dir = self.vnode(parent)?;
         let claim = self.mount.claim(place(&dir, name)?)?;
-        if claim.vnode().is_none() { Err(Errno::ENOENT) } else { remove(claim) }
+        let is_dir = claim.vnode().ok_or(Errno::ENOENT)?.is_dir();
+        match of_directory {
+            true if !is_dir => Err(Errno::ENOTDIR),
+            false if is_dir => Err(Errno::EISDIR),
+            true => claim.rmdir(),
+            false => claim.unlink(),
+        }
     }
 
     /// Changes contents or attributes of an inode.
@@ -207,14 +213,11 @@ impl FileSystem for Shared {
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.remove(parent, name, |claim| claim.unlink())
+        self.remove(parent, name, false)
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.remove(parent, name, |claim| match claim.vnode() {
-            Some(vnode) if !vnode.is_dir() => Err(Errno::ENOTDIR),
-            _ => claim.rmdir(),
-        })
+        self.remove(parent, name, true)
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {

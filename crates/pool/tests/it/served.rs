@@ -62,9 +62,9 @@ impl Scene {
         let pool = Pool::create(folder.path().join("pool.weir"), design, SIZE).unwrap();
         let directory = folder.path().join("shown");
         fs::create_dir(&directory).unwrap();
-        let _watchdog = Watchdog::new(&directory);
+        let watchdog = Watchdog::new(&directory);
         let served = pool.serve(&directory).unwrap();
-        Self { served, pool, directory, folder, _watchdog }
+        Self { served, pool, directory, folder, _watchdog: watchdog }
     }
 
     /// What a command of the shell prints, run in the directory.
@@ -225,8 +225,9 @@ fn appends_of_both_sides_follow_each_other() {
             writeln!(&log, "program {number}").unwrap();
             writeln!(tools, "tool {number}").unwrap();
         }
-        let expected: String = (0..20).map(|number| format!("program {number}\ntool {number}\n")).collect();
-        assert_eq!(scene.pool.read_to_string("log").unwrap(), expected);
+        let lines = scene.pool.read_to_string("log").unwrap();
+        let expected = (0..20).flat_map(|number| [format!("program {number}"), format!("tool {number}")]);
+        assert!(lines.lines().eq(expected), "{lines}");
     });
 }
 

@@ -85,7 +85,7 @@ impl Process {
     pub(super) fn make_directory(&self, path: &[u8], mode: u32) -> Result<()> {
         let walk = self.walk_to_new(path)?;
         let place = walk.place().ok_or(Errno::EEXIST)?;
-        self.make(place, FileKind::Directory, mode, |claim, new| claim.mkdir(new))
+        self.make(place, FileKind::Directory, mode, Claim::mkdir)
     }
 
     pub(super) fn make_node(&self, path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()> {

@@ -259,8 +259,10 @@ fn calls_of_both_sides_on_the_same_names_end_and_leave_both_with_the_same_files(
                 .collect();
             let done: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             ended.store(true, Relaxed);
-            storing.map(|storing| storing.join().unwrap());
-            done.into_iter().for_each(|done| done.unwrap());
+            if let Some(storing) = storing {
+                storing.join().unwrap();
+            }
+            assert!(done.iter().all(Result::is_ok), "seed {seed}: a thread has failed");
         });
         let (mut ours, mut theirs) = (Tree::new(), Tree::new());
         by_program(pool, Path::new(""), &mut ours);
