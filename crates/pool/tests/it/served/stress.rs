@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pool::{FileKind, OpenOptions, Pool};
 use sim::Seed;
 
-use super::{Scene, Tool, on_each};
+use super::{Scene, Tool, on_each, unmount};
 
 const STEPS: u32 = 1500;
 const NAMES: u64 = 6;
@@ -269,7 +269,7 @@ fn calls_of_both_sides_on_the_same_names_end_and_leave_both_with_the_same_files(
         by_tools(directory, Path::new(""), &mut theirs);
         assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
         assert!(ours == theirs, "seed {seed}: the sides differ in attributes or contents");
-        scene.served.unmount().unwrap();
+        unmount(&mut scene.served);
         scene.pool.sync().unwrap();
     });
 }
