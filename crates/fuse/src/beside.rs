@@ -3,19 +3,21 @@
 //!
 //! # What the kernel has, and when it is told
 //!
-//! | the kernel has | kept | a call of the program, and when the kernel is told of it |
+//! | the kernel has | kept | told of a call of the program |
 //! |---|---|---|
 //! | a name, or that there is none | for one use: it asks again at each | – |
 //! | attributes, sizes among them | the same | – |
 //! | the entries of a directory | never | – |
-//! | bytes that were read or written by calls | never: each call asks | – |
+//! | bytes of reads and writes by calls | never: each call asks | – |
 //! | pages of a file that is mapped | until they are dropped | a change: dropped after it, before it returns |
-//! | stores to such pages, of a file that is open for reading and writing | until they are written | a read or change: written and dropped before it |
+//! | stores to such pages (1) | until they are written | a read or change: written and dropped before it |
 //! | the target of a symbolic link | with its inode, whose target never changes | – |
-//! | the inode under a name that has gone, whose space it keeps from being freed | until it needs memory | a removal: it forgets the name, soon after the call |
+//! | the inode of a name that has gone (2) | until memory is short | a removal: it forgets the name, soon after the call |
 //!
-//! So a call of the program tells the kernel nothing unless a tool maps the file or has looked at what is removed, and pays one look
-//! into the table of the kernel's inodes.
+//! (1) Only where the file is open for reading and writing. (2) It keeps the space of the file from being freed.
+//!
+//! So a call of the program tells the kernel nothing unless a tool maps the file or has looked at what is removed, and pays one
+//! look into the table of the kernel's inodes.
 //!
 //! A page is the unit of stores: where program and tool change one page at the same time, the later of both pages stays as a whole.
 //! Without that coincidence each sees what the other has stored before.
@@ -27,24 +29,27 @@
 //!
 //! 1. No request thread tells the kernel anything of that kind: it would wait for another, or for itself.
 //! 2. The program's thread does it outside all locks that a request may take: those of the design, claims of names, the shards of
-//!    [`crate::nodes`] (`vfs::watch` holds the callers to it).
-//! 3. Names are forgotten by the thread of `invalidate.rs`, for which no call of the program waits. Nor does a request: that thread
-//!    may wait for the lock of a directory, which an unlink holds while it waits for the lock of a file, which a write holds until it
-//!    is answered. So direct writes are answered by those who serve them here, and not by that thread.
+//!    [`crate::nodes`]. `vfs::watch` holds the callers to it.
+//! 3. Names are forgotten by the thread of `invalidate.rs`, for which no call of the program waits. Nor does a request: that
+//!    thread may wait for the lock of a directory, which an unlink holds while it waits for the lock of a file, which a write holds
+//!    until it is answered. So direct writes are answered here by those who serve them, and not by that thread.
 //!
-//! A program that hands pages of its own mount to a call, as the buffer of a read or write, breaks the second rule: the design would
-//! wait for a page fault that waits for it.
+//! A program that hands pages of its own mount to a call, as the buffer of a read or write, breaks the second rule: the design
+//! would wait for a page fault that waits for it.
 //!
 //! # Races
 //!
 //! | the kernel | the program | why nothing old stays |
 //! |---|---|---|
-//! | reads a page | writes it | the table says so before the design is asked (`Nodes::set_cached`), and the program looks after it has written: it sees the mark, or the read came later and is new |
-//! | looks a name up | removes it, and gives the number to another file | the answer holds a reference, taken with the name (`vfs::Shared`) |
+//! | reads a page | writes it | the mark of `Nodes::set_cached`: see below |
+//! | looks a name up | removes it, and gives the number to another file | the answer holds a reference (`vfs::Shared`) |
 //! | asks for attributes | changes them | the answer is used once |
-//! | lists a directory with attributes | removes what is listed | it is not offered (`READDIRPLUS`): the entries hold no references |
+//! | lists a directory with attributes | removes what is listed | it is not offered (`READDIRPLUS`) |
 //! | appends | appends | the design knows the end, not the kernel (`Handler::put_beside`) |
-//! | writes a page to which a tool has stored | truncates the file | the page was written before; one that comes later is cut at the end (the same) |
+//! | writes a page to which a tool has stored | truncates the file | what lies beyond the end is dropped (the same) |
+//!
+//! A read of a page is marked in the table before the design is asked, and the program looks for the mark after it has written.
+//! Either it sees the mark, or the read has come later and is new.
 //!
 //! Two things a tool sees later than it would on a disk's file system. A map ends where the file ended when the tool last asked:
 //! what the program has added is `SIGBUS` until the next fstat(2). And where the program moves a directory below one that was in

@@ -640,8 +640,8 @@ impl Handler {
         Ok(written.bytes)
     }
 
-    /// The same where the kernel may not know by now where the file ends: an append goes to the end, and of pages that it has `kept`,
-    /// to which programs have stored, what lies beyond the end is dropped.
+    /// The same where the kernel may not know by now where the file ends: an append goes to the end, and of pages that it has
+    /// `kept`, to which programs have stored, what lies beyond the end is dropped.
     pub(crate) fn put_beside(
         &self,
         ino: Ino,

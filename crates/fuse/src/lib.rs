@@ -28,11 +28,10 @@
 //! # Who does what
 //!
 //! The kernel checks permissions (`default_permissions`), resolves paths, applies the umask, keeps file locks and orders changes of
-//! one directory. Names change through this mount alone, so the kernel may keep names and attributes for as long as it likes (but see
-//! `beside.rs`). The
-//! handler adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode takes from its directory,
-//! and access times. It also clears set-id bits, which the kernel leaves to it (`FUSE_HANDLE_KILLPRIV_V2`): a kernel that does so
-//! itself asks for a file's capabilities before every write.
+//! one directory. Names change through this mount alone (but see `beside.rs`), so the kernel may keep names and attributes for as
+//! long as it likes. The handler adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode
+//! takes from its directory, and access times. It also clears set-id bits, which the kernel leaves to it
+//! (`FUSE_HANDLE_KILLPRIV_V2`): a kernel that does so itself asks for a file's capabilities before every write.
 //!
 //! # What the kernel caches
 //!

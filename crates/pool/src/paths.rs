@@ -107,8 +107,8 @@ impl Pool {
         self.0.harden()
     }
 
-    /// Unmounts and gives the file back; `EBUSY` while files of it are open or it is served, and then the last of these does it when
-    /// it is dropped. Dropping a pool does the same, but cannot report a failure.
+    /// Unmounts and gives the file back; `EBUSY` while files of it are open or it is served, and then the last of these does it
+    /// when it is dropped. Dropping a pool does the same, but cannot report a failure.
     pub fn close(self) -> io::Result<()> {
         match Arc::try_unwrap(self.0) {
             Ok(inner) => inner.unmount(),

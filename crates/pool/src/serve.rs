@@ -12,23 +12,24 @@
 //!
 //! | change | the other side sees it | by |
 //! |---|---|---|
-//! | of names, attributes, contents, by a call of the program | in its next call, and in its maps of the file | the kernel keeps nothing but pages of mapped files, which are dropped before the call returns |
-//! | the same by a call of a tool | in its next call | both front ends change names by claims of one `vfs::Mount` |
-//! | by a tool's store to a shared map | in its next call on the file | such pages are written before the call reads or changes them |
+//! | of names, attributes, contents, by the program | in its next call, and in its maps | the kernel keeps mapped pages only (1) |
+//! | the same by a tool | in its next call | both change names by claims of one `vfs::Mount` |
+//! | by a tool's store to a shared map | in its next call on the file | such pages are written before that call |
 //! | removal of a file that the other has open | the file lives until both have closed it | both open it in the design |
-//! | `flock`, `fcntl` of tools | not | the kernel keeps these locks among tools; the program has none |
+//! | `flock`, `fcntl` of tools | not | the kernel keeps them among tools; the program has none |
 //!
-//! The tables of `fuse::beside` and `vfs::shared` say when the kernel is told, under which locks, and what happens in each race.
+//! (1) Which are dropped before the program's call returns. The tables of `fuse::beside` and `vfs::shared` say when the kernel is
+//! told, under which locks, and what happens in each race.
 //!
 //! # Ends
 //!
-//! | what | then |
-//! |---|---|
-//! | [`Served::unmount`] | fails with `EBUSY` while a tool uses the directory, and goes on serving; else the directory is free |
-//! | [`Served`] is dropped | the directory is free at once; tools that use it hear that the mount has gone |
-//! | umount(8), `fusermount3 -u` by a user | the service ends; [`Served`] has nothing left to do |
-//! | [`Pool::close`] of a pool that is served | fails with `EBUSY` and names the directory: what tools are doing is not cut off by a call that does not say so. The pool is unmounted when the [`Served`] is dropped, as with an open file |
-//! | the program is killed | calls of tools fail with `ENOTCONN` until `fusermount3 -u` frees the directory; the pool is as after any crash of the program |
+//! * [`Served::unmount`] fails with `EBUSY` while a tool uses the directory, and it stays served; else the directory is free.
+//! * When a [`Served`] is dropped, the directory is free at once, and tools that use it hear that the mount has gone.
+//! * umount(8) and `fusermount3 -u` end the service; [`Served`] has nothing left to do.
+//! * [`Pool::close`] of a pool that is served fails with `EBUSY` and names the directory: a call that does not say so does not cut
+//!   off what tools are doing. The pool is unmounted when the [`Served`] is dropped, as with an open file.
+//! * When the program is killed, calls of tools fail with `ENOTCONN` until `fusermount3 -u` frees the directory. The pool is as
+//!   after any crash of the program.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,8 +143,8 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while another program uses the directory: it has a file of it open, or works in it. Then it stays served. A copy of the
-    /// mount in another mount namespace is not in the way; its users are waited for.
+    /// `EBUSY` while another program uses the directory: it has a file of it open, or works in it. Then it stays served. A copy of
+    /// the mount in another mount namespace is not in the way; its users are waited for.
     pub fn unmount(&mut self) -> io::Result<()> {
         if self.serving.as_ref().is_none_or(JoinHandle::is_finished) {
             return self.join();

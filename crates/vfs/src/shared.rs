@@ -11,8 +11,8 @@
 //!
 //! # References
 //!
-//! Each call that answers with an inode to which a name leads (lookup, create, mkdir, mknod, symlink, link) has opened it once more,
-//! and so has `open`; `release` gives one back. So between the answer and its use no other call can free the inode. A number
+//! Each call that answers with an inode to which a name leads (lookup, create, mkdir, mknod, symlink, link) has opened it once
+//! more, and so has `open`; `release` gives one back. So between the answer and its use no other call can free the inode. A number
 //! without a reference is `ENOENT`, but for the root's, and for attributes.
 //!
 //! What the program's calls are told of (`watch.rs`) is not told of these: who made them knows.
