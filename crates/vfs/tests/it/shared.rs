@@ -135,7 +135,7 @@ impl Watching {
 
     fn use_names(&self, ino: Ino) {
         let root = self.shared.root();
-        for name in [&b"f"[..], b"g", b"d"] {
+        for name in [&b"f"[..], b"g", b"h", b"o", b"d"] {
             let _ = self.shared.rename((root, name), (root, b"elsewhere"), Renaming::default());
             let _ = self.shared.rename((root, b"elsewhere"), (root, name), Renaming::default());
         }
