@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -49,17 +49,38 @@ pub(crate) fn attach(dir: &Path, options: &Options) -> Result<(OwnedFd, Attached
 impl Attached {
     /// Takes the directory back at once; what is open stays served until it is closed. Does nothing where another mount is on top.
     pub(crate) fn detach(&self) -> io::Result<()> {
-        if self.device.is_none() || device(&self.dir) != self.device {
+        if !self.is_on_top() {
             return Ok(());
         }
         match rustix::mount::unmount(&self.dir, UnmountFlags::DETACH) {
-            Err(rustix::io::Errno::PERM) => {
-                let mut helper = Command::new(HELPER);
-                helper.args(["-u", "-q", "-z", "--"]).arg(&self.dir).stderr(Stdio::null());
-                helper.status().map(drop)
-            }
+            Err(rustix::io::Errno::PERM) => Self::helper(&["-z"], &self.dir).map(drop),
             done => Ok(done?),
         }
+    }
+
+    /// Takes the directory back if nothing of it is in use: `EBUSY`. Does nothing where another mount is on top.
+    pub(crate) fn detach_unused(&self) -> io::Result<()> {
+        if !self.is_on_top() {
+            return Ok(());
+        }
+        match rustix::mount::unmount(&self.dir, UnmountFlags::empty()) {
+            // The helper says why in words alone; what is in use is the reason that is left.
+            Err(rustix::io::Errno::PERM) => match Self::helper(&[], &self.dir)?.success() {
+                true => Ok(()),
+                false => Err(rustix::io::Errno::BUSY.into()),
+            },
+            done => Ok(done?),
+        }
+    }
+
+    fn helper(more: &[&str], dir: &Path) -> io::Result<ExitStatus> {
+        let mut helper = Command::new(HELPER);
+        helper.args(["-u", "-q"]).args(more).arg("--").arg(dir).stderr(Stdio::null());
+        helper.status()
+    }
+
+    fn is_on_top(&self) -> bool {
+        self.device.is_some() && device(&self.dir) == self.device
     }
 
     /// Aborts the connection: all that wait for an answer, and the threads that wait for a request, hear that the mount has gone.

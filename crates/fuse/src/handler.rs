@@ -14,7 +14,7 @@ use vfs::{
 };
 
 use crate::acl::{self, Acl};
-use crate::convert::{Numbers, UNKNOWN_KIND, kind_bits};
+use crate::convert::{Numbers, UNKNOWN_KIND, io_flags, kind_bits, open_flags};
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Moved, NAMES_WAIT, Options};
@@ -95,6 +95,16 @@ pub(crate) struct Handler {
     long_setxattr: AtomicBool,
     panics: Panics,
     recorder: Option<Arc<Recorder>>,
+}
+
+/// What the kernel may have of the contents of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Nothing,
+    /// Pages as they were when it read them.
+    Pages,
+    /// Pages to which programs may have stored what it has not written yet.
+    PagesAndStores,
 }
 
 /// What a new inode is to be.
@@ -251,10 +261,15 @@ impl Handler {
         })
     }
 
+    /// Whether names and attributes change beside the kernel.
+    fn is_shared(&self) -> bool {
+        self.cache == Cache::Shared
+    }
+
     /// How long the kernel may cache attributes. It does not hear of set-id bits that a direct write clears.
     fn valid_secs(&self, attr: &Attr) -> u64 {
         let may_be_cleared = self.cache == Cache::Direct && attr.perm & SET_ID != 0;
-        if may_be_cleared { 0 } else { FOR_LONG_SECS }
+        if may_be_cleared || self.is_shared() { 0 } else { FOR_LONG_SECS }
     }
 
     fn put_attr(&self, attr: &Attr, reply: &mut Reply) {
@@ -277,9 +292,14 @@ impl Handler {
     /// Tells the kernel of an inode that a name leads to.
     fn tell(&self, found: Result<Attr>, reply: &mut Reply) -> Result<()> {
         let attr = found?;
-        self.nodes.learn(attr.ino);
+        self.learn(attr.ino);
         reply.put(&self.entry(&attr));
         Ok(())
+    }
+
+    /// The kernel is about to learn of an inode to which the design has been asked for a name.
+    fn learn(&self, ino: Ino) {
+        if self.is_shared() { self.nodes.learn_opened(self.fs(), ino) } else { self.nodes.learn(ino) }
     }
 
     /// Tells it of an inode of which it has the number: from a handle, which may be old.
@@ -292,6 +312,9 @@ impl Handler {
 
     /// A name is about to be removed or replaced: what it leads to stays usable as long as the kernel knows it.
     fn pin(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        if self.is_shared() {
+            return Ok(()); // all that the kernel knows is
+        }
         match self.fs().lookup(parent, name) {
             Ok(attr) => self.nodes.pin(self.fs(), attr.ino),
             // The call says so itself, or there is nothing to replace.
@@ -401,7 +424,7 @@ impl Handler {
     fn opened(&self, ino: Ino, flags: OpenFlags) -> u32 {
         self.nodes.opened(ino, flags);
         match self.cache {
-            Cache::Direct => abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES,
+            Cache::Direct | Cache::Shared => abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES,
             // The first read after a change must be seen, for it moves the access time.
             Cache::Pages if flags.contains(OpenFlags::READ) && self.wants_reads(ino) => 0,
             Cache::Pages => abi::open::KEEP_CACHE,
@@ -412,7 +435,7 @@ impl Handler {
     /// listing after a change must be seen, for it moves the access time.
     fn opened_directory(&self, ino: Ino) -> u32 {
         match self.cache {
-            Cache::Direct => 0,
+            Cache::Direct | Cache::Shared => 0,
             Cache::Pages if self.wants(self.times.policy(true), ino) => abi::open::CACHE_DIR,
             Cache::Pages => abi::open::CACHE_DIR | abi::open::KEEP_CACHE,
         }
@@ -587,12 +610,56 @@ impl Handler {
         copied
     }
 
+    /// What the kernel has read and keeps: pages that it maps. For the calls beside it (`beside.rs`).
+    pub(crate) fn kept(&self, ino: Ino) -> Kept {
+        if !self.nodes.may_be_cached(ino) {
+            return Kept::Nothing;
+        }
+        if self.nodes.may_be_mapped(ino) { Kept::PagesAndStores } else { Kept::Pages }
+    }
+
+    /// Whether the kernel knows an inode.
+    pub(crate) fn knows(&self, ino: Ino) -> bool {
+        self.nodes.knows(ino)
+    }
+
+    /// A name has gone beside the kernel, which is to forget it.
+    pub(crate) fn forget_name(&self, parent: Ino, name: &[u8]) {
+        self.invalidator.forget_name(self.numbers.node(parent), name);
+    }
+
+    pub(crate) fn numbers(&self) -> Numbers {
+        self.numbers
+    }
+
     /// Writes; a synchronous write waits for the medium as a sync does.
     fn put(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<usize> {
         let flags = flags | self.always;
         let written = self.fs().write(ino, offset, data, flags)?;
         self.harden(flags)?;
         Ok(written.bytes)
+    }
+
+    /// The same where the kernel may not know by now where the file ends: an append goes to the end, and of pages that it has
+    /// `kept`, to which programs have stored, what lies beyond the end is dropped.
+    pub(crate) fn put_beside(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        (flags, kept): (i32, bool),
+    ) -> Result<usize> {
+        if !kept {
+            return self.put(ino, offset, data, open_flags(flags).io());
+        }
+        let within = self.fs().getattr(ino)?.size.saturating_sub(offset).min(data.len() as u64) as usize;
+        if within == 0 {
+            return Ok(data.len());
+        }
+        match self.put(ino, offset, &data[..within], io_flags(flags))? {
+            written if written < within => Ok(written),
+            _ => Ok(data.len()),
+        }
     }
 
     /// Data has changed: a synchronous change waits for the medium.

@@ -14,6 +14,8 @@
 //! none keeps its pages locked until there is one. So the handler asks for many places ([`PLACES`]), and at most [`most_waiting`]
 //! writes wait; what comes beyond is answered first, and its pages are dropped right after.
 //!
+//! The same thread has the kernel forget names that a program has removed beside it (`beside.rs`).
+//!
 //! A file of which the kernel has no pages needs none of this: [`crate::nodes`] keeps whether it may have any.
 
 use std::sync::Arc;
@@ -61,9 +63,17 @@ impl Written {
     }
 }
 
-/// What hands direct writes over.
+/// What the thread does.
+enum Task {
+    /// Drops the pages over which it was written, and answers the write.
+    Written(Written),
+    /// Has the kernel forget a name in a directory.
+    Removed(u64, Box<[u8]>),
+}
+
+/// What hands direct writes over, and names that the kernel is to forget.
 pub(crate) struct Invalidator {
-    sender: Sender<Written>,
+    sender: Sender<Task>,
     waiting: Arc<AtomicU64>,
     most: u64,
     device: Arc<Device>,
@@ -71,7 +81,7 @@ pub(crate) struct Invalidator {
 
 /// The other end, until the thread starts.
 pub(crate) struct Invalidations {
-    receiver: Receiver<Written>,
+    receiver: Receiver<Task>,
     waiting: Arc<AtomicU64>,
     device: Arc<Device>,
 }
@@ -92,7 +102,12 @@ impl Invalidator {
             written.answer(&mut Reply::new(), &self.device);
         }
         // The thread ends with the handler, not before.
-        let _ = self.sender.send(written);
+        let _ = self.sender.send(Task::Written(written));
+    }
+
+    /// Has the kernel forget a name that the program has removed beside it.
+    pub(crate) fn forget_name(&self, parent: u64, name: &[u8]) {
+        let _ = self.sender.send(Task::Removed(parent, name.into()));
     }
 
     /// Has the kernel ask for attributes that were changed by a call of which it does not expect that.
@@ -107,11 +122,16 @@ impl Invalidations {
     pub(crate) fn start(self) -> std::io::Result<()> {
         let run = move || {
             let mut reply = Reply::new();
-            for mut written in self.receiver {
-                // The kernel refuses when it has no such inode any more.
-                let _ = self.device.drop_pages(written.node, written.offset, written.bytes as u64);
-                written.answer(&mut reply, &self.device);
-                self.waiting.fetch_sub(1, Relaxed);
+            for task in self.receiver {
+                // The kernel refuses when it has no such inode or name any more.
+                match task {
+                    Task::Written(mut written) => {
+                        let _ = self.device.drop_pages(written.node, written.offset, written.bytes as u64);
+                        written.answer(&mut reply, &self.device);
+                        self.waiting.fetch_sub(1, Relaxed);
+                    }
+                    Task::Removed(parent, name) => drop(self.device.drop_name(parent, &name)),
+                }
             }
         };
         thread::Builder::new().name("weir-invalidate".to_owned()).spawn(run).map(drop)

@@ -21,16 +21,17 @@
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
 //! | `record` | a trace of the requests |
 //! | `invalidate` | dropping cached pages after direct writes |
+//! | `beside` | what the kernel is told where the program that serves makes calls of its own |
 //! | `times` | when reading sets access times |
 //! | `writeback` | how much of shared maps the kernel may keep back |
 //!
 //! # Who does what
 //!
 //! The kernel checks permissions (`default_permissions`), resolves paths, applies the umask, keeps file locks and orders changes of
-//! one directory. Names change through this mount alone, so the kernel may keep names and attributes for as long as it likes. The
-//! handler adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode takes from its directory,
-//! and access times. It also clears set-id bits, which the kernel leaves to it (`FUSE_HANDLE_KILLPRIV_V2`): a kernel that does so
-//! itself asks for a file's capabilities before every write.
+//! one directory. Names change through this mount alone (but see `beside.rs`), so the kernel may keep names and attributes for as
+//! long as it likes. The handler adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode
+//! takes from its directory, and access times. It also clears set-id bits, which the kernel leaves to it
+//! (`FUSE_HANDLE_KILLPRIV_V2`): a kernel that does so itself asks for a file's capabilities before every write.
 //!
 //! # What the kernel caches
 //!
@@ -38,6 +39,7 @@
 //! |---|---|---|---|
 //! | `Pages` | from the page cache | through it, before the call returns | yes |
 //! | `Direct` | always ask the design | always | where the kernel allows maps of such files |
+//! | `Shared` | the same, and so do names and attributes (`beside.rs`) | always | the same |
 //!
 //! The kernel never delays a write: a mount exists to show how a design handles writes.
 //!
@@ -53,6 +55,7 @@
 
 mod acl;
 mod attach;
+mod beside;
 mod convert;
 mod handler;
 mod invalidate;
@@ -67,6 +70,7 @@ mod times;
 mod wire;
 mod writeback;
 
+pub use beside::Beside;
 pub use options::{
     Backing, Cache, FLAG_WORDS, Moved, Options, RESULT_BYTES_MAX, SYNC_XATTR, TRIM_XATTR, end_xattr,
     remount_xattr, result_of, time_flags,

@@ -121,6 +121,20 @@ impl Nodes {
         self.shard(ino).lock().get_or_insert(ino).learn();
     }
 
+    /// The kernel is about to learn of `ino` once more, which the design has opened for it: the first time it stays open, so that
+    /// its number is not given away whatever becomes of its name.
+    pub(crate) fn learn_opened(&self, fs: &dyn FileSystem, ino: Ino) {
+        let mut shard = self.shard(ino).lock();
+        let node = shard.get_or_insert(ino);
+        let known = node.is(PINNED);
+        node.state |= PINNED;
+        node.learn();
+        drop(shard);
+        if known {
+            fs.release(ino);
+        }
+    }
+
     /// The kernel is about to learn of `ino` once more, which no name need lead to. The shard is locked while the design opens it,
     /// so that none forgets it in between.
     pub(crate) fn learn_pinned(&self, fs: &dyn FileSystem, ino: Ino) -> Result<()> {
@@ -213,6 +227,11 @@ impl Nodes {
 
     fn is(&self, ino: Ino, flag: u32) -> bool {
         self.shard(ino).lock().get(ino).is_some_and(|node| node.is(flag))
+    }
+
+    /// Whether the kernel knows it.
+    pub(crate) fn knows(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(ino).is_some()
     }
 
     /// Changes the flags and the count of an inode, if the kernel knows it; what they were.

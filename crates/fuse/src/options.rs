@@ -108,7 +108,7 @@ pub trait Backing: Send + Sync {
     }
 }
 
-/// What the kernel keeps of file data.
+/// What the kernel keeps of file data; of names and attributes it keeps all but in [`Cache::Shared`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
     /// Pages that were read or written.
@@ -116,6 +116,9 @@ pub enum Cache {
     Pages,
     /// Nothing: every read and write reaches the design.
     Direct,
+    /// The same, and no names and attributes. The file system is a [`vfs::Shared`], which the program that serves it changes by
+    /// calls of its own, too: the server's [`crate::Beside`] is to watch them.
+    Shared,
 }
 
 /// Words of mount(8) that set a flag, and those that clear it.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use vfs::FileSystem;
 
 use crate::attach::{self, Attached};
+use crate::beside::Beside;
 use crate::handler::{Handler, REQUEST_BYTES};
 use crate::options::Options;
 use crate::threads::{Limits, RequestThreads};
@@ -114,6 +115,11 @@ impl Server {
         Ok(Self { device, handler, limits, mount })
     }
 
+    /// What tells the kernel of calls that the program makes beside it, where the mount is one of [`Cache::Shared`](crate::Cache).
+    pub fn beside(&self) -> Beside {
+        Beside::new(Arc::clone(&self.handler), Arc::clone(&self.device))
+    }
+
     /// What unmounts it, from any thread.
     pub fn unmounter(&self) -> Unmounter {
         Unmounter(self.mount.clone())
@@ -188,6 +194,18 @@ pub struct Unmounter(Attached);
 impl Unmounter {
     /// Takes the directory back at once; what is open stays served until it is closed.
     pub fn unmount(&self) -> io::Result<()> {
+        self.0.detach()
+    }
+
+    /// Takes the directory back if nothing of it is in use; else fails with `EBUSY`.
+    pub fn unmount_unused(&self) -> io::Result<()> {
+        self.0.detach_unused()
+    }
+
+    /// Takes the directory back at once, and ends the service of what is open: its users hear that the mount has gone. Where the
+    /// host does not let this user do that (`/sys/fs/fuse/connections` is not there), what is open stays served until it is closed.
+    pub fn end(&self) -> io::Result<()> {
+        self.0.abort();
         self.0.detach()
     }
 }

@@ -10,6 +10,7 @@
 //! | `paths` | [`Pool`]: calls that take a path |
 //! | `file` | [`File`], [`OpenOptions`] |
 //! | `mapping` | [`Mapping`]: a file in memory |
+//! | `serve` | [`Served`]: showing the files to other programs |
 //! | `attributes` | [`Metadata`], [`DirEntry`], [`Space`] |
 //!
 //! ```text
@@ -26,16 +27,22 @@ mod file;
 mod mapping;
 mod open;
 mod paths;
+#[cfg(feature = "serve")]
+mod serve;
 mod source;
 
 use std::io;
 
 pub use attributes::{DirEntry, Metadata, Space};
 pub use file::{File, OpenOptions};
+#[cfg(feature = "serve")]
+pub use fuse::MountError;
 pub use mapping::Mapping;
 pub use media::Medium;
 pub use open::{PoolError, PoolOptions};
 pub use paths::Pool;
+#[cfg(feature = "serve")]
+pub use serve::{ServeError, Served};
 pub use sim::Bytes;
 pub use source::{Source, make};
 pub use vfs::scrub::{Damaged, Scrubbed};

@@ -10,7 +10,9 @@ use media::{MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{AccessTimes, Credentials, FileSystem, Mount, MountOptions, Process};
 
-use crate::paths::Pool;
+use crate::paths::{Inner, Pool};
+#[cfg(feature = "serve")]
+use crate::serve::Place;
 use crate::source::Source;
 
 /// Why a pool cannot be opened.
@@ -162,7 +164,13 @@ impl PoolOptions {
         let failed = |errno: vfs::Errno| PoolError::Failed { pool: source.clone(), what: errno.to_string() };
         let mount = Mount::new(mounted, how).map_err(failed)?;
         let process = Process::new(mount, Credentials::root());
-        Ok(Pool::new(process, region, self.volatile))
+        Ok(Pool::new(Inner {
+            process,
+            region,
+            volatile: self.volatile,
+            #[cfg(feature = "serve")]
+            place: Place::new(design.name(), source.clone()),
+        }))
     }
 
     fn design(&self) -> Result<&'static dyn Design, PoolError> {

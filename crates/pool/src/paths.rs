@@ -15,6 +15,8 @@ use vfs::{OpenFlags, Process, RenameFlags, SetAttr, SetTime, Syscalls, Timestamp
 use crate::attributes::{DirEntry, Metadata, Space};
 use crate::file::{File, OpenOptions};
 use crate::open::{PoolError, PoolOptions};
+#[cfg(feature = "serve")]
+use crate::serve::Place;
 use crate::{io_error, io_result};
 
 /// What a pool and its open files share. The last of them unmounts.
@@ -22,7 +24,9 @@ use crate::{io_error, io_result};
 pub(crate) struct Inner {
     pub(crate) process: Process,
     pub(crate) region: Arc<Region>,
-    volatile: bool,
+    pub(crate) volatile: bool,
+    #[cfg(feature = "serve")]
+    pub(crate) place: Place,
 }
 
 impl Inner {
@@ -30,6 +34,17 @@ impl Inner {
     pub(crate) fn harden(&self) -> io::Result<()> {
         let synced = if self.volatile { Ok(()) } else { self.region.sync() };
         synced.map_err(|_| io_error(vfs::Errno::EIO))
+    }
+
+    /// Why it cannot be closed.
+    fn in_use(&self) -> io::Error {
+        #[cfg(feature = "serve")]
+        if let Some(directory) = self.place.directory() {
+            let shown = directory.display();
+            let why = format!("the pool is served on {shown}: unmount that first (Served::unmount)");
+            return io::Error::new(io::ErrorKind::ResourceBusy, why);
+        }
+        io_error(vfs::Errno::EBUSY)
     }
 
     fn unmount(&self) -> io::Result<()> {
@@ -74,8 +89,8 @@ impl Pool {
         PoolOptions::new(design).open(path)
     }
 
-    pub(crate) fn new(process: Process, region: Arc<Region>, volatile: bool) -> Self {
-        Self(Arc::new(Inner { process, region, volatile }))
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -92,11 +107,13 @@ impl Pool {
         self.0.harden()
     }
 
-    /// Unmounts and gives the file back; `EBUSY` while files of it are open, which then do it when they are dropped. Dropping a
-    /// pool does the same, but cannot report a failure.
+    /// Unmounts and gives the file back; `EBUSY` while files of it are open or it is served, and then the last of these does it
+    /// when it is dropped. Dropping a pool does the same, but cannot report a failure.
     pub fn close(self) -> io::Result<()> {
-        let Some(inner) = Arc::into_inner(self.0) else { return Err(io_error(vfs::Errno::EBUSY)) };
-        inner.unmount()
+        match Arc::try_unwrap(self.0) {
+            Ok(inner) => inner.unmount(),
+            Err(inner) => Err(inner.in_use()),
+        }
     }
 
     /// Its space.

@@ -23,6 +23,7 @@
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | [`locks`] | advisory locks |
+//! | `shared` `watch` | a mount for a second front end: [`Shared`]; who is told of the program's calls: [`Watcher`] |
 //! | `kernel` | locks that a kernel keeps beside every file system, for runs that stand for one |
 //! | [`mapping`] | mapped files: what a program holds, and what a design offers for them |
 //! | [`host`], `host_mapping` | [`Syscalls`] on a directory of the real kernel; its mapped files |
@@ -60,9 +61,11 @@ pub mod process;
 pub mod promises;
 pub mod rename;
 pub mod scrub;
+mod shared;
 pub mod syscalls;
 mod vnode;
 pub mod walk;
+mod watch;
 pub mod xattr;
 
 pub use attr::{
@@ -83,7 +86,9 @@ pub use mount::{AccessTimes, Mount, MountOptions};
 pub use paths::{Names, Parent, Paths};
 pub use process::{Limits, Process};
 pub use promises::{Atomicity, Durability, Promises, SyncScope};
+pub use shared::Shared;
 pub use syscalls::{Fd, Syscalls};
+pub use watch::Watcher;
 
 /// Whether a destructor runs because a run of the virtual clock is over, or about to be: it must not wait then, and the design may
 /// not be called. A thread of the real clock that panics leaves the others running, which wait for what it holds.

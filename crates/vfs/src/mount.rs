@@ -24,6 +24,7 @@ use crate::kernel::{DirectoryGuard, KernelLocks, KernelWays, Linux};
 use crate::locks::Locks;
 use crate::paths::{Names, Paths};
 use crate::vnode::{DeferredReleases, Vnode};
+use crate::watch::{Watch, Watcher};
 
 /// When reading sets the access time of a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +70,7 @@ pub struct Mount {
     listed: Listed,
     moves: AtomicU64,
     pub(crate) locks: Locks,
+    pub(crate) watch: Watch,
     kernel: Option<Box<KernelLocks>>,
 }
 
@@ -90,6 +92,7 @@ impl Mount {
             listed: Listed::default(),
             moves: AtomicU64::new(0),
             locks: Locks::new(),
+            watch: Watch::default(),
             kernel,
         }))
     }
@@ -114,6 +117,11 @@ impl Mount {
     pub fn drop_cached_names(&self) {
         self.dentries.forget_unused();
         self.reap();
+    }
+
+    /// Tells `watcher` of what processes do from now on; none: the watching ends.
+    pub fn watch(&self, watcher: Option<Arc<dyn Watcher>>) {
+        self.watch.set(watcher);
     }
 
     /// Ends the file system. No process may use the mount afterwards.
@@ -535,27 +543,24 @@ impl<'a> Claim<'a> {
     }
 
     /// A new directory.
-    pub(crate) fn mkdir(mut self, new: &NewInode) -> Result<()> {
+    pub(crate) fn mkdir(mut self, new: &NewInode) -> Result<Arc<Vnode>> {
         self.lock_for_change();
         let attr = self.mount.fs.mkdir(self.dir.ino(), self.name, new)?;
-        self.made(&attr);
-        Ok(())
+        Ok(self.made(&attr))
     }
 
     /// A new node.
-    pub(crate) fn mknod(mut self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<()> {
+    pub(crate) fn mknod(mut self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<Arc<Vnode>> {
         self.lock_for_change();
         let attr = self.mount.fs.mknod(self.dir.ino(), self.name, kind, rdev, new)?;
-        self.made(&attr);
-        Ok(())
+        Ok(self.made(&attr))
     }
 
     /// A new symbolic link.
-    pub(crate) fn symlink(mut self, target: &[u8], new: &NewInode) -> Result<()> {
+    pub(crate) fn symlink(mut self, target: &[u8], new: &NewInode) -> Result<Arc<Vnode>> {
         self.lock_for_change();
         let attr = self.mount.fs.symlink(self.dir.ino(), self.name, target, new)?;
-        self.made(&attr);
-        Ok(())
+        Ok(self.made(&attr))
     }
 
     /// Another name for `source`.

@@ -67,7 +67,9 @@ impl Filesystem for Least {
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let flags = match self.0 {
-            Cache::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+            Cache::Direct | Cache::Shared => {
+                FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+            }
             Cache::Pages => FopenFlags::FOPEN_KEEP_CACHE,
         };
         reply.opened(FileHandle(0), flags);

@@ -102,6 +102,8 @@ impl Handler {
         // A recorder is to see every inode by its name.
         let plus = abi::init::DO_READDIRPLUS | abi::init::READDIRPLUS_AUTO;
         let wishes = if self.recorder.is_some() { WISHES & !plus } else { WISHES };
+        // Nor may it learn of one that no name of a reference leads to, where names change beside it.
+        let wishes = if self.is_shared() { wishes & !plus & !abi::init::EXPORT_SUPPORT } else { wishes };
         let wants = has & (wishes | lists);
         self.long_setxattr.store(wants & abi::init::SETXATTR_EXT != 0, Relaxed);
         reply.put(&abi::InitOut {
@@ -319,7 +321,7 @@ impl Handler {
         });
         let made = self.settled(made, parent).and_then(|attr| {
             fs.open(attr.ino, flags)?;
-            self.nodes.learn(attr.ino);
+            self.learn(attr.ino);
             Ok(attr)
         });
         self.nodes.changed(parent);
@@ -390,7 +392,10 @@ impl Handler {
             self.clear_set_id(&ask.header, ino)?;
         }
         self.drop_capabilities(ino)?;
-        let written = self.put(ino, given.offset, data, io_flags(given.flags));
+        let written = match given.write_flags & abi::WRITE_CACHE != 0 {
+            kept if self.is_shared() => self.put_beside(ino, given.offset, data, (given.flags, kept)),
+            _ => self.put(ino, given.offset, data, io_flags(given.flags)),
+        };
         self.nodes.changed(ino);
         let bytes = written?;
         self.written_bytes.fetch_add(bytes as u64, Relaxed);

@@ -371,6 +371,19 @@ fn a_wait_that_no_thread_tells_of_is_noticed_after_requests_with_pauses() {
     }
 }
 
+/// The kernel has not heard yet that the program has cut the file, which is empty.
+#[test]
+fn pages_with_stores_beyond_the_end_are_dropped_and_do_not_extend_a_file_that_was_cut() {
+    let (_program, device) = UnixDatagram::pair().unwrap();
+    let device = Arc::new(Device::new(device.into()).unwrap());
+    let (invalidator, _invalidations) = invalidate::channel(&device);
+    let options = Options { cache: Cache::Shared, ..options(&Arc::default()) };
+    let handler = Handler::new(Arc::new(Broken::default()), &options, invalidator);
+    assert_eq!(handler.put_beside(Ino(1), 4096, b"stored", (1, true)), Ok(6), "the kernel is to be content");
+    let written = handler.put_beside(Ino(1), 4096, b"written", (1, false));
+    assert_eq!(written, Err(Errno::EISDIR), "a write reaches the design");
+}
+
 #[test]
 fn an_inode_is_open_in_the_design_from_the_loss_of_a_name_until_the_kernel_forgets_it() {
     let (design, nodes) = (Broken::default(), Nodes::new());

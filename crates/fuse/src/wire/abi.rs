@@ -96,6 +96,8 @@ pub(crate) const STATX_BASIC: u32 = 0x7FF;
 /// The same: the time of birth.
 pub(crate) const STATX_BTIME: u32 = 0x800;
 
+/// A write of pages that the kernel has kept.
+pub(crate) const WRITE_CACHE: u32 = 1;
 /// A write that takes away set-id bits.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// A read or write that names the owner of its locks.
@@ -108,6 +110,8 @@ pub(crate) const FSYNC_DATA: u32 = 1;
 pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
 /// "Drop the pages of this range."
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
+/// "Forget this name."
+pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
 
 macro_rules! incoming {
     ($($(#[$about:meta])* $name:ident { $($field:ident: $kind:ty,)* })*) => {
@@ -204,6 +208,8 @@ outgoing! {
     LseekOut { offset: u64, }
     Dirent { ino: u64, next: u64, name_bytes: u32, kind: u32, }
     InvalInode { nodeid: u64, offset: i64, len: i64, }
+    /// The name follows, ended by a zero byte.
+    InvalEntry { parent: u64, name_bytes: u32, flags: u32, }
 }
 
 const _: () =

@@ -89,6 +89,15 @@ impl Device {
         self.invalidate(abi::InvalInode { nodeid, offset: -1, len: 0 })
     }
 
+    /// Has the kernel forget a name; returns when it has, for which it waits for its requests in that directory.
+    pub(crate) fn drop_name(&self, parent: u64, name: &[u8]) -> io::Result<()> {
+        let mut notice = Reply::new();
+        notice.put(&abi::InvalEntry { parent, name_bytes: name.len() as u32, flags: 0 });
+        notice.put_bytes(name);
+        notice.put_bytes(&[0]);
+        notice.send(self, 0, abi::NOTIFY_INVAL_ENTRY)
+    }
+
     fn invalidate(&self, what: abi::InvalInode) -> io::Result<()> {
         let mut notice = Reply::new();
         notice.put(&what);

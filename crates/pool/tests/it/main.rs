@@ -2,3 +2,5 @@
 
 mod dependency;
 mod pool;
+#[cfg(feature = "serve")]
+mod served;

@@ -4,7 +4,7 @@ use super::{OpenFile, Process};
 use crate::copy::{copy_range, overlap};
 use crate::errno::{Errno, Result};
 use crate::flags::OpenFlags;
-use crate::{FileKind, syscalls};
+use crate::{FileKind, Ino, syscalls};
 
 impl Process {
     /// Copies bytes; returns how many.
@@ -20,8 +20,10 @@ impl Process {
         let len = self.room_for(target, to, usize::try_from(len).map_err(|_| Errno::EINVAL)?)? as u64;
         self.clear_set_id(&target.vnode)?;
         let files = ((source.vnode.ino, from), (target.vnode.ino, to));
+        self.about_to_copy(files.0, files.1, len);
         let copied = copy_range(self.mount.file_system(), files.0, files.1, len, target.io);
         target.vnode.changed();
+        self.mount.watch.tell(|watcher| watcher.changed(target.vnode.ino, to..to.saturating_add(len)));
         self.accessed(source);
         copied
     }
@@ -40,9 +42,19 @@ impl Process {
             return Err(Errno::EFBIG);
         }
         self.clear_set_id(&target.vnode)?;
+        self.about_to_copy((source.vnode.ino, from), (target.vnode.ino, to), len);
         let done = fs.clone_range((source.vnode.ino, from), (target.vnode.ino, to), len);
         target.vnode.changed();
+        self.mount.watch.tell(|watcher| watcher.changed(target.vnode.ino, to..to.saturating_add(len)));
         done
+    }
+
+    fn about_to_copy(&self, from: (Ino, u64), to: (Ino, u64), len: u64) {
+        self.mount.watch.tell(|watcher| {
+            for (ino, offset) in [from, to] {
+                watcher.about_to_use(ino, offset..offset.saturating_add(len));
+            }
+        });
     }
 }
 

@@ -7,6 +7,7 @@ use crate::file_system::Written;
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, SeekTo, Whence};
 use crate::syscalls::{OFFSET_MAX, check_offset};
 use crate::vnode::Vnode;
+use crate::watch::{ALL, span};
 
 impl Process {
     #[inline]
@@ -18,6 +19,7 @@ impl Process {
         if file.vnode.is_dir() {
             return Err(Errno::EISDIR);
         }
+        self.mount.watch.tell(|watcher| watcher.about_to_use(file.vnode.ino, span(offset, buffer.len())));
         sim::priced(crate::charges::READ_ITER, 1);
         let bytes = self.mount.file_system().read(file.vnode.ino, offset, buffer, file.io)?;
         if !buffer.is_empty() {
@@ -39,9 +41,16 @@ impl Process {
         if file.vnode.perm() & 0o6000 != 0 {
             self.clear_set_id(&file.vnode)?;
         }
+        let ino = file.vnode.ino;
+        let about = if file.io.contains(IoFlags::APPEND) { ALL } else { span(offset, room) };
+        self.mount.watch.tell(|watcher| watcher.about_to_use(ino, about.clone()));
         sim::priced(crate::charges::WRITE_ITER, 1);
-        let written = self.mount.file_system().write(file.vnode.ino, offset, &data[..room], file.io);
+        let written = self.mount.file_system().write(ino, offset, &data[..room], file.io);
         file.vnode.changed();
+        self.mount.watch.tell(|watcher| match written {
+            Ok(Written { offset, bytes }) => watcher.changed(ino, span(offset, bytes)),
+            Err(_) => watcher.changed(ino, about),
+        });
         written
     }
 
@@ -108,6 +117,7 @@ impl Process {
         if file.vnode.kind != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
+        self.mount.watch.tell(|watcher| watcher.about_to_use(file.vnode.ino, ALL));
         self.mount.file_system().seek(file.vnode.ino, offset, to)
     }
 
@@ -137,10 +147,13 @@ impl Process {
         if size > self.limits.file_size {
             return Err(Errno::EFBIG);
         }
-        self.mount.setattr(vnode, |subject| {
+        self.mount.watch.tell(|watcher| watcher.about_to_use(vnode.ino, ALL));
+        let done = self.mount.setattr(vnode, |subject| {
             let perm = Some(self.who.perm_after_write(subject)).filter(|perm| *perm != subject.perm);
             Ok(SetAttr { size: Some(size), perm, ..SetAttr::default() })
-        })
+        });
+        self.mount.watch.tell(|watcher| watcher.changed(vnode.ino, size..u64::MAX));
+        done
     }
 
     pub(super) fn truncate_file(&self, file: &OpenFile, size: u64) -> Result<()> {
@@ -165,8 +178,11 @@ impl Process {
             return Err(Errno::EFBIG);
         }
         self.clear_set_id(&file.vnode)?;
-        let done = self.mount.file_system().fallocate(file.vnode.ino, mode, offset, len);
+        let (ino, range) = (file.vnode.ino, offset..offset.saturating_add(len));
+        self.mount.watch.tell(|watcher| watcher.about_to_use(ino, range.clone()));
+        let done = self.mount.file_system().fallocate(ino, mode, offset, len);
         file.vnode.changed();
+        self.mount.watch.tell(|watcher| watcher.changed(ino, range));
         done
     }
 

@@ -19,6 +19,7 @@ use crate::mapping::{
 use crate::mount::Mount;
 use crate::ops;
 use crate::syscalls::Fd;
+use crate::watch::span;
 
 impl Process {
     pub(super) fn map_file(
@@ -109,6 +110,8 @@ impl Mapping for FileMapping {
             if self.is_first(at) {
                 charge_fault();
             }
+            let bytes = span(self.offset + at, piece.len());
+            self.mount.watch.tell(|watcher| watcher.about_to_use(file.vnode.ino, bytes));
             mapped.load(file.vnode.ino, self.offset + at, &mut buffer[piece])?;
         }
         Ok(())
@@ -119,7 +122,10 @@ impl Mapping for FileMapping {
         self.check(Protection::WRITE, at, data.len())?;
         let (file, mapped) = self.parts()?;
         for (piece, at) in page_pieces(at, data.len()) {
-            let was_clean = mapped.store(file.vnode.ino, self.offset + at, &data[piece])?;
+            let (ino, bytes) = (file.vnode.ino, span(self.offset + at, piece.len()));
+            self.mount.watch.tell(|watcher| watcher.about_to_use(ino, bytes.clone()));
+            let was_clean = mapped.store(ino, self.offset + at, &data[piece])?;
+            self.mount.watch.tell(|watcher| watcher.changed(ino, bytes));
             if was_clean {
                 file.vnode.changed();
             }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::Process;
-use crate::attr::{FileKind, NewInode};
+use crate::attr::{FileKind, Ino, NewInode};
 use crate::credentials::{Access, GROUP_EXECUTE, SETGID, SETUID, Subject};
 use crate::directory::Place;
 use crate::errno::{Errno, Result};
@@ -74,12 +74,12 @@ impl Process {
         place: Place<'w>,
         kind: FileKind,
         mode: u32,
-        make: impl FnOnce(Claim<'w>, &NewInode) -> Result<()>,
+        make: impl FnOnce(Claim<'w>, &NewInode) -> Result<Arc<Vnode>>,
     ) -> Result<()> {
         let claim = self.claim_new(place, kind)?;
         let dir = place.dir.subject();
         self.check_change(&dir)?;
-        make(claim, &self.who.new_inode(&dir, kind, mode, self.umask()))
+        make(claim, &self.who.new_inode(&dir, kind, mode, self.umask())).map(drop)
     }
 
     pub(super) fn make_directory(&self, path: &[u8], mode: u32) -> Result<()> {
@@ -166,7 +166,15 @@ impl Process {
         if victim.is_dir() {
             return Err(Errno::EISDIR);
         }
-        claim.unlink()
+        let gone = victim.ino;
+        claim.unlink()?;
+        self.removed(place, gone);
+        Ok(())
+    }
+
+    /// A name has lost what it led to, and is not claimed any more.
+    fn removed(&self, place: Place<'_>, gone: Ino) {
+        self.mount.watch.tell(|watcher| watcher.removed(place.dir.ino(), place.name, gone));
     }
 
     pub(super) fn remove_directory(&self, path: &[u8]) -> Result<()> {
@@ -185,7 +193,10 @@ impl Process {
         if !victim.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        claim.rmdir()
+        let gone = victim.ino;
+        claim.rmdir()?;
+        self.removed(place, gone);
+        Ok(())
     }
 
     /// The right to take the name of `victim` out of `dir`.
@@ -248,7 +259,10 @@ impl Process {
         // The umask does not matter to a whiteout, which has no permission.
         let leaves = flags.contains(RenameFlags::WHITEOUT);
         let whiteout = leaves.then(|| self.who.new_inode(&old.dir.subject(), FileKind::CharDevice, 0, 0));
-        from.rename(to, Renaming { flags: flags - RenameFlags::WHITEOUT, whiteout: whiteout.as_ref() })
+        let gone = to.vnode().filter(|_| !flags.contains(RenameFlags::EXCHANGE)).map(|gone| gone.ino);
+        from.rename(to, Renaming { flags: flags - RenameFlags::WHITEOUT, whiteout: whiteout.as_ref() })?;
+        gone.inspect(|gone| self.removed(new, *gone));
+        Ok(())
     }
 
     fn rename_onto_itself(

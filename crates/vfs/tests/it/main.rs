@@ -9,3 +9,4 @@ mod memfs;
 mod paths;
 mod rules;
 mod schedules;
+mod shared;
