@@ -208,7 +208,7 @@ impl Volume {
             Ok(())
         } else {
             self.tell(&format!(
-                "mmap=atomic: {missing} frames are asked for, and not as many are free (-O crest.buffer)"
+                "mmap=atomic: {missing} frames are asked for, and not as many are free (-O buffer)"
             ));
             Err(Errno::ENOMEM)
         };
