@@ -24,7 +24,7 @@
 //! | what | while there are pages in frames |
 //! |---|---|
 //! | read, load | bytes of the frames, between them those of the medium |
-//! | write, append | atomic and durable as the mount says, without what was stored to the page; then its bytes go to the frame, too |
+//! | write, append | atomic and durable as the mount says, without what was stored to the page; then the frame gets it, too |
 //! | with `sync=fsync` | writes of the file are durable when they return, as while it is mapped directly; a truncation syncs it |
 //! | truncation, punch, zeroed range | durable as ever; frames lose the same bytes |
 //! | fsync, sync, unmount | sync all dirty pages of a file, as one group |
@@ -208,7 +208,7 @@ impl Volume {
             Ok(())
         } else {
             self.tell(&format!(
-                "mmap=atomic: {missing} frames are asked for, and not as many are free (-O crest.buffer)"
+                "mmap=atomic: {missing} frames are asked for, and not as many are free (-O buffer)"
             ));
             Err(Errno::ENOMEM)
         };
