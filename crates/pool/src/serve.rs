@@ -144,7 +144,8 @@ impl Served {
     /// # Errors
     ///
     /// `EBUSY` while another program uses the directory: it has a file of it open, or works in it. Then it stays served. A copy of
-    /// the mount in another mount namespace is not in the way; its users are waited for.
+    /// the mount in another mount namespace is not in the way; its users are waited for. So are those of a mount that another
+    /// program has detached or covered by its own.
     pub fn unmount(&mut self) -> io::Result<()> {
         if self.serving.as_ref().is_none_or(JoinHandle::is_finished) {
             return self.join();
