@@ -163,8 +163,13 @@ pub(super) fn read_zone(
     let unread = load(region, geometry.zone_at(zone), bytes)?;
     charge_for(bytes.len());
     let records = geometry.record_lines() as usize * LINE;
-    let mut found = Log::default();
-    found.read_zone(zone, seal, &bytes[..records]);
+    let read = |bytes: &[u8]| {
+        let mut found = Log::default();
+        found.read_zone(zone, seal, &bytes[..records]);
+        found.refuse_holes(u64::from(geometry.zones) * u64::from(geometry.zone_blocks()));
+        found
+    };
+    let mut found = read(bytes);
     let end = bytes.get(records..records + LINE).and_then(|head| end_of(geometry, seal, head));
     let Some((columns, end)) = geometry.columns().zip(end) else {
         log.add(found);
@@ -174,8 +179,7 @@ pub(super) fn read_zone(
         ran::bytes(bytes.len() as u64);
         let lines = Damaged::of(bytes, (columns, end), seal, &unread).compute();
         if !lines.is_empty() {
-            found = Log::default();
-            found.read_zone(zone, seal, &bytes[..records]);
+            found = read(bytes);
             found.computed.push(Computed { zone, opening: seal.opening, lines });
         }
         if let Some(line) = missing(&found, end).filter(|_| found.damage.is_empty()) {

@@ -183,6 +183,14 @@ impl Log {
         self.keep_counting(zone, found, &gaps, seal.rules);
     }
 
+    /// Takes holes of more blocks than the pool has for damage: no call makes one, and each block of it would take memory.
+    pub(super) fn refuse_holes(&mut self, blocks: u64) {
+        let is_long = |found: &Found| matches!(&found.record.body, Body::Hole(hole) if hole.count > blocks);
+        for found in self.records.extract_if(.., |found| is_long(found)) {
+            self.damage.push(Damage::Malformed { zone: found.zone, line: found.line });
+        }
+    }
+
     /// Adds what was read of other zones.
     pub fn add(&mut self, mut other: Self) {
         self.records.append(&mut other.records);

@@ -6,7 +6,7 @@ use check::{File, Op, Pattern, Runner, observe};
 use design::{Design, FsError};
 use fs::crest::layout::{Geometry, LINE, ROOT_INO, Superblock, item};
 use fs::crest::mutant::Rules;
-use fs::crest::record::{Body, Create, Extent, Id, Item, Names, Record, Seal, Write, Xattr};
+use fs::crest::record::{Body, Create, Extent, Hole, Id, Item, Names, Record, Seal, Write, Xattr};
 use fs::crest::zone::{Log, Use, Word};
 use media::Storage;
 use media::nvmm::Region;
@@ -169,6 +169,17 @@ const CANARIES: &[Canary] = &[
         forge(region, Body::Write(Write { ino, extents: vec![], size: Some((1 << 48) - 1), time: None }));
     }),
 ];
+
+/// What a record says of each block takes memory.
+#[test]
+fn a_hole_of_more_blocks_than_the_pool_has_is_damage() {
+    virtually(1, || {
+        let region = image();
+        let ino = named(&region, b"file").0;
+        forge(&region, Body::Hole(Hole { ino, count: 1 << 40, ..Hole::default() }));
+        assert_eq!(predicates(&region), ["log_sound"]);
+    });
+}
 
 fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
     let report = crest().format().fsck(&Storage::from(region));
