@@ -88,8 +88,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Frees all empty zones, or else empties some; whether it has done anything, and else the most lines of a zone that are dead or
-    /// may die although no name and no block goes. `wanted`: zones that are emptied in any case, and whose damage is accepted.
+    /// Frees all empty zones, or else empties some; whether it has done anything, and else the most lines of a zone that are dead
+    /// or may die although no name and no block goes. `wanted`: zones that are emptied in any case, and whose damage is accepted.
     fn clean_once(
         &self,
         tails: &mut [MutexGuard<'_, Tail>],

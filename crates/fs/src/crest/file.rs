@@ -30,7 +30,7 @@ use super::draft::{Draft, Freed, records};
 use super::inode::{Changing, Inode, State, now};
 use super::layout::{BLOCK, EXTENT_BYTES};
 use super::log::Call;
-use super::map::{Granule, Held, Place, Run};
+use super::map::{BlockMap, Granule, Held, Place, Run};
 use super::mutant;
 use super::parts;
 use super::record::{Body, Extent, Hole, Write};
@@ -57,6 +57,21 @@ impl Span {
     /// The blocks that it covers whole.
     fn whole(self) -> Range<u64> {
         self.start.div_ceil(BLOCK)..self.end / BLOCK
+    }
+}
+
+/// Takes the places of blocks in holes and behind cuts; each is given to `gone`.
+fn unmap(blocks: &mut BlockMap, records: &[Body], mut gone: impl FnMut(Place)) {
+    for body in records {
+        match body {
+            Body::Hole(hole) => {
+                for at in hole.from..hole.from + hole.count {
+                    blocks.set(at, None).into_iter().for_each(&mut gone);
+                }
+            }
+            Body::Cut(cut) => blocks.cut(cut.size.div_ceil(BLOCK), &mut gone),
+            _ => {}
+        }
     }
 }
 
@@ -489,17 +504,7 @@ impl Volume {
                 }
             }
         }
-        for body in more {
-            match body {
-                Body::Hole(hole) => {
-                    for at in hole.from..hole.from + hole.count {
-                        blocks.set(at, None).into_iter().for_each(&mut gone);
-                    }
-                }
-                Body::Cut(cut) => blocks.cut(cut.size.div_ceil(BLOCK), &mut gone),
-                _ => {}
-            }
-        }
+        unmap(blocks, more, gone);
         self.zones.change_inlines(blocks.take_change());
         if kept > 0 {
             self.zones.note_gone(kept);

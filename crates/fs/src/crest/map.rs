@@ -1,7 +1,8 @@
 //! Which block of the medium holds which block of a file, in DRAM.
 //!
-//! Leaves of 64 slots, 256 KiB of a file each: the first, which is all that most files have, and an ordered map of the others. A slot is a word: bit 0 unwritten, the number of the block above
-//! it; 0: a hole. A leaf of which only the first eight blocks have places has eight slots, as most files of a pool are small.
+//! Leaves of 64 slots, 256 KiB of a file each: the first, which is all that most files have, and an ordered map of the others. A
+//! slot is a word: bit 0 unwritten, the number of the block above it; 0: a hole. A leaf of which only the first eight blocks have
+//! places has eight slots, as most files of a pool are small.
 //!
 //! Bytes of blocks that lie in records (`inline.rs`) are kept beside the slots of a leaf. A block that gets a place, or none, has
 //! no such bytes any more, as in the merge.
