@@ -216,11 +216,9 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
 
     fn item(&self, item: &Item, index: usize) -> Option<Item> {
         let mut copy = item.clone();
-        if item.adds() {
-            if !self.holds_name((self.at(index).record.id, item.index), index) {
-                copy.what &= !item::ADD;
-                copy.name.clear();
-            }
+        if item.adds() && !self.holds_name((self.at(index).record.id, item.index), index) {
+            copy.what &= !item::ADD;
+            copy.name.clear();
         }
         if item.removes() && !self.removal_waits((item.added, item.index), index) {
             copy.what &= !item::REMOVE;

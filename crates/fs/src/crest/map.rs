@@ -216,9 +216,7 @@ impl BlockMap {
             return None;
         };
         if slot >= leaf.slots.len() {
-            if place.is_none() {
-                return None;
-            }
+            place?;
             *leaf = leaf.grown();
         }
         let old = Place::of(std::mem::replace(leaf.slots[slot].get_mut(), word));

@@ -149,7 +149,7 @@ fn a_full_pool_refuses_without_reading_its_log_where_too_little_has_died() {
         let fs = mounted(&region);
         let [file, other] = ["file", "other"]
             .map(|name| fs.create(fs.root(), name.as_bytes(), &NEW).expect("there is room").ino);
-        fs.write(other, 0, &[2; 20 * 4096], IoFlags::empty()).expect("there is room");
+        fs.write(other, 0, &vec![2; 20 * 4096], IoFlags::empty()).expect("there is room");
         let mut end = 0;
         while fs.write(file, end, &[1; 4096], IoFlags::empty()).is_ok() {
             end += 4096;
