@@ -15,7 +15,7 @@
 //! | `numbers_reserved` | no record is about an inode with a number that is not given out yet |
 //! | `blocks_in_range` | each block of a file lies in a zone for data |
 //! | `block_used_once` | no two files have a block that at most one of them says to share |
-//! | `size_possible` | no file is larger than the largest |
+//! | `size_possible` | no file is larger than the largest, or has a block behind that |
 //! | `lines_as_written` | no line of a log zone had to be computed from its parity; a mount takes such a pool |
 //! | `image_agrees` | a saved index that counts leads to the state to which the logs lead |
 //!
@@ -35,7 +35,7 @@ use super::Settings;
 use super::damage::Losses;
 use super::file::FILE_MAX;
 use super::image_load::{Saved, look, zones_of_images};
-use super::layout::ROOT_INO;
+use super::layout::{BLOCK, ROOT_INO};
 use super::mutant::Rules;
 use super::parity;
 use super::record::Body;
@@ -285,6 +285,9 @@ fn check_blocks(loaded: &Loaded, report: &mut FsckReport) {
     for (ino, inode) in loaded.tree.inodes.iter() {
         if inode.bytes() > FILE_MAX {
             report.violate("size_possible", format!("inode {ino} has {} bytes", inode.bytes()));
+        }
+        if let Some((block, _)) = inode.blocks.iter().last().filter(|(block, _)| *block >= FILE_MAX / BLOCK) {
+            report.violate("size_possible", format!("inode {ino} has a block {block}"));
         }
         let outside = inode.blocks.iter().find_map(|(file, held)| {
             let Slot::Block { place, .. } = held.value else { return None };

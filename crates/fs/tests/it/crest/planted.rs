@@ -170,6 +170,17 @@ const CANARIES: &[Canary] = &[
     }),
 ];
 
+#[test]
+fn a_block_that_no_file_can_have_is_damage() {
+    virtually(1, || {
+        let region = image();
+        let (ino, place) = named(&region, b"file");
+        let extent = Extent { file: 1 << 39, place, count: 1, ..Extent::default() };
+        forge(&region, Body::Write(Write { ino, extents: vec![extent], size: None, time: None }));
+        assert!(predicates(&region).contains(&"size_possible"), "{:?}", predicates(&region));
+    });
+}
+
 /// What a record says of each block takes memory.
 #[test]
 fn a_hole_of_more_blocks_than_the_pool_has_is_damage() {
