@@ -7,6 +7,7 @@
 set -euo pipefail
 
 program=$(realpath "${2:-$(dirname "$1")/examples/serve}")
+[ -x "$program" ] || { echo "$program is not there: cargo build -p weir-pool --example serve" >&2; exit 3; }
 . "$(dirname "$0")/place.sh" "$1" crest
 
 begin() {
@@ -15,7 +16,7 @@ begin() {
     server=$!
     exec 3>"$work/lines"
     rm "$work/lines"
-    heard served
+    heard '^served on'
 }
 
 # Waits until the program has said something, a hundred seconds at most.

@@ -17,8 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = PoolOptions::new("crest").size("64MiB".parse()?).open(PathBuf::from(file))?;
     pool.create_dir_all("inbox")?;
     let mut served = pool.serve(directory)?;
-    println!("served on {}", served.directory().display());
     let notes = OpenOptions::new().append(true).create(true).open(&pool, "notes")?;
+    println!("served on {}", served.directory().display());
     for line in stdin().lock().lines() {
         writeln!(&notes, "{}", line?)?;
         take_inbox(&pool)?;
