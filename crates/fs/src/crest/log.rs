@@ -78,7 +78,7 @@ pub(super) struct Logs {
     /// Whether a record was written since the cleaner has looked.
     pub(super) changed: AtomicBool,
     /// Lines that are dead, or may die although no name and no block goes, in the zone that had most of them when the cleaner
-    /// looked last, less all that may have died until then; [`UNKNOWN`]: it found something to do. Changed with all logs locked.
+    /// looked last, less all that may have died until then; `UNKNOWN`: it found something to do. Changed with all logs locked.
     pub(super) quiet: AtomicI64,
 }
 

@@ -67,7 +67,7 @@ pub enum Slot {
 /// The blocks of a file, by their numbers in it: a vector in order while they are few, else a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// At most [`Blocks::FEW`].
+    /// At most sixteen.
     Few(Vec<(u64, Held<Slot>)>),
     /// More, or there were.
     Many(BTreeMap<u64, Held<Slot>>),
