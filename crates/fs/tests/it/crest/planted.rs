@@ -170,6 +170,18 @@ const CANARIES: &[Canary] = &[
     }),
 ];
 
+/// A mount by FUSE has them stored under their own names.
+#[test]
+fn access_control_lists_are_attributes() {
+    virtually(1, || {
+        let region = image();
+        let ino = named(&region, b"file").0;
+        let name = b"system.posix_acl_access".to_vec();
+        forge(&region, Body::Xattr(Xattr { ino, name, value: vec![1], ..Xattr::default() }));
+        assert_eq!(predicates(&region), [""; 0]);
+    });
+}
+
 #[test]
 fn a_block_that_no_file_can_have_is_damage() {
     virtually(1, || {
