@@ -26,7 +26,9 @@ use sim::Clock;
 use crate::attr::{Attr, DirEntry, FileKind, Ino, Owner, SetAttr, SetTime, StatFs, Timestamp};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
+use crate::flags::{
+    FallocateMode, MappingKind, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode,
+};
 use crate::host_mapping::{HostMapping, note_cut};
 use crate::locks::{LockAction, LockKind, LockOwner};
 use crate::mapping::Mapping;
@@ -353,7 +355,17 @@ impl Syscalls for Host {
         self.with(to.0, copy).map(|bytes| bytes as u64)
     }
 
-    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
+    fn mmap_as(
+        &self,
+        fd: Fd,
+        offset: u64,
+        len: u64,
+        protection: Protection,
+        kind: MappingKind,
+    ) -> Result<Box<dyn Mapping>> {
+        if kind != MappingKind::AsMounted {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let _op = sim::op(ops::MMAP);
         Ok(Box::new(HostMapping::new(self.files.get(fd)?, offset, len, protection)?))
     }

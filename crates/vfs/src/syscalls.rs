@@ -92,23 +92,20 @@ pub trait Syscalls: Send + Sync {
     /// which must be before the file system is unmounted. `EINVAL` for an offset that is no multiple of 4096 or an empty range,
     /// `EACCES` for a file that is not open for reading, or not for writing though `protection` says so, `ENODEV` for what cannot
     /// be mapped.
-    fn mmap(&self, _fd: Fd, _offset: u64, _len: u64, _protection: Protection) -> Result<Box<dyn Mapping>> {
-        Err(Errno::ENODEV)
+    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
+        self.mmap_as(fd, offset, len, protection, MappingKind::AsMounted)
     }
     /// The same, of a kind that the program chooses. `EOPNOTSUPP` where there is no such kind, `EBUSY` while the file is mapped for
     /// stores as another one, `ENOMEM` and `EFBIG` for more pages than one of this kind can have.
     fn mmap_as(
         &self,
-        fd: Fd,
-        offset: u64,
-        len: u64,
-        protection: Protection,
-        kind: MappingKind,
+        _fd: Fd,
+        _offset: u64,
+        _len: u64,
+        _protection: Protection,
+        _kind: MappingKind,
     ) -> Result<Box<dyn Mapping>> {
-        match kind {
-            MappingKind::AsMounted => self.mmap(fd, offset, len, protection),
-            MappingKind::Direct | MappingKind::Atomic => Err(Errno::EOPNOTSUPP),
-        }
+        Err(Errno::ENODEV)
     }
     /// Reads directory entries from the descriptor's cursor until `sink` answers false.
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;

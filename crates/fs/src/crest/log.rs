@@ -52,7 +52,7 @@ pub(super) struct Tail {
     pub(super) previous: Option<Previous>,
     /// The last logical time.
     pub(super) clock: u64,
-    /// Lines of its records that may die although no name and no block goes, in this mount.
+    /// Lines of its records that may die although no name and no block goes, and unused ones of zones that it left, in this mount.
     pub(super) soft: u64,
     /// The XOR of what it has written to that zone, in a pool with parity.
     pub(super) strip: Strip,
@@ -122,7 +122,7 @@ impl Committed<'_> {
 impl Logs {
     /// Logs that go on behind `clock`; each shard's last zone ended there.
     ///
-    /// `lines`: of all records of the logs.
+    /// `lines`: of all zones of the logs, with what no record has taken.
     pub(super) fn new(superblock: Superblock, clock: u64, ends: Vec<Option<Previous>>, lines: u64) -> Self {
         let tail = |previous| Mutex::new(&LOG, Tail { previous, clock, ..Tail::default() });
         let (openings, inodes) = (superblock.openings, superblock.inodes);
@@ -276,6 +276,7 @@ impl Volume {
         let strip = std::mem::take(&mut tail.strip);
         if let Some(At { zone, opening, line }) = tail.open.take() {
             self.end_zone(At { zone, opening, line }, strip);
+            tail.soft += u64::from(self.geometry.record_lines() - line);
             tail.previous = Some(Previous { zone, opening, lines: line as u16 });
         }
     }

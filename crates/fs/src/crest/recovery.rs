@@ -271,11 +271,15 @@ pub(super) fn build_from_image(
     if sums.are_on() {
         image.restore_sums(table, &sums);
     }
-    let lines = table.present().len() as u64 * u64::from(table.geometry.zone_lines());
-    let logs = Logs::new(table.superblock, image.head.clock, image.ends(table)?, lines);
+    let logs = Logs::new(table.superblock, image.head.clock, image.ends(table)?, log_lines(table));
     let inodes = Inodes::new(Some(image.cold(sharing_of(table, settings))));
     let volume = assemble(region, table, settings, (inodes, zones, logs, sums), Losses::default());
     Some(Volume { from_image: true, ..volume })
+}
+
+/// Lines of the log zones, all of which may be dead as far as a mount knows.
+fn log_lines(table: &Table) -> u64 {
+    table.present().len() as u64 * u64::from(table.geometry.zone_lines())
 }
 
 fn sharing_of(table: &Table, settings: &Settings) -> Sharing {
@@ -299,8 +303,7 @@ pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         }
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
-    let lines = loaded.log.records.iter().map(|found| u64::from(found.lines)).sum();
-    let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends(), lines);
+    let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends(), log_lines(loaded));
     assemble(region, loaded, settings, (inodes, zones, logs, sums), losses)
 }
 

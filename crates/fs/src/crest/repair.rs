@@ -8,6 +8,7 @@
 //! | records that are missing in a zone | copies of what is left of it, and a free zone: the loss is accepted |
 //! | lines that had to be computed from parity | copies of what is live in their zone, and a free zone, zeroed: nothing is lost |
 //! | a name that leads to no inode, or is in no directory | its removal |
+//! | a name of two inodes | another name for the one that had it first, with a number behind it, as e2fsck(8) does |
 //! | a saved index that is damaged, or that differs from the logs | the logs: it is void |
 //!
 //! Not repaired: a superblock of which both copies are damaged, a root that is lost, and what only a bug writes: blocks that two
@@ -26,7 +27,7 @@ use super::image::make_void;
 use super::image_load::{Saved, is_named, look, zones_of_images};
 use super::layout::ROOT_INO;
 use super::mutant::Rules;
-use super::namei::removal;
+use super::namei::{self, removal};
 use super::recovery::{Loaded, build, describe, load, load_table, make_equal, zone_of};
 use super::tree::Name;
 use super::zone::{Use, Want, Word};
@@ -84,15 +85,33 @@ fn free_words(region: &Region, loaded: &Loaded) -> Result<Vec<String>, FsError> 
     Ok(done)
 }
 
+/// Names that may stand for one that is taken: with a number behind it.
+fn others(name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    (0u32..).map(move |number| {
+        let number = format!("~{number}").into_bytes();
+        [&name[..name.len().min(255 - number.len())], &number].concat()
+    })
+}
+
 fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
     let mut done = Vec::new();
     let tree = &loaded.tree;
     let leads = |name: &&Name| [name.ino, name.dir].iter().all(|ino| tree.inodes.get(*ino).is_some());
-    let gone = tree.names.iter().filter(|name| !leads(name));
-    for Name { dir, ino, add, name, .. } in gone.chain(tree.names_twice().into_iter().filter(leads)) {
-        let time = super::inode::now();
+    let time = super::inode::now();
+    for Name { dir, ino, add, name, .. } in tree.names.iter().filter(|name| !leads(name)) {
         drop(volume.commit_names(Want::Removals, time, &[removal(*dir, *ino, *add)])?);
         done.push(format!("directory {dir}: the name {} of inode {ino} is gone", name.escape_ascii()));
+    }
+    let mut given = BTreeSet::new();
+    for Name { dir, ino, add, name, .. } in tree.names_twice().into_iter().filter(leads) {
+        let is_free = |new: &Vec<u8>| tree.look_up(*dir, new).is_none() && given.insert((*dir, new.clone()));
+        let Some(new) = others(name).find(is_free) else { continue };
+        let items = [removal(*dir, *ino, *add), namei::add(1, *dir, *ino, &new)];
+        drop(volume.commit_names(Want::Removals, time, &items)?);
+        let (name, new) = (name.escape_ascii(), new.escape_ascii());
+        done.push(format!(
+            "directory {dir}: {name} of inode {ino}, a name that another has, too, is {new} now"
+        ));
     }
     let mut zones: BTreeSet<u32> = loaded.log.damage.iter().map(zone_of).collect();
     zones.extend(loaded.log.computed.iter().map(|computed| computed.zone));

@@ -330,10 +330,6 @@ impl Syscalls for Timed {
         self.call(ops::FALLOCATE, || self.inner.fallocate(fd, mode, offset, len))
     }
 
-    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
-        self.mmap_as(fd, offset, len, protection, MappingKind::AsMounted)
-    }
-
     fn mmap_as(
         &self,
         fd: Fd,

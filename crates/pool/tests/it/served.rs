@@ -498,9 +498,9 @@ fn a_pool_that_is_open_for_reading_is_served_for_reading() {
 /// Where [`owner`] finds its pool and directory.
 const OWNER: &str = "WEIR_TEST_OWNER";
 
-/// The program that the next test kills: it is no test by itself.
+/// A program that the next test starts in a process of its own and kills: by itself it tests nothing, so it is not run.
 #[test]
-#[ignore = "the next test runs it"]
+#[ignore = "no test, but the program that a test kills"]
 fn owner() {
     let folder = PathBuf::from(std::env::var_os(OWNER).expect("a folder"));
     let pool = Pool::create(folder.join("pool.weir"), "crest", SIZE).unwrap();

@@ -353,10 +353,6 @@ impl Syscalls for Process {
         self.with_usable(fd, |file| self.allocate(file, mode, offset, len))
     }
 
-    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
-        self.mmap_as(fd, offset, len, protection, MappingKind::AsMounted)
-    }
-
     fn mmap_as(
         &self,
         fd: Fd,
