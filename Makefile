@@ -3,6 +3,8 @@
 CARGO ?= cargo
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 WEIR = $(TARGET)/release/weir
+# The command that packages carry: slower to build, and faster.
+DIST = $(TARGET)/dist/weir
 DEMO = $(TARGET)/demo
 # Where `make install` puts things.
 PREFIX ?= /usr/local
@@ -23,12 +25,11 @@ build:
 
 # With the formats that need many packages.
 build-whole:
-	$(CARGO) build --release --locked -p weir --features pdf,parquet
+	$(CARGO) build --profile dist --locked -p weir --features pdf,parquet
 
-# Every test, the browser's among them; TEST_ARGS goes to the programs that run them.
+# Every test, the browser's among them, also after one has failed; one line in total. TEST_ARGS goes to the programs that run them.
 test: browser
-	$(CARGO) test --workspace --locked --lib --bins --tests --examples $(if $(TEST_ARGS),-- $(TEST_ARGS))
-	$(CARGO) test --workspace --locked --doc --quiet
+	CARGO="$(CARGO)" tests/house/test.sh $(TEST_ARGS)
 
 # Ordinary programs on a mounted design, half an hour of them. As root; what is missing is installed on Debian.
 test-mount: build
@@ -57,7 +58,7 @@ test-cluster: build
 
 # Each format opened by the programs that it is for, which are fetched where a registry has them: about 3 minutes.
 test-formats: build-whole
-	tests/formats.sh $(WEIR)
+	tests/formats.sh $(DIST)
 
 # Samples with FMA hidden, and by the static build for musl: the same bytes.
 test-hosts: build
@@ -66,7 +67,7 @@ test-hosts: build
 
 # The Debian package in a bare Debian: installed, used, upgraded, removed, purged. As root.
 test-package: build-whole
-	WEIR=$(WEIR) tests/package.sh
+	WEIR=$(DIST) tests/package.sh
 
 # The packages that `cargo publish` would upload, each built from what is in it. Uploads nothing.
 test-publish:
@@ -74,12 +75,12 @@ test-publish:
 
 # The Debian package, under target/debian; needs `cargo install cargo-deb`.
 package: build-whole
-	packaging/stage.sh $(WEIR) $(TARGET)/package
-	$(CARGO) deb --no-build --no-strip -p weir
+	packaging/stage.sh $(DIST) $(TARGET)/package
+	$(CARGO) deb --profile dist --no-build --no-strip -p weir
 
 # The Python wheel with the command inside, under target/wheel.
 wheel: build-whole
-	python3 python/build_wheel.py $(WEIR) $(TARGET)/wheel
+	python3 python/build_wheel.py $(DIST) $(TARGET)/wheel
 
 # Everything that a release consists of, under target/release-files; half an hour, most of it the static command.
 release:
@@ -95,18 +96,18 @@ evidence: build
 
 # The command, its man pages, its completions, and what makes mount(8), fstab and systemd know it.
 install: build-whole
-	install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
+	install -D -m 755 $(DIST) $(DESTDIR)$(PREFIX)/bin/weir
 	@mkdir -p $(DESTDIR)$(SBIN) && [ -w $(DESTDIR)$(SBIN) ] \
 	  && ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/mount.fuse.weir \
 	  && ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/umount.fuse.weir \
 	  || echo "$(SBIN) is not writable: \`mount -t fuse.weir\` and fstab will not know this command"
 	install -D -m 644 packaging/weir@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/weir@.service
-	$(WEIR) man --quiet $(SHARE)/man/man1
+	$(DIST) man --quiet $(SHARE)/man/man1
 	@mkdir -p $(SHARE)/man/man5 && mv $(SHARE)/man/man1/weir.toml.5 $(SHARE)/man/man5/
 	@mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
-	$(WEIR) completion bash > $(SHARE)/bash-completion/completions/weir
-	$(WEIR) completion zsh > $(SHARE)/zsh/site-functions/_weir
-	$(WEIR) completion fish > $(SHARE)/fish/vendor_completions.d/weir.fish
+	$(DIST) completion bash > $(SHARE)/bash-completion/completions/weir
+	$(DIST) completion zsh > $(SHARE)/zsh/site-functions/_weir
+	$(DIST) completion fish > $(SHARE)/fish/vendor_completions.d/weir.fish
 
 lint:
 	$(CARGO) fmt --all --check

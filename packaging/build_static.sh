@@ -30,9 +30,9 @@ cd "$here"
 export "CC_$(echo "$target" | tr - _)=musl-gcc"
 RUSTFLAGS="$names --remap-path-prefix=$folder=/target -Ctarget-feature=+crt-static" \
 CFLAGS="$c_names" SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0} CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$folder \
-    cargo build --quiet --release --locked -p weir --features "$features" --target "$target"
+    cargo build --quiet --profile dist --locked -p weir --features "$features" --target "$target"
 mkdir -p "$(dirname "$out")"
-cp "$folder/$target/release/weir" "$out"
+cp "$folder/$target/dist/weir" "$out"
 for name in "$here" "$home" "$sysroot"; do
     # Where no other folder is above it, a name of one letter would be found anywhere.
     if grep -qaF "$name/" "$out"; then

@@ -2,7 +2,7 @@
 # The Debian package, as a user gets it: built, installed in a bare Debian, used, upgraded, removed, purged. As root.
 #
 #   tests/package.sh [WORK]            WORK: a folder for the package and the bare Debian (default: a temporary one)
-#   WEIR=path/to/weir                  a command that is built already (default: cargo build --release)
+#   WEIR=path/to/weir                  a command that is built already (default: it is built with the profile dist)
 #   SUITE=bookworm                     the release of Debian; its C library must not be older than the one of this host
 #
 # `cargo deb` is installed with cargo where it is missing, debootstrap with apt-get. Without root, or where one of them cannot be had,
@@ -27,7 +27,7 @@ command -v debootstrap >/dev/null || apt-get install -y -qq --no-install-recomme
 step build
 cd "$here"
 built=${CARGO_TARGET_DIR:-target}/release/weir
-[ -n "${WEIR:-}" ] || { cargo build --release --locked -p weir; WEIR=$built; }
+[ -n "${WEIR:-}" ] || { cargo build --profile dist --locked -p weir; WEIR=${CARGO_TARGET_DIR:-target}/dist/weir; }
 packaging/stage.sh "$WEIR" target/package
 # cargo deb takes the command from where cargo puts it.
 if [ "$(realpath "$WEIR")" != "$(realpath -m "$built")" ]; then

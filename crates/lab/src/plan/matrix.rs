@@ -127,6 +127,17 @@ impl Plan {
         wrong.map_or(Ok(cells), Err)
     }
 
+    /// What this host lacks of what its workloads read, with what to install; none where nothing is missing.
+    pub fn lacks(&self) -> Option<String> {
+        self.workload.iter().find_map(|workload| {
+            let settings = Settings { vars: workload.vars.clone(), ..Settings::default() };
+            match named::load(&workload.name, &settings) {
+                Err(Error::Host(lacks)) => Some(lacks),
+                _ => None,
+            }
+        })
+    }
+
     /// The cells of a workload, some of which may be wrong.
     fn cells_of(&self, workload: &Workload) -> Result<Vec<Result<CellSpec, Error>>, Error> {
         let mut drafts = vec![Draft { vars: workload.vars.clone(), ..Draft::default() }];

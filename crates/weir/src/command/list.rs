@@ -228,7 +228,11 @@ fn workloads() -> Rows {
 }
 
 fn plans() -> Result<Rows, Failure> {
-    PLANS.iter().map(|preset| Ok(Row::new(preset.name, Plan::load(preset.name, false)?.why))).collect()
+    let row = |preset: &lab::presets::Preset| {
+        let plan = Plan::load(preset.name, false)?;
+        Ok(Row { needs: plan.lacks(), ..Row::new(preset.name, plan.why) })
+    };
+    PLANS.iter().map(row).collect()
 }
 
 fn papers() -> Result<Rows, Failure> {

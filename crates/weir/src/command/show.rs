@@ -22,7 +22,7 @@ use report::table::Table;
 use results::Input;
 use serde_json::{Map, Value, json};
 use sim::{Bytes, Count};
-use workload::suite::{self, Entry, Settings, Suite};
+use workload::suite::{self, Entry, LoadError, Settings, Suite};
 
 use super::list::OF_DEVICE;
 use crate::failure::Failure;
@@ -335,17 +335,22 @@ fn of_simulator(name: &str) -> Option<Shown> {
 }
 
 fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<Shown, Failure> {
-    let workload = suite.load(entry.name, &Settings::default());
-    let workload = workload.map_err(|error| Failure::usage(error.to_string()))?;
     let name = suite::full_name(suite, entry);
-    let mut table = Table::new(format!("{name} (workload): {}", entry.summary));
-    for column in ["variable (-D)", "value"] {
-        table.words(column);
-    }
-    table.rows = workload.variables().into_iter().map(|(name, value)| vec![name, value]).collect();
+    let title = format!("{name} (workload): {}", entry.summary);
     let source = suite.describe(entry.name).unwrap_or_default();
-    let shown = Shown::of_table(&table, "variables").with("summary", entry.summary);
-    Ok(shown.and(&format!("\n{source}")).with("source", source))
+    let shown = match suite.load(entry.name, &Settings::default()) {
+        Ok(workload) => {
+            let mut table = Table::new(title);
+            for column in ["variable (-D)", "value"] {
+                table.words(column);
+            }
+            table.rows = workload.variables().into_iter().map(|(name, value)| vec![name, value]).collect();
+            Shown::of_table(&table, "variables")
+        }
+        Err(LoadError::Host(lacks)) => Shown::of(format!("{title}\n  lacks: {lacks}\n")).with("lacks", lacks),
+        Err(error) => return Err(Failure::usage(error.to_string())),
+    };
+    Ok(shown.with("summary", entry.summary).and(&format!("\n{source}")).with("source", source))
 }
 
 fn plan(name: &str) -> Option<Result<Shown, Failure>> {

@@ -72,7 +72,7 @@ pub(super) fn load(settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> 
 }
 
 fn missing() -> Result<String, LoadError> {
-    Err(LoadError::Wrong(format!(
+    Err(LoadError::Host(format!(
         "app/dbench: there is no load file: install the Debian package dbench, which has {}, or name a file (-D load=FILE; \
          in a plan: vars)",
         PLACES[0]
