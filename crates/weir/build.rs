@@ -1,16 +1,16 @@
 //! Makes the table of the code that checks test (`src/command/check/code.rs`): a hash of each part of the tree.
 //!
-//! A part is the source of a crate; of `fs`, each design is a part and what they share is another. Empty lines, comments and
-//! indentation do not count.
+//! A part is the source of a crate, or a design: a crate of its own, or a folder of `fs`. Empty lines, comments and indentation do
+//! not count.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The crate whose designs are parts of their own.
+/// The crate whose folders are designs.
 const DESIGNS: &str = "fs";
-/// The file that each folder of a design has.
+/// The file that each design has.
 const DESIGN: &str = "design.rs";
 
 fn main() {
@@ -25,6 +25,7 @@ fn main() {
             let design = inside.components().next().filter(|first| source.join(first).join(DESIGN).exists());
             let part = match design {
                 Some(design) if name == DESIGNS => design.as_os_str().display().to_string(),
+                _ if name != "design" && source.join(DESIGN).exists() => name.clone(),
                 _ => format!("{name}/"),
             };
             let text = fs::read(&file).expect("it was just listed");

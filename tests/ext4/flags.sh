@@ -4,7 +4,7 @@
 #   tests/ext4/flags.sh WEIR
 #
 # As root, with e2fsprogs, python3 and /dev/fuse. Linux sets these two by itself, and so does weir: `ext_attr`, by the first
-# attribute, and `large_file`, by the first file of 2 GiB. The other flags of crates/fs/src/ext4/feature.rs it leaves as they are.
+# attribute, and `large_file`, by the first file of 2 GiB. The other flags of crates/ext4/src/feature.rs it leaves as they are.
 set -euo pipefail
 
 PATH=$PATH:/usr/sbin:/sbin

@@ -1,8 +1,9 @@
 //! The file-system designs.
 //!
 //! A design is a folder with the same file names for the same roles, so that two of them can be read side by side. Adding one is
-//! that folder and a line in [`FILE_SYSTEMS`]. A role that has outgrown one file is a folder of its name (`ext4/journal/`). A test,
-//! `architecture`, holds this table to the folders:
+//! that folder and a line in [`FILE_SYSTEMS`]. A large one is a crate of its own (`crest`, `ext4`), whose `lib.rs` is its `mod.rs`. A
+//! role that has outgrown one file is a folder of its name (`ext4`'s `journal/`). A test, `architecture`, holds this table to the
+//! folders:
 //!
 //! | file | holds | of |
 //! |---|---|---|
@@ -34,31 +35,22 @@
 //! | `dump.rs` | parts of an image, for people | pmfs nova redo crest ext4 |
 //! | `parts.rs` | named parts of calls, whose time the ledger keeps | pmfs nova crest ext4 |
 //!
-//! `linux` has models of the kernel's file systems, which have no image, so none of the roles of one.
+//! The crate `linux` has models of the kernel's file systems, which have no image, so none of the roles of one.
 //!
 //! `hinfs` and `rcache` are on other designs' formats and have only what they change.
-//! What designs share is beside the folders: `name_tree.rs`, the tree of names that fsck and repair judge; `persist/`, parts of
-//! designs in memory; `cache/`, the page cache of designs on block devices; `dax.rs`, direct mappings. The rules of renaming are
-//! in [`vfs::rename`].
+//! What designs share is in the crate `base`. The rules of renaming are in [`vfs::rename`].
 
 #![forbid(unsafe_code)]
 
-mod cache;
-pub mod crest;
-mod dax;
-pub mod error;
-mod ext4;
 mod hinfs;
-mod linux;
-mod name_tree;
 mod nova;
-mod persist;
 mod pmfs;
 mod rcache;
 mod redo;
 
 use ::design::Design;
 
+pub use crest;
 pub use ext4::journal_uuid;
 
 /// Every design with an image, in the order in which they are listed.

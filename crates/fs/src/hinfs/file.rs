@@ -23,13 +23,13 @@ use super::mutant;
 use super::pool::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
-use crate::error::{Error, Result};
 use crate::pmfs;
 use crate::pmfs::file::{Piece, WriteRange, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, RawInode};
 use crate::pmfs::map::{FILL_MAX, Filled, Tree};
+use base::error::{Error, Result};
 
 /// Log entries that the removal of a file's last name needs when it joins the open transaction: directory record and inode.
 pub(crate) const UNLINK_ENTRIES: u32 = 2;

@@ -25,10 +25,10 @@ use sim::sync::AtomicU32;
 use sim::sync::Ordering::{Acquire, Release};
 use sim::{LINE_BYTES, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, ran};
 
-use crate::error::{Error, Result};
-use crate::persist::lrw::EntryId;
-use crate::persist::page::Page;
 use crate::pmfs::journal::Transaction;
+use base::error::{Error, Result};
+use base::persist::lrw::EntryId;
+use base::persist::page::Page;
 
 pub(super) static FILE: LockClass = LockClass::new("hinfs.file");
 

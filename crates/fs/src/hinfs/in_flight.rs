@@ -28,8 +28,8 @@ use sim::{Activity, Condvar, LockClass, ran};
 use super::file_buffer::{Buffered, FileBuffer, FileSlot, LockedBuffer, runs};
 use super::mutant;
 use super::{HiNfs, add};
-use crate::error::Result;
-use crate::persist::page::Page;
+use base::error::Result;
+use base::persist::page::Page;
 
 pub(super) static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
 

@@ -48,11 +48,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sim::{JoinHandle, LockClass, Mutex, Nanos};
 
-use crate::error::Result;
-use crate::persist::slot_table::SlotTable;
 use crate::pmfs::Volume;
 use crate::pmfs::inode::Inode;
 use crate::pmfs::layout::INODE_SLOT;
+use base::error::Result;
+use base::persist::slot_table::SlotTable;
 use benefit::Benefit;
 use file_buffer::FileSlot;
 use in_flight::WritebackWait;
@@ -132,7 +132,7 @@ impl HiNfs {
         if self.files.get(slot).is_none() {
             self.files.add_chunk(slot / FILES_PER_CHUNK, |_| FileSlot::new());
         }
-        self.files.get(slot).ok_or(crate::error::Error::NoEntry)
+        self.files.get(slot).ok_or(base::error::Error::NoEntry)
     }
 }
 

@@ -20,8 +20,8 @@ use sim::map::{TreeMap, TreeSet};
 use sim::sync::{AtomicU64, Ordering::Relaxed};
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Work, ran};
 
-use crate::persist::lrw::{EntryId, Lrw};
-use crate::persist::page::Page;
+use base::persist::lrw::{EntryId, Lrw};
+use base::persist::page::Page;
 
 pub(super) static POOL: LockClass = LockClass::new("hinfs.pool");
 pub(super) static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");

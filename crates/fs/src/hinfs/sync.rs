@@ -9,12 +9,12 @@ use super::file_buffer::{FileBuffer, FileSlot, Ghost, LockedBuffer, OpenTransact
 use super::in_flight::Wanted;
 use super::pool::Owner;
 use super::{HiNfs, add};
-use crate::error::{Error, Result};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT};
 use crate::pmfs::map::Tree;
 use crate::pmfs::namei::OpenTransactions;
+use base::error::{Error, Result};
 
 impl HiNfs {
     /// Takes a block out of the buffer; what was dirty of it is lost. Returns the dirty lines.

@@ -2,11 +2,11 @@
 
 use super::HiNfs;
 use super::mutant;
-use crate::error::Result;
 use crate::pmfs::Volume;
 use crate::pmfs::inode::Inode;
 use crate::pmfs::layout::{BLOCK, RawInode};
 use crate::pmfs::vfs::DataPath;
+use base::error::Result;
 
 impl DataPath for HiNfs {
     fn volume(&self) -> &Volume {

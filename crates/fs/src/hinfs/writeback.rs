@@ -23,8 +23,8 @@ use super::in_flight::Wanted;
 use super::mutant;
 use super::pool::{Owner, PoolState};
 use super::{HiNfs, add};
-use crate::error::Result;
-use crate::persist::lrw::EntryId;
+use base::error::Result;
+use base::persist::lrw::EntryId;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.8;

@@ -17,9 +17,9 @@ use sim::{LockClass, Mutex, Work};
 
 use super::layout::{BLOCK, Geometry};
 use super::parts;
-use crate::error::{Error, Result};
-use crate::persist::backed::{Wanted, take_given};
-use crate::persist::free_map::FreeMap;
+use base::error::{Error, Result};
+use base::persist::backed::{Wanted, take_given};
+use base::persist::free_map::FreeMap;
 
 pub(super) static BLOCKS: LockClass = LockClass::new("nova.blocks");
 pub(super) static TRIM: LockClass = LockClass::new("nova.trim");

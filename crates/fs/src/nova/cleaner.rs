@@ -25,7 +25,7 @@ use super::log::{Append, Entry, Log, PageUse, Reader};
 use super::map::Place;
 use super::mutant;
 use super::parts;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// The longest run of entries that one call may append: a page's worth is looked at beforehand.
 const AHEAD: u64 = 288;

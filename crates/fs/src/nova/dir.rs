@@ -10,8 +10,8 @@ use media::nvmm::Region;
 use sim::{Work, ran};
 
 use super::layout::{NAME_HEADER, NameEntry};
-use crate::error::Result;
-use crate::persist::hash_of;
+use base::error::Result;
+use base::persist::hash_of;
 
 /// A name that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::log::{Entry, Reader};
 use super::recovery::{chunks, read_saved};
 use super::superblock;
 use super::xattr::attributes_of;
-use crate::error::Result;
+use base::error::Result;
 use design::FsError;
 
 /// What can be shown.

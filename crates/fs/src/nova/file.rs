@@ -23,7 +23,7 @@ use super::mutant;
 use super::original;
 use super::parts;
 use super::{PageCache, Volume};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// An entry that is written and does not count yet.
 enum Change {

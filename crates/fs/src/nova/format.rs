@@ -12,7 +12,7 @@ use sim::{Bytes, LINE_BYTES, MIB};
 use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
 use super::superblock::{CHUNK_BYTES, LOG_BYTES, smallest};
 use super::{Settings, Volume, dump, fsck, mkfs, recovery, repair, superblock};
-use crate::error::Error;
+use base::error::Error;
 
 /// The format. An image says nothing of how it was mounted.
 pub(crate) struct NovaFormat {

@@ -31,8 +31,8 @@ use super::recovery::{Marks, Saved, chunks, read_saved};
 use super::repair::{Fix, torn_tail};
 use super::superblock;
 use super::xattr::attributes_of;
-use crate::error::{Error, Result};
-use crate::name_tree::{Fault, NameTree};
+use base::error::{Error, Result};
+use base::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
 
 struct Checker<'a> {

@@ -31,10 +31,10 @@ use super::map::{BlockIndex, Place};
 use super::parts;
 use super::unlocked_attr::UnlockedAttr;
 use super::{CachedFile, Volume};
-use crate::error::{Error, Result};
-use crate::persist::attributes::{block_of, blocks_of};
-use crate::persist::free_map::FreeMap;
-use crate::persist::slot_table::SlotTable;
+use base::error::{Error, Result};
+use base::persist::attributes::{block_of, blocks_of};
+use base::persist::free_map::FreeMap;
+use base::persist::slot_table::SlotTable;
 
 pub(super) static INODE: LockClass = LockClass::new("nova.inode");
 pub(super) static INODE_TABLE: LockClass = LockClass::new("nova.inode_table");

@@ -36,7 +36,7 @@ use super::alloc::home;
 use super::layout::{BLOCK, Geometry, checksum};
 use super::mutant;
 use super::parts;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 use design::Mutant;
 
 pub(super) static JOURNAL: LockClass = LockClass::new("nova.journal");

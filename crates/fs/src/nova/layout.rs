@@ -248,7 +248,7 @@ const _: () = {
 
 /// CRC-32C.
 pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
-    parts.iter().fold(0, |sum, part| crate::persist::checksum::crc32c_append(sum, part))
+    parts.iter().fold(0, |sum, part| base::persist::checksum::crc32c_append(sum, part))
 }
 
 /// Where the checksum of an entry lies.

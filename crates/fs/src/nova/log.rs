@@ -26,7 +26,7 @@ use super::layout::{
     entry_checksum, ino, kind, name_entry_bytes,
 };
 use super::parts;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// Longest name.
 const NAME_MAX: usize = 255;

@@ -20,8 +20,8 @@ use super::Volume;
 use super::inode::{Changing, Loaded};
 use super::layout::BLOCK;
 use super::vfs::Mounted;
-use crate::dax::WHOLE_FILE;
-use crate::error::{Error, Result as DesignResult};
+use base::dax::WHOLE_FILE;
+use base::error::{Error, Result as DesignResult};
 
 const _: () = assert!(BLOCK == PAGE, "a page is a block");
 

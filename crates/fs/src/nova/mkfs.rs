@@ -14,7 +14,7 @@ use super::layout::{
     state_word,
 };
 use super::{mutant, superblock};
-use crate::error::Result;
+use base::error::Result;
 use design::Mutant;
 
 /// Makes an empty file system; its superblocks are written last.

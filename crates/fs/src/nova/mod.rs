@@ -78,9 +78,9 @@ use inode::Inodes;
 use journal::Journal;
 use layout::Geometry;
 
-use crate::dax::DirectMaps;
-use crate::error::{Error, Result};
 use ::design::Mutant;
+use base::dax::DirectMaps;
+use base::error::{Error, Result};
 
 static RENAME: LockClass = LockClass::new("nova.rename");
 static LEFT_OVER: LockClass = LockClass::new("nova.left_over");

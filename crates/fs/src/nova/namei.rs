@@ -33,7 +33,7 @@ use super::layout::{
 use super::log::{Append, Log};
 use super::mutant;
 use super::parts;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// What a new inode is to be.
 #[derive(Clone, Copy, Debug)]

@@ -26,8 +26,8 @@ use super::layout::{
 };
 use super::mutant;
 use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
-use crate::dax::DirectMaps;
-use crate::error::{Error, Result};
+use base::dax::DirectMaps;
+use base::error::{Error, Result};
 use design::FsError;
 
 /// Tasks that walk inode tables side by side.

@@ -15,7 +15,7 @@ use super::layout::{MAX_LINKS, ino};
 use super::log::Append;
 use super::mutant;
 use super::namei::{Plan, Written, apply_links, drop_name};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// What a rename is about.
 #[derive(Clone, Copy)]

@@ -37,7 +37,7 @@ use super::log::Reader;
 use super::namei::Node;
 use super::recovery::{chunks, damaged, store_clean};
 use super::{Settings, Volume, superblock};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 use design::FsError;
 
 /// What makes a violation right. Inodes by number.

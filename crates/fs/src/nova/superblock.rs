@@ -11,7 +11,7 @@ use super::layout::{
     BLOCK, COPY, Geometry, INODE_BYTES, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock, VERSION, checksum,
 };
 use super::recovery::store_clean;
-use crate::error::Result;
+use base::error::Result;
 use design::FsError;
 
 /// Where the checksum lies.

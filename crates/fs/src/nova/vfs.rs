@@ -13,8 +13,8 @@ use super::dir::read_name;
 use super::inode::{Inode, Loaded};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, WriteEntry, unpack};
 use super::namei::Node;
-use crate::dax::WHOLE_FILE;
-use crate::error::{Error, Result as DesignResult};
+use base::dax::WHOLE_FILE;
+use base::error::{Error, Result as DesignResult};
 
 /// A mounted volume.
 pub(crate) struct Mounted(pub(crate) Arc<Volume>);

@@ -20,8 +20,8 @@ use super::journal::Words;
 use sim::ran;
 
 use super::layout::{BLOCK, checksum, ino, pack};
-use crate::error::{Error, Result};
-use crate::persist::attributes::{Attributes, Change, is_indexed};
+use base::error::{Error, Result};
+use base::persist::attributes::{Attributes, Change, is_indexed};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"XATR");
 

@@ -18,9 +18,9 @@ use super::Volume;
 use super::layout::{BLOCK, BLOCK_SHIFT};
 use super::map::Freed;
 use super::parts;
-use crate::error::{Error, Result};
-use crate::persist::backed::{Wanted, take_given};
-use crate::persist::free_map::FreeMap;
+use base::error::{Error, Result};
+use base::persist::backed::{Wanted, take_given};
+use base::persist::free_map::FreeMap;
 
 pub(super) static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
 pub(super) static TRIM: LockClass = LockClass::new("pmfs.trim");

@@ -27,7 +27,7 @@ use super::inode::{Inode, InodeState};
 use super::journal::Transaction;
 use super::layout::{BLOCK, RECORD_HEADER, RawInode, RecordHeader, record_len};
 use super::map::Tree;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// A block as it was read.
 type BlockBytes = [u8; BLOCK as usize];

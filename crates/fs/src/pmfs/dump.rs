@@ -16,7 +16,7 @@ use super::map::Tree;
 use super::superblock;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
-use crate::error::Error;
+use base::error::Error;
 use design::FsError;
 
 /// What can be shown.

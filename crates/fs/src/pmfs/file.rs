@@ -17,7 +17,7 @@ use super::journal::Transaction;
 use super::layout::{BLOCK_SHIFT, RawInode, ino};
 use super::map::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use super::mutant;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// What [`Clears::Uncovered`] clears is whole words of this many bytes, so that no line is stored twice for a part of a word.
 const WORD: u64 = 8;

@@ -15,7 +15,7 @@ use super::layout::{
     NOTHING_SAVED, Superblock, TABLE_INODE, VERSION,
 };
 use super::{Settings, Volume, dump, fsck, mkfs, recovery, repair, superblock};
-use crate::error::Error;
+use base::error::Error;
 
 /// Default size of the journal, as in PMFS.
 pub(crate) const JOURNAL_USUAL: u64 = 4 * MIB;

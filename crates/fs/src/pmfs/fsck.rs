@@ -40,10 +40,10 @@ use super::repair::Fix;
 use super::superblock;
 use super::truncate::read_list;
 use super::xattr::attributes_of;
-use crate::error::Error;
-use crate::name_tree::{Fault, NameTree, Node};
-use crate::persist::attributes::{block_of, blocks_of};
-use crate::persist::free_map::FreeMap;
+use base::error::Error;
+use base::name_tree::{Fault, NameTree, Node};
+use base::persist::attributes::{block_of, blocks_of};
+use base::persist::free_map::FreeMap;
 use design::FsckReport;
 
 /// Where inode `number` lies, if the table reaches so far.

@@ -19,10 +19,10 @@ use super::layout::{BLOCK, BLOCK_SHIFT, FIRST_INO, INODE_SLOT, RawInode, TABLE_I
 use super::map::{Freed, Tree, fill_entries};
 use super::times::seconds;
 use super::xattr::attribute_pointer;
-use crate::error::{Error, Result};
-use crate::persist::attributes::blocks_of;
-use crate::persist::free_map::FreeMap;
-use crate::persist::slot_table::SlotTable;
+use base::error::{Error, Result};
+use base::persist::attributes::blocks_of;
+use base::persist::free_map::FreeMap;
+use base::persist::slot_table::SlotTable;
 
 pub(super) static INODE: LockClass = LockClass::new("pmfs.inode");
 pub(super) static INODE_TABLE: LockClass = LockClass::new("pmfs.inode_table");

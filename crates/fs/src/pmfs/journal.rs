@@ -42,7 +42,7 @@ use sim::{Condvar, LockClass, Mutex, Nanos, Work, ran};
 
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
 use super::parts;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 pub(super) static JOURNAL: LockClass = LockClass::new("pmfs.journal");
 pub(super) static JOURNAL_SPACE: LockClass = LockClass::new("pmfs.journal_space");

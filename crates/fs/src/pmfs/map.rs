@@ -20,7 +20,7 @@ use super::Volume;
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, ENTRY_PAYLOAD, FANOUT, FANOUT_SHIFT, MAX_HEIGHT, RawInode};
 use super::parts;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// Most blocks that one [`Tree::fill`] may be asked for: its transaction stays small.
 pub(crate) const FILL_MAX: u64 = FANOUT;

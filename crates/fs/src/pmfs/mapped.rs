@@ -19,8 +19,8 @@ use super::inode::Inode;
 use super::layout::RawInode;
 use super::map::Tree;
 use super::vfs::{DataPath, Mounted, is_regular};
-use crate::dax::WHOLE_FILE;
-use crate::error::Result as DesignResult;
+use base::dax::WHOLE_FILE;
+use base::error::Result as DesignResult;
 
 impl Volume {
     /// Where a place in a file lies; none in a hole.

@@ -12,8 +12,8 @@ use super::layout::{
     LARGE_DEVICE, ROOT_INO, RawInode, RecordHeader, Superblock, TABLE_INODE,
 };
 use super::{Settings, Volume, mutant, superblock};
-use crate::error::{Error, Result};
-use crate::persist::free_map::FreeMap;
+use base::error::{Error, Result};
+use base::persist::free_map::FreeMap;
 use design::Mutant;
 
 /// Makes an empty file system for `design`, which its superblock names, with a journal of `journal_bytes` and room for `inodes`

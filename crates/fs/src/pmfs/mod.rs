@@ -59,8 +59,8 @@ use inode::InodeTable;
 use journal::Journal;
 use truncate::TruncateList;
 
-use crate::dax::DirectMaps;
 use ::design::Mutant;
+use base::dax::DirectMaps;
 
 static RENAME: LockClass = LockClass::new("pmfs.rename");
 static BACKGROUND: LockClass = LockClass::new("pmfs.background");

@@ -18,7 +18,7 @@ use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::map::fill_entries;
 use super::mutant;
 use super::xattr::attribute_pointer;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// What a design that buffers on top of PMFS does with an inode's open transaction and buffered blocks when a change of its names
 /// is about to log the inode.

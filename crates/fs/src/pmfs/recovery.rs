@@ -25,10 +25,10 @@ use super::superblock;
 use super::times::seconds;
 use super::truncate::TruncateList;
 use super::{BACKGROUND, RENAME, Settings, Volume};
-use crate::dax::DirectMaps;
-use crate::error::{Error, Result};
-use crate::persist::attributes::blocks_of;
-use crate::persist::free_map::FreeMap;
+use base::dax::DirectMaps;
+use base::error::{Error, Result};
+use base::persist::attributes::blocks_of;
+use base::persist::free_map::FreeMap;
 use design::FsError;
 use design::Mutant;
 

@@ -39,9 +39,9 @@ use super::recovery::damaged;
 use super::superblock;
 use super::vfs::Mounted;
 use super::{Settings, Volume};
-use crate::error::{Error, Result};
-use crate::persist::attributes::blocks_of;
-use crate::persist::free_map::FreeMap;
+use base::error::{Error, Result};
+use base::persist::attributes::blocks_of;
+use base::persist::free_map::FreeMap;
 use design::FsError;
 
 /// What makes a violation right. Inodes by number, places by offset.

@@ -13,7 +13,7 @@ use super::layout::{
     BLOCK, COPIED, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC, MAX_IMAGE,
     Superblock, TABLE_INODE, VERSION, sb,
 };
-use crate::error::Result;
+use base::error::Result;
 use design::FsError;
 
 const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_SDLC);

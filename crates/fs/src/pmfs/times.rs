@@ -20,7 +20,7 @@ use vfs::{SetTime, Timestamp};
 use super::Volume;
 use super::inode::Inode;
 use super::layout::{RawInode, ino};
-use crate::error::Result;
+use base::error::Result;
 
 /// The last second. The first is its complement.
 const LAST_SECS: i64 = (1 << 33) - 1;

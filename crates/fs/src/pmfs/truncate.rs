@@ -28,8 +28,8 @@ use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK_SHIFT, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
 use super::map::{Freed, Tree};
 use super::mutant;
-use crate::error::{Error, Result};
-use crate::persist::attributes::blocks_of;
+use base::error::{Error, Result};
+use base::persist::attributes::blocks_of;
 
 pub(super) static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 

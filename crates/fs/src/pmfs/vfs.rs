@@ -16,9 +16,9 @@ use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK, FANOUT, INODE_BYTES, MAX_HEIGHT, ROOT_INO, RawInode, ino};
 use super::namei::{Node, OpenTransactions, is_dir};
 use super::times::changed;
-use crate::dax::WHOLE_FILE;
-use crate::error::{Error, Result as DesignResult};
-use crate::persist::tree_nodes;
+use base::dax::WHOLE_FILE;
+use base::error::{Error, Result as DesignResult};
+use base::persist::tree_nodes;
 
 /// How a design on this format handles file data, with the calls that prepare it for changes. Each method gets a locked inode,
 /// locked for writing if it takes `&mut RawInode`, unless the method locks it.

@@ -19,8 +19,8 @@ use sim::ran;
 
 use super::layout::{BLOCK, BLOCK_SHIFT, RawInode, ino};
 use super::map::Freed;
-use crate::error::{Error, Result};
-use crate::persist::attributes::{Attributes, Change, is_indexed};
+use base::error::{Error, Result};
+use base::persist::attributes::{Attributes, Change, is_indexed};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"XATR");
 

@@ -17,9 +17,9 @@ use super::frame::Frame;
 use super::ring::Ring;
 use super::table::{FileTable, Set, Way};
 use super::word::State;
-use crate::error::Result;
 use crate::nova::{Blocks, CachedFile, PageCache};
-use crate::persist::slot_table::SlotTable;
+use base::error::Result;
+use base::persist::slot_table::SlotTable;
 use design::Mutant;
 
 pub(super) static ASLEEP: LockClass = LockClass::new("rcache.asleep");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sim::map::TreeMap;
 
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// Cookies of `.` and `..` come before that of the first name.
 const FIRST_COOKIE: u64 = 2;

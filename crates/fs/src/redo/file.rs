@@ -5,7 +5,7 @@ use sim::ran;
 
 use super::inode::{Body, Inode};
 use super::state::{BLOCK, Time};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 impl Inode {
     /// Size and blocks of a regular file.

@@ -18,7 +18,7 @@ use super::recovery::load;
 use super::repair::repair;
 use super::state::BLOCK;
 use super::vfs::MIN_SIZE;
-use crate::error::Error;
+use base::error::Error;
 
 /// The format.
 pub(crate) struct RedoFormat;

@@ -15,7 +15,7 @@ use media::nvmm::Region;
 use super::inode::Body;
 use super::recovery::{Loaded, load};
 use super::state::{BLOCK, ROOT, State};
-use crate::name_tree::{Fault, NameTree};
+use base::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
 
 /// Checks an image without changing it.

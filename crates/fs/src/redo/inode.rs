@@ -5,7 +5,7 @@ use sim::map::TreeMap;
 
 use super::dir::{Dir, NAME_COST};
 use super::state::{BLOCK, Time};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// What an inode and a block take in a checkpoint, at most, beside its own bytes.
 const INODE_COST: u64 = 160;

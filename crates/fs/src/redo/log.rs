@@ -19,8 +19,8 @@ use super::layout::{ACTIVE, HALVES, HEADER, Header, RECORD_HEAD, TAIL, half_byte
 use super::mutant;
 use super::recovery::{Loaded, load};
 use super::state::{BLOCK, Change, State, Time, now};
-use crate::error::{Error, Result};
-use crate::persist::checksum::{charge_for, crc32c};
+use base::error::{Error, Result};
+use base::persist::checksum::{charge_for, crc32c};
 use design::Mutant;
 use sim::ran;
 

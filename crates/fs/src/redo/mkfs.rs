@@ -7,7 +7,7 @@ use media::nvmm::Region;
 use super::layout::{MAGIC, Superblock, VERSION};
 use super::log::write_checkpoint;
 use super::state::State;
-use crate::error::Result;
+use base::error::Result;
 
 /// Makes an empty file system.
 pub(super) fn mkfs(region: &Arc<Region>) -> Result<()> {

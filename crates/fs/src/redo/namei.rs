@@ -6,7 +6,7 @@ use sim::ran;
 
 use super::log::Volume;
 use super::state::Change;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// Links of an inode, at most.
 pub(super) const LINKS_MAX: u32 = 65_000;

@@ -6,7 +6,7 @@ use super::layout::{HEADER, Header, RECORD_HEAD, TAIL, half_bytes, half_start};
 use super::log::checkpoint_sum;
 use super::state::{Change, State, Time};
 use super::superblock;
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// What a record holds.
 type Record = (Time, Change);
@@ -71,7 +71,7 @@ fn read_record(region: &Region, start: u64, (at, tail): (u64, u64)) -> Result<(R
     }
     let mut payload = vec![0; len as usize];
     region.load(start + at + RECORD_HEAD, &mut payload)?;
-    if crate::persist::checksum::crc32c(&payload) != sum {
+    if base::persist::checksum::crc32c(&payload) != sum {
         return Err(corrupt("its checksum is wrong"));
     }
     let record = postcard::from_bytes(&payload).map_err(|error| corrupt(&error.to_string()))?;

@@ -21,8 +21,8 @@ use super::inode::{Body, Inode};
 use super::log::Volume;
 use super::recovery::{Loaded, cut_torn_record, load};
 use super::state::{BLOCK, Change, ROOT, State, now};
-use crate::error::{Error, Result};
-use crate::name_tree::{Fault, NameTree};
+use base::error::{Error, Result};
+use base::name_tree::{Fault, NameTree};
 
 /// Most passes: a repair can show the next fault, which what it hid had hidden.
 const PASSES: usize = 16;

@@ -10,7 +10,7 @@ use sim::{Work, ran};
 
 use super::dir::Dir;
 use super::inode::{Body, Inode};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// Bytes of a block.
 pub(super) const BLOCK: u64 = 4096;

@@ -3,7 +3,7 @@
 use media::nvmm::Region;
 
 use super::layout::{MAGIC, Superblock};
-use crate::error::{Error, Result};
+use base::error::{Error, Result};
 
 /// Reads the superblock of an image.
 pub(super) fn load(region: &Region) -> Result<Superblock> {

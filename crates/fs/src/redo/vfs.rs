@@ -10,7 +10,7 @@ use super::inode::{BLOCK_COST, Body, Inode};
 use super::log::Volume;
 use super::namei::{LINKS_MAX, rename_change};
 use super::state::{BLOCK, Change, ROOT, Time, now};
-use crate::error::Result as DesignResult;
+use base::error::Result as DesignResult;
 
 pub(super) static VOLUME: LockClass = LockClass::new("redo.volume");
 

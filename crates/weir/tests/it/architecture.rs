@@ -79,12 +79,23 @@ fn roles() -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
+/// The folder of a design: in `fs`, or that of a crate.
+fn folder_of(design: &str) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let apart = crates.join(design).join("src");
+    if apart.exists() { apart } else { crates.join("fs/src").join(design) }
+}
+
+/// The name of a module's file or folder; the root of a crate counts as that of a folder.
+fn stem(path: &Path) -> String {
+    let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    if stem == "lib" { "mod".to_owned() } else { stem }
+}
+
 /// The files of a design; a folder counts as the file of its name.
 fn files_of(design: &str) -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fs/src").join(design);
-    let entries = std::fs::read_dir(folder).expect("a design is a folder");
-    let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
-    entries.map(|entry| format!("{}.rs", stem(entry.expect("an entry").path()))).collect()
+    let entries = std::fs::read_dir(folder_of(design)).expect("a design is a folder");
+    entries.map(|entry| format!("{}.rs", stem(&entry.expect("an entry").path()))).collect()
 }
 
 #[test]
@@ -107,13 +118,13 @@ fn every_design_has_the_same_file_for_the_same_role() {
 
 /// The modules of `ext4` beside `mod.rs`, each with those that it names: a file, or a folder.
 fn modules_of_ext4() -> BTreeMap<String, BTreeSet<String>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fs/src/ext4");
+    let folder = folder_of("ext4");
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut open = vec![(folder, None::<String>)];
     while let Some((folder, module)) = open.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
-            let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            let stem = stem(&path);
             if path.is_dir() {
                 open.push((path, Some(stem)));
                 continue;
@@ -123,7 +134,7 @@ fn modules_of_ext4() -> BTreeMap<String, BTreeSet<String>> {
             // Below a folder, `super` is the folder, but for its `mod.rs`.
             let above = if module.is_some() && !is_root { "super::super::" } else { "super::" };
             let text = std::fs::read_to_string(&path).expect("a source file");
-            uses.entry(owner).or_default().extend(named_after(&text, &["crate::ext4::", above]));
+            uses.entry(owner).or_default().extend(named_after(&text, &["crate::", above]));
         }
     }
     let modules: BTreeSet<_> = uses.keys().cloned().collect();

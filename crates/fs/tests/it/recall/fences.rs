@@ -47,7 +47,8 @@ fn name(lines: &[String], (file, line): &Line, (kind, call): (&str, &str)) -> St
     let start = before.iter().rposition(|line| function(line).is_some()).unwrap_or(0);
     let nth = before[start..].iter().filter(|line| line.contains(call)).count() + 1;
     let function = before.get(start).and_then(|line| function(line)).unwrap_or("–");
-    let file = file.strip_prefix("crates/fs/src/").unwrap_or(file);
+    let parts = ["crates/fs/src/", "crates/base/src/"];
+    let file = parts.iter().find_map(|part| file.strip_prefix(part)).unwrap_or(file);
     if lines[*line as usize - 1].contains(call) {
         format!("{file} {function} {kind} {nth}")
     } else {

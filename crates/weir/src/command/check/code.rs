@@ -17,7 +17,7 @@ include!(concat!(env!("OUT_DIR"), "/code.rs"));
 /// The checks that test designs alone, by the first word of their names.
 const OF_DESIGNS: [&str; 6] = ["crash", "faults", "fuzz", "model", "recall", "schedules"];
 /// What these test beside the designs.
-const BELOW: [&str; 6] = ["check/", "design/", "fs/", "media/", "sim/", "vfs/"];
+const BELOW: [&str; 7] = ["base/", "check/", "design/", "fs/", "media/", "sim/", "vfs/"];
 
 /// The hash of what a check of this build tests on a subject: a design with its options, or something else.
 pub(super) fn tested(check: &str, subject: &str) -> String {

@@ -1,0 +1,17 @@
+//! What file-system designs share.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `error` | errors inside a design, which become errno once |
+//! | `persist` | parts of designs in memory: free space, attributes, tables of slots, checksums |
+//! | `dax` | direct mappings of files |
+//! | `name_tree` | the tree of names that fsck and repair judge |
+//! | `cache` | the page cache of designs on block devices |
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod dax;
+pub mod error;
+pub mod name_tree;
+pub mod persist;

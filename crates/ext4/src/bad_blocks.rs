@@ -1,0 +1,67 @@
+//! The blocks that the medium cannot use, as `mke2fs -l`, `mke2fs -c` and `e2fsck -l` list them: the block map of inode 1, whose
+//! other fields are zero. They are in use, so nothing is ever put there; no call reads them.
+
+use ::vfs::FileKind;
+
+use super::Volume;
+use super::block_map;
+use super::extent;
+use super::fsck::INODE;
+use super::inode::{Inode, InodeState};
+use super::layout::{BAD_INO, OLD_INODE_BYTES, flag, le16, le32};
+use super::runs::Visited;
+use base::error::{Error, Result};
+
+impl Volume {
+    /// The blocks that the medium cannot use, and those of their map, as runs; none where inode 1 has no map.
+    pub(crate) fn bad_blocks(&self) -> Result<Vec<(u64, u64)>> {
+        let (raw, extra) = match self.read_inode(BAD_INO) {
+            Err(Error::NoEntry) => return Ok(Vec::new()),
+            read => read?,
+        };
+        let inode = Inode::alone(BAD_INO, &INODE, InodeState::of(raw, extra));
+        let state = inode.state.read();
+        let mut runs = Vec::new();
+        let mut seen = |visited: Visited| {
+            let (start, len) = match visited {
+                Visited::Map(block) => (block, 1),
+                Visited::Data(_, start, len, _) => (start, len),
+            };
+            self.check_data_blocks(&inode, start, len)?;
+            if runs.len() as u64 > self.geo.blocks {
+                return Err(Error::Corrupt("the list of bad blocks does not end".to_owned()));
+            }
+            runs.push((start, len));
+            Ok(())
+        };
+        if state.raw.has(flag::EXTENTS) {
+            extent::visit(self, &inode, &state, &mut seen)?;
+        } else {
+            block_map::visit(self, &state, &mut seen)?;
+        }
+        Ok(runs)
+    }
+
+    /// Whether a block belongs to a copy of the superblock and the descriptors.
+    pub(crate) fn is_copy_of_metadata(&self, block: u64) -> bool {
+        if block < self.geo.first_data_block {
+            return false;
+        }
+        let (group, at) = self.geo.group_of(block);
+        group > 0 && at < self.geo.base_blocks(group)
+    }
+
+    /// Whether a reserved inode holds what it cannot: that of bad blocks anything but pointers, another one no file.
+    pub(crate) fn is_foreign(&self, ino: u64) -> Result<bool> {
+        let (block, at) = self.inode_at(ino)?;
+        self.look(block, |bytes| {
+            let raw = &bytes[at..at + OLD_INODE_BYTES];
+            let (mode, links, flags) = (le16(raw, 0), le16(raw, 0x1a), le32(raw, 0x20));
+            if ino != BAD_INO {
+                return FileKind::from_mode(u32::from(mode)).is_none() && (mode != 0 || links != 0);
+            }
+            let extents = if self.geo.extents { flag::EXTENTS } else { 0 };
+            mode != 0 || links != 0 || le16(raw, 2) != 0 || flags & !extents != 0 || le32(raw, 0x68) != 0
+        })
+    }
+}
