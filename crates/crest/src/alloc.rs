@@ -28,10 +28,11 @@ use super::parts;
 use super::zone::{Stock, Want};
 use base::error::{Error, Result};
 
-pub(super) static DATA: LockClass = LockClass::new("crest.data");
-pub(super) static ZONES: LockClass = LockClass::new("crest.zones");
-pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks");
-pub(super) static SHARED: LockClass = LockClass::new("crest.shared");
+pub(super) static DATA: LockClass =
+    LockClass::new("crest.data").under(&[&super::map::GRANULE, &super::sharing::BUCKET]);
+pub(super) static ZONES: LockClass = LockClass::new("crest.zones").under(&[&super::log::LOG, &DATA]);
+pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks").under(&[&ZONES]);
+pub(super) static SHARED: LockClass = LockClass::new("crest.shared").under(&[&DATA, &super::log::LOG]);
 
 /// Most bytes of records with bytes of blocks: a mount reads all of them and has them in DRAM. No more than a sixteenth of the
 /// zones either, which the cleaner copies.

@@ -74,7 +74,7 @@ use super::mutant::{self, Rules};
 use base::error::Result;
 use base::persist::slot_table::SlotTable;
 
-pub(super) static CLEAN: LockClass = LockClass::new("crest.clean");
+pub(super) static CLEAN: LockClass = LockClass::new("crest.clean").under(&[&super::map::GRANULE]);
 
 /// What happened to reads, in the ledger.
 static HITS: Count =

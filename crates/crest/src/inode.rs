@@ -36,7 +36,7 @@ use super::sharing::{Shares, Sharing};
 use super::tree::Stamped;
 use base::error::{Error, Result};
 
-pub(super) static INODE: LockClass = LockClass::new("crest.inode");
+pub(super) static INODE: LockClass = LockClass::new("crest.inode").under(&[&super::RENAMES]).several();
 
 /// Links of an inode, at most.
 pub(super) const LINKS_MAX: u32 = 65_000;

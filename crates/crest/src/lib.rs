@@ -133,8 +133,8 @@ use sums::Sums;
 
 use base::dax::DirectMaps;
 
-static RENAMES: LockClass = LockClass::new("crest.renames");
-static ORPHANS: LockClass = LockClass::new("crest.orphans");
+static RENAMES: LockClass = LockClass::new("crest.renames").under(&[]).several();
+static ORPHANS: LockClass = LockClass::new("crest.orphans").under(&[&log::LOG, &alloc::DATA]);
 
 /// The classes of locks for which its calls may wait.
 pub(crate) static CLASSES: &[&LockClass] = &[

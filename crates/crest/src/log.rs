@@ -29,8 +29,10 @@ use super::zone::{Use, Want, Word};
 use base::error::{Error, Result};
 use base::persist::checksum::charge_for;
 
-pub(super) static LOG: LockClass = LockClass::new("crest.log");
-pub(super) static SUPERBLOCK: LockClass = LockClass::new("crest.superblock");
+pub(super) static LOG: LockClass =
+    LockClass::new("crest.log").under(&[&super::map::GRANULE, &super::sharing::BUCKET]).several();
+pub(super) static SUPERBLOCK: LockClass =
+    LockClass::new("crest.superblock").under(&[&LOG, &super::alloc::DATA]);
 
 /// Of [`Logs::quiet`]: how much is dead is not known.
 pub(super) const UNKNOWN: i64 = i64::MAX;

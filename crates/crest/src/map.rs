@@ -21,7 +21,8 @@ use sim::{LockClass, RwLock, RwLockWriteGuard, ran};
 
 use super::inline::{self, Patches};
 
-pub(super) static GRANULE: LockClass = LockClass::new("crest.granule");
+pub(super) static GRANULE: LockClass =
+    LockClass::new("crest.granule").under(&[&super::inode::INODE]).several();
 
 const SLOTS: u64 = 64;
 /// Slots of a leaf of which no block behind them has a place.

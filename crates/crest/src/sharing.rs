@@ -44,7 +44,7 @@ use super::dir::BUCKETS_MAX;
 use super::inode::{Body, Changing, Inode, Reading, State, now, unpack};
 use base::error::Result;
 
-pub(super) static BUCKET: LockClass = LockClass::new("crest.bucket");
+pub(super) static BUCKET: LockClass = LockClass::new("crest.bucket").under(&[&super::inode::INODE]).several();
 pub(super) static STAMPS: LockClass = LockClass::of_lines(
     "crest.stamps",
     "the last id and time of a shard's changes of an inode that tasks share",

@@ -24,8 +24,8 @@ use super::windows::Readahead;
 use base::cache::Mapping;
 use base::error::{Error, Result};
 
-pub(super) static INODE: LockClass = LockClass::new("ext4.inode");
-pub(super) static INODES: LockClass = LockClass::new("ext4.inodes");
+pub(super) static INODE: LockClass = LockClass::new("ext4.inode").under(&[&super::RENAME]).several();
+pub(super) static INODES: LockClass = LockClass::new("ext4.inodes").under(&[&INODE]).several();
 
 /// Times of inodes are those of the last tick of the timer (Linux: `current_time`, with 250 ticks a second).
 const TICK_NS: u32 = 4_000_000;

@@ -145,13 +145,13 @@ use orphan_file::Slot;
 use superblock::{Found, Geo};
 use writeback::Writeback;
 
-static GROUPS: LockClass = LockClass::new("ext4.groups");
-static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock");
-static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode");
-static RENAME: LockClass = LockClass::new("ext4.rename");
-static ORPHANS: LockClass = LockClass::new("ext4.orphans");
-static TOLD: LockClass = LockClass::new("ext4.told");
-static ORPHAN_SLOTS: LockClass = LockClass::new("ext4.orphan_slots");
+static GROUPS: LockClass = LockClass::new("ext4.groups").under(&[&ORPHANS]);
+static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock").under(&[&GROUPS]);
+static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode").under(&[]);
+static RENAME: LockClass = LockClass::new("ext4.rename").under(&[]);
+static ORPHANS: LockClass = LockClass::new("ext4.orphans").under(&[&inode::INODES]);
+static TOLD: LockClass = LockClass::new("ext4.told").under(&[&ORPHAN_SLOTS]);
+static ORPHAN_SLOTS: LockClass = LockClass::new("ext4.orphan_slots").under(&[&journal::STATE]);
 
 /// The classes of locks and cache lines for which its calls and tasks may wait, besides the cache's.
 pub(crate) static CLASSES: &[&LockClass] = &[

@@ -23,7 +23,7 @@ use super::inode::Inode;
 use base::cache::Mapping;
 use base::error::Result;
 
-pub(super) static WRITEBACK: LockClass = LockClass::new("ext4.writeback");
+pub(super) static WRITEBACK: LockClass = LockClass::new("ext4.writeback").under(&[]);
 
 /// How often the task looks for work.
 const WAKE: Nanos = Nanos::from_secs(1);

@@ -17,7 +17,7 @@ use crate::ledger::{Activity, Ledger, Ledgers, Op, Part};
 use crate::machine::{Machine, Work};
 use crate::ran::Counts;
 use crate::rng::Seed;
-use crate::sync::Server;
+use crate::sync::{Held, Server};
 use crate::task::{RunError, Setup};
 use crate::units::Nanos;
 use crate::virt::{OnCore, Parking, Scheduler};
@@ -143,6 +143,8 @@ pub(crate) struct Context {
     pub(crate) parking: Parking,
     /// What it did and was charged, in debug builds.
     pub(crate) ran: Counts,
+    /// The locks that it holds, in debug builds.
+    pub(crate) held: Held,
     pub(crate) name: String,
 }
 
@@ -176,6 +178,7 @@ impl Context {
             op_charged: Cell::new(0),
             parking: Parking::default(),
             ran: Counts::default(),
+            held: Held::default(),
             name,
         }
     }

@@ -238,6 +238,9 @@ const LOCK_CLASSES: usize = 128;
 pub struct LockClass {
     name: &'static str,
     line: Option<&'static str>,
+    /// The classes below which it may be taken; none: nothing is declared.
+    above: Option<&'static [&'static LockClass]>,
+    several: bool,
     number: Number,
 }
 
@@ -247,12 +250,39 @@ static WAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 impl LockClass {
     /// A class called `name`: `design.lock`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, line: None, number: Number::new() }
+        Self { name, line: None, above: None, several: false, number: Number::new() }
+    }
+
+    /// Declares the order of locks: one of this class may be taken while the task holds locks of these classes, or of those that are
+    /// above them. Debug builds panic on any other order ([`crate::sync`]).
+    #[must_use]
+    pub const fn under(self, above: &'static [&'static LockClass]) -> Self {
+        Self { above: Some(above), ..self }
+    }
+
+    /// Lets a task hold several locks of this class, in an order that the header of the module gives.
+    #[must_use]
+    pub const fn several(self) -> Self {
+        Self { several: true, ..self }
+    }
+
+    /// The classes below which a lock of this one may be taken, as declared; none where nothing is.
+    pub fn above(&self) -> Option<&'static [&'static LockClass]> {
+        self.above
+    }
+
+    pub(crate) fn has_several(&self) -> bool {
+        self.several
+    }
+
+    /// The part of the name before the point: the design, suite or crate.
+    pub(crate) fn system(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
     }
 
     /// A class of cache lines called `name`: `design.line`, with what is on such a line.
     pub const fn of_lines(name: &'static str, what: &'static str) -> Self {
-        Self { name, line: Some(what), number: Number::new() }
+        Self { name, line: Some(what), above: None, several: false, number: Number::new() }
     }
 
     /// Its name.

@@ -39,11 +39,11 @@ use sim::{
     LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Sequence, SequenceGuard, Work,
 };
 
-pub(crate) static INODES: LockClass = LockClass::new("kernel.inodes");
-pub(crate) static DIRECTORY: LockClass = LockClass::new("kernel.directory");
-pub(crate) static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash");
-pub(crate) static RENAME: LockClass = LockClass::new("kernel.rename");
-pub(crate) static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs");
+pub(crate) static INODES: LockClass = LockClass::new("kernel.inodes").under(&[&DIRECTORY]);
+pub(crate) static DIRECTORY: LockClass = LockClass::new("kernel.directory").under(&[&RENAME_DIRS]).several();
+pub(crate) static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash").under(&[&DIRECTORY]);
+pub(crate) static RENAME: LockClass = LockClass::new("kernel.rename").under(&[&DIRECTORY]);
+pub(crate) static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs").under(&[]);
 
 /// The version of Linux whose locks a mount takes: the third number makes no difference to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -22,7 +22,7 @@ use sim::{Condvar, LockClass, Mutex, ran};
 use crate::attr::Ino;
 use crate::errno::{Errno, Result};
 
-pub(crate) static LOCKS: LockClass = LockClass::new("vfs.locks");
+pub(crate) static LOCKS: LockClass = LockClass::new("vfs.locks").under(&[]);
 
 /// What a lock lets others have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

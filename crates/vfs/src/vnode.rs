@@ -25,7 +25,8 @@ use crate::file_system::FileSystem;
 use crate::flags::OpenFlags;
 use crate::kernel::{DirectoryLock, KernelWays};
 
-pub(crate) static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
+pub(crate) static ATTRIBUTES: LockClass =
+    LockClass::new("vfs.attributes").under(&[&crate::process::POSITION]);
 pub(crate) static REFERENCES: LockClass = LockClass::of_lines(
     "vfs.references",
     "the reference count of a dentry, which each path lookup that ends there takes and drops, as does an open file",

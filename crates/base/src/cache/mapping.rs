@@ -10,10 +10,10 @@ use std::sync::{Arc, Weak};
 use sim::map::TreeSet;
 use sim::{Activity, Count, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work, ran};
 
-pub(super) static PAGE: LockClass = LockClass::new("cache.page");
-pub(super) static PAGES: LockClass = LockClass::new("cache.pages");
-pub(super) static DIRTY_INDEXES: LockClass = LockClass::new("cache.dirty_indexes");
-pub(super) static WRITING: LockClass = LockClass::new("cache.writing");
+pub(super) static PAGE: LockClass = LockClass::new("cache.page").under(&[&WRITING]).several();
+pub(super) static PAGES: LockClass = LockClass::new("cache.pages").under(&[&PAGE]);
+pub(super) static DIRTY_INDEXES: LockClass = LockClass::new("cache.dirty_indexes").under(&[&PAGES]);
+pub(super) static WRITING: LockClass = LockClass::new("cache.writing").under(&[]);
 
 /// What programs read from pages and write to them.
 pub static FILE_BYTES: Count = Count::new(

@@ -33,8 +33,8 @@ use sim::{Bytes, LockClass, Mutex, Nanos, ran};
 use mapping::Buffers;
 pub use mapping::{FILE_BYTES, Growth, Mapping, NO_BLOCK, Page, PageState};
 
-static RING: LockClass = LockClass::new("cache.ring");
-static DIRTY: LockClass = LockClass::new("cache.dirty");
+static RING: LockClass = LockClass::new("cache.ring").under(&[]);
+static DIRTY: LockClass = LockClass::new("cache.dirty").under(&[&mapping::DIRTY_INDEXES]);
 
 /// The classes of locks and cache lines for which users of the cache may wait.
 pub static CLASSES: &[&LockClass] =

@@ -30,7 +30,8 @@ use base::error::{Error, Result};
 use base::persist::lrw::EntryId;
 use base::persist::page::Page;
 
-pub(super) static FILE: LockClass = LockClass::new("hinfs.file");
+pub(super) static FILE: LockClass =
+    LockClass::new("hinfs.file").under(&[&crate::pmfs::inode::INODE]).several();
 
 /// A file's place in the table of buffers. Most files have no buffer at a time.
 pub(crate) struct FileSlot {

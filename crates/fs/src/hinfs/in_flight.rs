@@ -31,7 +31,8 @@ use super::{HiNfs, add};
 use base::error::Result;
 use base::persist::page::Page;
 
-pub(super) static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
+pub(super) static IN_FLIGHT: LockClass =
+    LockClass::new("hinfs.in_flight").under(&[&super::file_buffer::FILE]);
 
 /// Where tasks wait for the end of a write-back: one place for all files, since waits are rare and a file's buffer stays small.
 pub(super) struct WritebackWait {

@@ -58,7 +58,7 @@ use file_buffer::FileSlot;
 use in_flight::WritebackWait;
 use pool::Pool;
 
-static TASKS: LockClass = LockClass::new("hinfs.tasks");
+static TASKS: LockClass = LockClass::new("hinfs.tasks").under(&[]);
 
 /// The classes of locks and cache lines for which its calls and tasks may wait, besides PMFS's.
 pub(crate) static CLASSES: &[&LockClass] = &[

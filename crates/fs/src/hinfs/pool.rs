@@ -23,7 +23,7 @@ use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Work, ran};
 use base::persist::lrw::{EntryId, Lrw};
 use base::persist::page::Page;
 
-pub(super) static POOL: LockClass = LockClass::new("hinfs.pool");
+pub(super) static POOL: LockClass = LockClass::new("hinfs.pool").under(&[&super::file_buffer::FILE]);
 pub(super) static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");
 pub(super) static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 

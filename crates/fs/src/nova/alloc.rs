@@ -21,8 +21,9 @@ use base::error::{Error, Result};
 use base::persist::backed::{Wanted, take_given};
 use base::persist::free_map::FreeMap;
 
-pub(super) static BLOCKS: LockClass = LockClass::new("nova.blocks");
-pub(super) static TRIM: LockClass = LockClass::new("nova.trim");
+pub(super) static BLOCKS: LockClass =
+    LockClass::new("nova.blocks").under(&[&TRIM, &super::inode::INODE_TABLE, &super::inode::INODE]);
+pub(super) static TRIM: LockClass = LockClass::new("nova.trim").under(&[]);
 
 /// The most blocks that a shard keeps for removals.
 const RESERVE_MAX: u64 = 16;

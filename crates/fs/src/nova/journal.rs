@@ -39,7 +39,7 @@ use super::parts;
 use base::error::{Error, Result};
 use design::Mutant;
 
-pub(super) static JOURNAL: LockClass = LockClass::new("nova.journal");
+pub(super) static JOURNAL: LockClass = LockClass::new("nova.journal").under(&[&super::inode::INODE]);
 
 const RECORD: u64 = 64;
 /// Words that a record takes.

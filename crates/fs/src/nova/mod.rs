@@ -82,8 +82,8 @@ use ::design::Mutant;
 use base::dax::DirectMaps;
 use base::error::{Error, Result};
 
-static RENAME: LockClass = LockClass::new("nova.rename");
-static LEFT_OVER: LockClass = LockClass::new("nova.left_over");
+static RENAME: LockClass = LockClass::new("nova.rename").under(&[]);
+static LEFT_OVER: LockClass = LockClass::new("nova.left_over").under(&[&inode::INODE]);
 
 /// The classes of locks and cache lines for which its calls and tasks may wait.
 pub(crate) static CLASSES: &[&LockClass] = &[

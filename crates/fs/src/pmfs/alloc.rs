@@ -22,8 +22,9 @@ use base::error::{Error, Result};
 use base::persist::backed::{Wanted, take_given};
 use base::persist::free_map::FreeMap;
 
-pub(super) static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
-pub(super) static TRIM: LockClass = LockClass::new("pmfs.trim");
+pub(super) static BLOCKS: LockClass =
+    LockClass::new("pmfs.blocks").under(&[&TRIM, &super::truncate::TRUNCATE]);
+pub(super) static TRIM: LockClass = LockClass::new("pmfs.trim").under(&[]);
 
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {

@@ -24,8 +24,9 @@ use base::persist::attributes::blocks_of;
 use base::persist::free_map::FreeMap;
 use base::persist::slot_table::SlotTable;
 
-pub(super) static INODE: LockClass = LockClass::new("pmfs.inode");
-pub(super) static INODE_TABLE: LockClass = LockClass::new("pmfs.inode_table");
+pub(super) static INODE: LockClass = LockClass::new("pmfs.inode").under(&[&super::RENAME]).several();
+pub(super) static INODE_TABLE: LockClass =
+    LockClass::new("pmfs.inode_table").under(&[&super::truncate::TRUNCATE]);
 
 /// An inode slot in DRAM.
 pub(crate) struct Inode {

@@ -62,8 +62,8 @@ use truncate::TruncateList;
 use ::design::Mutant;
 use base::dax::DirectMaps;
 
-static RENAME: LockClass = LockClass::new("pmfs.rename");
-static BACKGROUND: LockClass = LockClass::new("pmfs.background");
+static RENAME: LockClass = LockClass::new("pmfs.rename").under(&[]);
+static BACKGROUND: LockClass = LockClass::new("pmfs.background").under(&[]);
 
 /// The classes of locks and cache lines for which its calls and tasks may wait.
 pub(crate) static CLASSES: &[&LockClass] = &[

@@ -31,7 +31,7 @@ use super::mutant;
 use base::error::{Error, Result};
 use base::persist::attributes::blocks_of;
 
-pub(super) static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
+pub(super) static TRUNCATE: LockClass = LockClass::new("pmfs.truncate").under(&[&super::inode::INODE]);
 
 /// The list in DRAM: inode numbers from the head on.
 pub(crate) struct TruncateList {

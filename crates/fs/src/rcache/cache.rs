@@ -22,9 +22,9 @@ use base::error::Result;
 use base::persist::slot_table::SlotTable;
 use design::Mutant;
 
-pub(super) static ASLEEP: LockClass = LockClass::new("rcache.asleep");
-pub(super) static FILES: LockClass = LockClass::new("rcache.files");
-pub(super) static FRAMES: LockClass = LockClass::new("rcache.frames");
+pub(super) static ASLEEP: LockClass = LockClass::new("rcache.asleep").under(&[&crate::nova::inode::INODE]);
+pub(super) static FILES: LockClass = LockClass::new("rcache.files").under(&[&crate::nova::inode::INODE]);
+pub(super) static FRAMES: LockClass = LockClass::new("rcache.frames").under(&[&crate::nova::inode::INODE]);
 pub(super) static COPIER: LockClass = LockClass::new("rcache.copier");
 pub(super) static REQUESTS: LockClass =
     LockClass::of_lines("rcache.requests", "the tail of the queue of pages that the copier is to copy");

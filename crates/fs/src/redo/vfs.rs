@@ -12,7 +12,7 @@ use super::namei::{LINKS_MAX, rename_change};
 use super::state::{BLOCK, Change, ROOT, Time, now};
 use base::error::Result as DesignResult;
 
-pub(super) static VOLUME: LockClass = LockClass::new("redo.volume");
+pub(super) static VOLUME: LockClass = LockClass::new("redo.volume").under(&[]);
 
 /// Largest file: block numbers and sizes stay far from the end of 64 bits.
 const FILE_MAX: u64 = 1 << 60;

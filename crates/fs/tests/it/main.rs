@@ -10,6 +10,7 @@ mod formats;
 mod fuzz;
 mod hinfs;
 mod linux;
+mod lock_order;
 mod mapped;
 mod model;
 mod nova;

@@ -31,6 +31,12 @@
 //! That is a lock whose waiters spin, as the kernel's do. The locks of a program in user space are of the
 //! sleeping kind, whose release does interact: its states are in the header of `mutex`.
 //!
+//! # The order of locks
+//!
+//! A class may declare below which others it is taken ([`LockClass::under`]); debug builds panic on any other order (`order.rs`).
+//!
+//! # Memory
+//!
 //! The words are relaxed atomics and the data is guarded by the `parking_lot` lock under both clocks: the
 //! virtual state only decides who comes when, so no misuse of it can make two threads touch the data at once.
 //! What a run leaves in them means nothing to the next run: times and holders count only in the run that the
@@ -40,6 +46,7 @@ mod atomic;
 mod condvar;
 mod line;
 mod mutex;
+mod order;
 mod queue;
 mod rwlock;
 mod semaphore;
@@ -56,6 +63,7 @@ pub(crate) use condvar::CONDVAR;
 pub use condvar::Condvar;
 pub use line::Line;
 pub use mutex::{Mutex, MutexGuard};
+pub(crate) use order::Held;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
 pub use sequence::{Sequence, SequenceGuard};

@@ -49,7 +49,7 @@ use parking_lot::lock_api::RawMutex as _;
 
 use super::line::Turns;
 use super::queue::{WaitQueue, Waited};
-use super::{book_granted, book_wait, held_outside, is_free, take_turn, timed_wait, virtual_task};
+use super::{book_granted, book_wait, held_outside, is_free, order, take_turn, timed_wait, virtual_task};
 use crate::clock;
 use crate::context::Context;
 use crate::ledger::{Activity, LockClass};
@@ -132,11 +132,13 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits until the mutex is free and takes it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        order::check(self.class);
         match virtual_task() {
             Some((cx, scheduler)) => self.lock_virtual(cx, scheduler),
             None if self.raw.try_lock() => {}
             None => timed_wait(self.class, || self.raw.lock()),
         }
+        order::taken(self.class);
         MutexGuard { mutex: self, not_send: PhantomData }
     }
 
@@ -147,6 +149,9 @@ impl<T: ?Sized> Mutex<T> {
             Some((cx, scheduler)) => self.try_lock_virtual(cx, scheduler),
             None => self.raw.try_lock(),
         };
+        if taken {
+            order::taken(self.class);
+        }
         // Lazily: a guard that exists releases.
         taken.then(|| MutexGuard { mutex: self, not_send: PhantomData })
     }
@@ -317,6 +322,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 
     #[inline]
     fn release(&self, cx: &Context, scheduler: &Scheduler) {
+        order::released(self.mutex.class);
         if self.mutex.state.sleeping || self.mutex.state.waking {
             return release_to_sleeper(self.mutex.class, &self.mutex.raw, &self.mutex.state, cx, scheduler);
         }
@@ -347,6 +353,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let Some((cx, scheduler)) = virtual_task() else {
+            order::released(self.mutex.class);
             // SAFETY: the guard holds the lock.
             return unsafe { self.mutex.raw.unlock() };
         };

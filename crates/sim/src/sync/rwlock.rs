@@ -10,7 +10,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use super::line::{Turn, Turns};
 use super::queue::WaitQueue;
-use super::{book_granted, held_outside, is_free, take_turn, timed_wait, virtual_task};
+use super::{book_granted, held_outside, is_free, order, take_turn, timed_wait, virtual_task};
 use crate::context::{Context, TaskId};
 use crate::ledger::LockClass;
 use crate::virt::{NO_TASK, Scheduler, Waiting};
@@ -73,6 +73,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until no writer has the lock and takes it for reading.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        order::check(self.class);
         match virtual_task() {
             Some((cx, scheduler)) => {
                 self.acquire(cx, scheduler, false);
@@ -83,12 +84,14 @@ impl<T: ?Sized> RwLock<T> {
             None if self.raw.try_lock_shared() => {}
             None => timed_wait(self.class, || self.raw.lock_shared()),
         }
+        order::taken(self.class);
         RwLockReadGuard { lock: self, not_send: PhantomData }
     }
 
     /// Waits until no task has the lock and takes it for writing.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        order::check(self.class);
         match virtual_task() {
             Some((cx, scheduler)) => {
                 self.acquire(cx, scheduler, true);
@@ -99,6 +102,7 @@ impl<T: ?Sized> RwLock<T> {
             None if self.raw.try_lock_exclusive() => {}
             None => timed_wait(self.class, || self.raw.lock_exclusive()),
         }
+        order::taken(self.class);
         RwLockWriteGuard { lock: self, not_send: PhantomData }
     }
 
@@ -265,6 +269,7 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        order::released(self.lock.class);
         // SAFETY: the guard holds the lock for reading.
         unsafe { self.lock.raw.unlock_shared() };
         if let Some((cx, scheduler)) = virtual_task() {
@@ -277,6 +282,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        order::released(self.lock.class);
         // SAFETY: the guard holds the lock for writing.
         unsafe { self.lock.raw.unlock_exclusive() };
         if let Some((cx, scheduler)) = virtual_task() {

@@ -50,7 +50,7 @@ use crate::syscalls::{Fd, OFFSET_MAX, Syscalls, check_offset};
 use crate::vnode::Vnode;
 use crate::walk::{Reached, Walk};
 
-pub(crate) static POSITION: LockClass = LockClass::new("vfs.position");
+pub(crate) static POSITION: LockClass = LockClass::new("vfs.position").under(&[]);
 
 /// Limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,126 @@
+//! The order in which a task takes locks, held to what the classes declare. Debug builds only.
+//!
+//! [`LockClass::under`] names the classes below which a lock of the class may be taken; the relation is transitive. A task that waits
+//! for a lock of an ordered class while it holds another lock panics,
+//!
+//! * if both are of one system (the part of the name before the point) and the held class is not above the wanted one;
+//! * if the wanted class is above the held one, of whatever systems they are;
+//! * if it holds a lock of the same class, unless the class [has several](LockClass::several).
+//!
+//! An attempt (`try_lock`) waits for nothing, so it is not held to the order; what it took is held like any other lock. So tasks that
+//! keep to the order wait for each other in no circle: follow the waits, and each class is strictly below the one before, but for
+//! locks of one class, whose order the header of their module gives.
+//!
+//! What a task holds is kept in its context, because all tasks of the virtual clock share a thread; outside of a run, in the thread.
+
+use std::cell::RefCell;
+
+use crate::context::{self, Context};
+use crate::ledger::LockClass;
+
+/// The locks that a task holds, in the order in which it took them. Empty in builds without debug assertions.
+#[derive(Default)]
+pub(crate) struct Held(RefCell<Vec<&'static LockClass>>);
+
+thread_local! {
+    /// Of a thread outside of a run.
+    static HELD: Held = const { Held(RefCell::new(Vec::new())) };
+}
+
+fn with<T>(cx: Option<&Context>, call: impl FnOnce(&mut Vec<&'static LockClass>) -> T) -> Option<T> {
+    match cx {
+        Some(cx) => Some(call(&mut cx.held.0.borrow_mut())),
+        // A destructor of the thread may come after the list has gone.
+        None => HELD.try_with(|held| call(&mut held.0.borrow_mut())).ok(),
+    }
+}
+
+/// The task is about to wait for a lock of this class.
+#[inline]
+pub(super) fn check(class: &'static LockClass) {
+    if cfg!(debug_assertions) && class.above().is_some() {
+        let wrong = with(context::current(), |held| {
+            held.iter().find(|held| !may_be_taken(class, held)).map(|held| held.name())
+        });
+        if let Some(held) = wrong.flatten() {
+            wrong_order(class, held);
+        }
+    }
+}
+
+/// The task has taken a lock of this class.
+#[inline]
+pub(super) fn taken(class: &'static LockClass) {
+    if cfg!(debug_assertions) {
+        with(context::current(), |held| held.push(class));
+    }
+}
+
+/// The task has released a lock of this class.
+#[inline]
+pub(super) fn released(class: &'static LockClass) {
+    if cfg!(debug_assertions) {
+        with(context::current(), |held| {
+            if let Some(at) = held.iter().rposition(|other| is_same(class, other)) {
+                held.remove(at);
+            }
+        });
+    }
+}
+
+/// Whether a task that holds a lock of `held` may wait for one of `wanted`, which is ordered.
+fn may_be_taken(wanted: &LockClass, held: &LockClass) -> bool {
+    if is_same(wanted, held) {
+        return wanted.has_several();
+    }
+    let of_one_system = wanted.system() == held.system() && held.above().is_some();
+    if of_one_system { is_above(held, wanted) } else { !is_above(wanted, held) }
+}
+
+/// Whether `below` may be taken while `above` is held, by what classes declare.
+fn is_above(above: &LockClass, below: &LockClass) -> bool {
+    below.above().into_iter().flatten().any(|class| is_same(class, above) || is_above(above, class))
+}
+
+fn is_same(a: &LockClass, b: &LockClass) -> bool {
+    std::ptr::eq(a, b)
+}
+
+#[cold]
+fn wrong_order(wanted: &LockClass, held: &str) -> ! {
+    panic!(
+        "lock order: {} is taken while {held} is held, which is not declared to be above it",
+        wanted.name()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TOP: LockClass = LockClass::new("order.top").under(&[]);
+    static MIDDLE: LockClass = LockClass::new("order.middle").under(&[&TOP]);
+    static BOTTOM: LockClass = LockClass::new("order.bottom").under(&[&MIDDLE]).several();
+    static BESIDE: LockClass = LockClass::new("order.beside").under(&[&TOP]);
+    static OTHER: LockClass = LockClass::new("other.low").under(&[&MIDDLE]);
+    static PLAIN: LockClass = LockClass::new("order.plain");
+
+    #[test]
+    fn a_class_is_taken_below_those_that_are_above_it_at_any_distance() {
+        assert!(may_be_taken(&MIDDLE, &TOP) && may_be_taken(&BOTTOM, &MIDDLE) && may_be_taken(&BOTTOM, &TOP));
+        assert!(
+            !may_be_taken(&TOP, &MIDDLE) && !may_be_taken(&TOP, &BOTTOM) && !may_be_taken(&MIDDLE, &BOTTOM)
+        );
+        assert!(!may_be_taken(&BESIDE, &MIDDLE) && !may_be_taken(&MIDDLE, &BESIDE), "siblings have no order");
+        assert!(may_be_taken(&BOTTOM, &BOTTOM) && !may_be_taken(&TOP, &TOP));
+    }
+
+    #[test]
+    fn locks_of_another_system_are_held_to_what_is_declared_of_them() {
+        assert!(
+            may_be_taken(&OTHER, &MIDDLE) && !may_be_taken(&MIDDLE, &OTHER) && !may_be_taken(&TOP, &OTHER)
+        );
+        assert!(may_be_taken(&OTHER, &BESIDE) && may_be_taken(&BESIDE, &OTHER), "nothing is declared");
+        assert!(may_be_taken(&MIDDLE, &PLAIN), "a class without an order");
+    }
+}
