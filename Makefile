@@ -117,7 +117,7 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 bench:
-	$(CARGO) bench --workspace --locked
+	$(CARGO) bench -p weir-bench --locked
 
 # The browser test of the report needs a Chromium; it is fetched where that is possible, else the test says that it is skipped.
 .PHONY: browser

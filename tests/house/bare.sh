@@ -9,8 +9,9 @@ cd "$here"
 
 # A program or file that is installed here must not help: programs are found by PATH, files of packages lie under /usr/share.
 if [ "${1:-}" = --short ]; then
-    tests=$(cargo test -p weir --locked --test it --no-run --message-format=json 2>/dev/null |
-        sed -nE 's/.*"executable":"([^"]*\/it-[^"]*)".*/\1/p' | tail -1)
+    # The same selection as that of `make test`, so that nothing is built again.
+    tests=$(cargo test --workspace --exclude weir-bench --locked --lib --bins --tests --examples --no-run --message-format=json 2>/dev/null |
+        sed -nE 's/.*crates\/weir#.*"executable":"([^"]*\/it-[^"]*)".*/\1/p' | tail -1)
     [ -x "$tests" ] || { echo "the tests of the command are not built" >&2; exit 1; }
     filters="architecture:: command:: presets:: published:: tidy:: bad_input::"
     inside='mount -t tmpfs none /usr/share && cd crates/weir && exec env -i HOME="$HOME" PATH=/none "$0" "$@"'

@@ -8,8 +8,8 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 ended=0
-$cargo test --workspace --locked --no-fail-fast --lib --bins --tests --examples -- "$@" | tee "$log" || ended=1
-$cargo test --workspace --locked --no-fail-fast --doc --quiet | tee -a "$log" || ended=1
+$cargo test --workspace --exclude weir-bench --locked --no-fail-fast --lib --bins --tests --examples -- "$@" | tee "$log" || ended=1
+$cargo test --workspace --exclude weir-bench --locked --no-fail-fast --doc --quiet | tee -a "$log" || ended=1
 sed -nE 's/^test (.*) \.\.\. FAILED.*$/failed: \1/p' "$log"
 sed -nE 's/^test result: [a-zA-Z]+\. ([0-9]+) passed; ([0-9]+) failed; ([0-9]+) ignored.*/\1 \2 \3/p' "$log" | awk '
   { passed += $1; failed += $2; skipped += $3 }

@@ -30,7 +30,8 @@ use base::error::{Error, Result};
 
 pub(super) static DATA: LockClass =
     LockClass::new("crest.data").under(&[&super::map::GRANULE, &super::sharing::BUCKET]);
-pub(super) static ZONES: LockClass = LockClass::new("crest.zones").under(&[&super::log::LOG, &DATA]);
+pub(super) static ZONES: LockClass =
+    LockClass::new("crest.zones").under(&[&super::log::LOG, &DATA]).several();
 pub(super) static BLOCKS: LockClass = LockClass::new("crest.blocks").under(&[&ZONES]);
 pub(super) static SHARED: LockClass = LockClass::new("crest.shared").under(&[&DATA, &super::log::LOG]);
 

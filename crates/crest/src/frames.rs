@@ -42,7 +42,8 @@ use super::layout::BLOCK;
 use base::persist::lrw::{EntryId, Lrw};
 use base::persist::slot_table::SlotTable;
 
-pub(super) static FRAMES: LockClass = LockClass::new("crest.frames").under(&[&super::cache::CLEAN]);
+pub(super) static FRAMES: LockClass =
+    LockClass::new("crest.frames").under(&[&super::cache::CLEAN, &super::log::LOG]);
 pub(super) static FRAME_POOL: LockClass = LockClass::new("crest.frame_pool").under(&[&FRAMES]);
 pub(super) static TASKS: LockClass = LockClass::new("crest.tasks").under(&[]);
 pub(super) static WRITEBACK_IDLE: LockClass = LockClass::new("crest.writeback_idle");

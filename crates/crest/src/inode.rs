@@ -36,7 +36,9 @@ use super::sharing::{Shares, Sharing};
 use super::tree::Stamped;
 use base::error::{Error, Result};
 
-pub(super) static INODE: LockClass = LockClass::new("crest.inode").under(&[&super::RENAMES]).several();
+pub(super) static INODE: LockClass = LockClass::new("crest.inode")
+    .under(&[&super::RENAMES, &super::map::GRANULE, &super::sharing::BUCKET])
+    .several();
 
 /// Links of an inode, at most.
 pub(super) const LINKS_MAX: u32 = 65_000;

@@ -145,7 +145,7 @@ use orphan_file::Slot;
 use superblock::{Found, Geo};
 use writeback::Writeback;
 
-static GROUPS: LockClass = LockClass::new("ext4.groups").under(&[&ORPHANS]);
+static GROUPS: LockClass = LockClass::new("ext4.groups").under(&[&ORPHANS, &journal::COMMIT_LOCK]);
 static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock").under(&[&GROUPS]);
 static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode").under(&[]);
 static RENAME: LockClass = LockClass::new("ext4.rename").under(&[]);

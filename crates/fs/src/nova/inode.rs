@@ -36,7 +36,7 @@ use base::persist::attributes::{block_of, blocks_of};
 use base::persist::free_map::FreeMap;
 use base::persist::slot_table::SlotTable;
 
-pub(super) static INODE: LockClass = LockClass::new("nova.inode").under(&[&super::RENAME]).several();
+pub(crate) static INODE: LockClass = LockClass::new("nova.inode").under(&[&super::RENAME]).several();
 pub(super) static INODE_TABLE: LockClass = LockClass::new("nova.inode_table").under(&[&INODE]);
 
 /// Attributes; times are packed.

@@ -47,7 +47,7 @@ mod dump;
 mod file;
 pub(crate) mod format;
 mod fsck;
-mod inode;
+pub(crate) mod inode;
 mod journal;
 mod layout;
 mod log;

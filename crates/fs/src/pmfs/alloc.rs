@@ -23,7 +23,7 @@ use base::persist::backed::{Wanted, take_given};
 use base::persist::free_map::FreeMap;
 
 pub(super) static BLOCKS: LockClass =
-    LockClass::new("pmfs.blocks").under(&[&TRIM, &super::truncate::TRUNCATE]);
+    LockClass::new("pmfs.blocks").under(&[&TRIM, &super::inode::INODE_TABLE]);
 pub(super) static TRIM: LockClass = LockClass::new("pmfs.trim").under(&[]);
 
 /// The block map of a mounted volume. Blocks are named by their offset in the image.

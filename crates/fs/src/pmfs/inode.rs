@@ -24,7 +24,7 @@ use base::persist::attributes::blocks_of;
 use base::persist::free_map::FreeMap;
 use base::persist::slot_table::SlotTable;
 
-pub(super) static INODE: LockClass = LockClass::new("pmfs.inode").under(&[&super::RENAME]).several();
+pub(crate) static INODE: LockClass = LockClass::new("pmfs.inode").under(&[&super::RENAME]).several();
 pub(super) static INODE_TABLE: LockClass =
     LockClass::new("pmfs.inode_table").under(&[&super::truncate::TRUNCATE]);
 

@@ -44,7 +44,7 @@ use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd
 use super::parts;
 use base::error::{Error, Result};
 
-pub(super) static JOURNAL: LockClass = LockClass::new("pmfs.journal").under(&[&super::truncate::TRUNCATE]);
+pub(super) static JOURNAL: LockClass = LockClass::new("pmfs.journal").under(&[&super::inode::INODE_TABLE]);
 pub(super) static JOURNAL_SPACE: LockClass = LockClass::new("pmfs.journal_space");
 pub(super) static CLEANER: LockClass = LockClass::new("pmfs.cleaner");
 

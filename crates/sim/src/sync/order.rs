@@ -77,9 +77,23 @@ fn may_be_taken(wanted: &LockClass, held: &LockClass) -> bool {
     if of_one_system { is_above(held, wanted) } else { !is_above(wanted, held) }
 }
 
-/// Whether `below` may be taken while `above` is held, by what classes declare.
+/// Whether `below` may be taken while `above` is held, by what classes declare. Classes can be above each other: those of objects of
+/// which a task takes one's locks, then the next one's.
 fn is_above(above: &LockClass, below: &LockClass) -> bool {
-    below.above().into_iter().flatten().any(|class| is_same(class, above) || is_above(above, class))
+    let mut reached: Vec<&LockClass> = vec![below];
+    let mut at = 0;
+    while let Some(class) = reached.get(at).copied() {
+        for next in class.above().into_iter().flatten().copied() {
+            if is_same(next, above) {
+                return true;
+            }
+            if !reached.iter().any(|known| is_same(known, next)) {
+                reached.push(next);
+            }
+        }
+        at += 1;
+    }
+    false
 }
 
 fn is_same(a: &LockClass, b: &LockClass) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Layers as `ARCHITECTURE.md` draws them; a crate uses crates of lower layers only.
-const LAYERS: [(&str, u8); 20] = [
+const LAYERS: [(&str, u8); 21] = [
     ("document", 0),
     ("sim", 0),
     ("media", 1),
@@ -28,6 +28,7 @@ const LAYERS: [(&str, u8); 20] = [
     ("pool", 5),
     ("lab", 5),
     ("weir", 6),
+    ("bench", 6),
 ];
 
 const FILE_LINES: usize = 800;

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p weir-workload --bench overhead`
 
-#[path = "../tests/it/support/mod.rs"]
+#[path = "../../workload/tests/it/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! figures after it are wall time.
 
 #[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
-#[path = "../tests/it/memfs/mod.rs"]
+#[path = "../../vfs/tests/it/memfs/mod.rs"]
 mod memfs;
 
 use std::path::Path;
