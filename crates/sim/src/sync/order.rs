@@ -17,6 +17,7 @@ use std::cell::RefCell;
 
 use crate::context::{self, Context};
 use crate::ledger::LockClass;
+use crate::ran;
 
 /// The locks that a task holds, in the order in which it took them. Empty in builds without debug assertions.
 #[derive(Default)]
@@ -27,7 +28,9 @@ thread_local! {
     static HELD: Held = const { Held(RefCell::new(Vec::new())) };
 }
 
+/// Calls with what the task holds. It is no work of the task that this takes memory.
 fn with<T>(cx: Option<&Context>, call: impl FnOnce(&mut Vec<&'static LockClass>) -> T) -> Option<T> {
+    let _own = ran::aside();
     match cx {
         Some(cx) => Some(call(&mut cx.held.0.borrow_mut())),
         // A destructor of the thread may come after the list has gone.

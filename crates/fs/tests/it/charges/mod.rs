@@ -254,7 +254,12 @@ fn only_one_file_calls_the_library_of_crc_32c() {
         }
     }
     let mut found = Vec::new();
-    calls(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    for part in ["fs", "base", "ext4", "crest", "linux"] {
+        calls(
+            &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src"),
+            &mut found,
+        );
+    }
     assert_eq!(found, ["checksum.rs"]);
 }
 
