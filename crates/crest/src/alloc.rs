@@ -13,9 +13,6 @@
 //! Lock order: `crest.data` (the zone that a shard fills), then `crest.zones` (the states of all zones), then `crest.blocks` (the
 //! blocks of one zone) and `crest.shared` (the counts), which are leaves.
 
-use std::sync::Arc;
-
-use media::nvmm::Region;
 use sim::map::{TreeMap, TreeSet};
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{LockClass, Mutex, Work};
@@ -197,7 +194,6 @@ struct Pool {
 /// All zones.
 pub(super) struct Zones {
     geometry: Geometry,
-    region: Arc<Region>,
     pool: Mutex<Pool>,
     bits: Vec<Mutex<Bits>>,
     /// The zone that each shard fills.
@@ -254,7 +250,7 @@ fn buffered_zones(geometry: Geometry, frames: u64) -> u32 {
 
 impl Zones {
     /// All free.
-    pub(super) fn new(region: &Arc<Region>, geometry: Geometry, shards: usize, settings: &Settings) -> Self {
+    pub(super) fn new(geometry: Geometry, shards: usize, settings: &Settings) -> Self {
         let zones = geometry.zones;
         let mut free = TreeSet::new();
         (0..zones).for_each(|zone| _ = free.insert(zone));
@@ -263,7 +259,6 @@ impl Zones {
         let bits = |_| Mutex::new(&BLOCKS, Bits::new(geometry.zone_blocks()));
         Self {
             geometry,
-            region: Arc::clone(region),
             pool: Mutex::new(&ZONES, pool),
             bits: (0..zones).map(bits).collect(),
             heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
@@ -355,6 +350,14 @@ impl Zones {
     /// What is known of the zones now.
     pub(super) fn stock(&self) -> Stock {
         self.stock_of(&self.pool.lock())
+    }
+
+    /// Whether a call finds a zone, or for data a block, if no other takes it first.
+    pub(super) fn has_room(&self, want: Want) -> bool {
+        let pool = self.pool.lock();
+        let granted = self.stock_of(&pool).grants(want, self.rules);
+        granted
+            || want == Want::Data && pool.partial.iter().any(|zone| self.bits[*zone as usize].lock().free > 0)
     }
 
     // ---- log zones
@@ -489,9 +492,6 @@ impl Zones {
     /// Takes at most `most` neighbouring blocks for a shard.
     pub(super) fn take(&self, shard: usize, most: u64) -> Result<Blocks> {
         let _part = sim::part(&parts::ALLOC);
-        if !self.region.grants_space() {
-            return Err(Error::NoSpace);
-        }
         let mut head = self.heads[shard].lock();
         loop {
             if let Some(zone) = *head {
@@ -507,10 +507,19 @@ impl Zones {
             }
         }
         drop(head);
-        let others = 0..self.geometry.zones;
-        let is_data = |zone: &u32| matches!(self.pool.lock().states[*zone as usize], State::Data(_));
-        let found = others.filter(is_data).find_map(|zone| self.take_in(zone, most));
-        found.ok_or(Error::NoSpace)
+        (0..self.geometry.zones).find_map(|zone| self.take_of_others(zone, most)).ok_or(Error::NoSpace)
+    }
+
+    /// Takes blocks of a data zone that this shard does not fill. The states are locked meanwhile: otherwise its last block could
+    /// be freed, and the zone be given to a log, before these are taken.
+    fn take_of_others(&self, zone: u32, most: u64) -> Option<Blocks> {
+        let pool = self.pool.lock();
+        let is_data = matches!(pool.states[zone as usize], State::Data(_));
+        if self.rules.lacks(mutant::ZONE_JUDGED_UNLOCKED) {
+            drop(pool);
+            return if is_data { self.take_in(zone, most) } else { None };
+        }
+        if is_data { self.take_in(zone, most) } else { None }
     }
 
     fn take_in(&self, zone: u32, most: u64) -> Option<Blocks> {

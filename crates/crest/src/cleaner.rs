@@ -51,48 +51,98 @@ impl Volume {
         Ok(log)
     }
 
-    /// Frees what can be freed; whether a free zone has been gained. Nothing is done when no record was written since it was
-    /// done last, or too little can have died since for a zone to be gained.
-    pub(super) fn clean(&self) -> Result<bool> {
-        if !self.logs.changed.swap(false, Relaxed) {
+    /// Cleans until there is room for a call that found none, or nothing is to be gained; whether there is room now, which another
+    /// task may take first, or may have made. So a call that is refused has found no room, and cleaning could then gain less than
+    /// a zone; and one that looks again has seen another task take what it had not.
+    pub(super) fn clean(&self, want: Want) -> Result<bool> {
+        if self.rules.lacks(mutant::REFUSED_WHILE_CLEANING) && !self.logs.changed.swap(false, Relaxed) {
             return Ok(false);
         }
         let _part = sim::part(&parts::CLEAN);
-        let before = self.zones.stock();
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
+        if self.zones.has_room(want) {
+            return Ok(true);
+        }
         let died = (self.zones.gone() + tails.iter().map(|tail| tail.soft).sum::<u64>()).cast_signed();
         let dead = self.logs.quiet.load(Relaxed).saturating_add(died);
-        if !before.can_gain(dead.max(0).cast_unsigned()) {
-            return Ok(false);
+        let can_gain = self.zones.stock().can_gain(dead.max(0).cast_unsigned());
+        if can_gain
+            && (self.logs.changed.swap(false, Relaxed) || self.rules.lacks(mutant::REFUSED_WHILE_CLEANING))
+        {
+            let done = self.clean_locked(&mut tails, want, died);
+            if done.is_err() || self.zones.has_room(want) {
+                // It may have stopped before all was gained.
+                self.logs.changed.store(true, Relaxed);
+            }
+            done?;
         }
+        let has_room = self.zones.has_room(want);
+        debug_assert!(
+            has_room || self.gains_nothing(&mut tails, want),
+            "a call is refused though a zone could be gained"
+        );
+        Ok(has_room)
+    }
+
+    /// Whether cleaning would gain less than a zone, which a refusal says: for checks, and without a charge. It looks at each of the
+    /// first refusals of a mount, and then at fewer and fewer.
+    fn gains_nothing(&self, tails: &mut [MutexGuard<'_, Tail>], want: Want) -> bool {
+        let refusals = 1 + self.logs.refusals.fetch_add(1, Relaxed);
+        let gave_up = self.logs.quiet.load(Relaxed) == UNKNOWN;
+        let is_looked_at = refusals < 8 || refusals.is_power_of_two();
+        if gave_up || self.geometry.parity || !self.rules.are_all() || !is_looked_at {
+            return true;
+        }
+        let (zones, mut log) = (self.zones.log_zones(), Log::default());
+        let mut bytes = vec![0; self.geometry.zone_bytes as usize];
+        for Present { zone, opening, .. } in &zones {
+            if self.region.peek(self.geometry.zone_at(*zone), &mut bytes).is_err() {
+                return true;
+            }
+            log.read_zone(*zone, self.seal(*opening), &bytes);
+        }
+        if !log.damage.is_empty() {
+            return true;
+        }
+        let tree = merge(&log.records, &self.orphans.lock().clone(), self.rules);
+        let survey = Survey::new(&log.records, &tree, &zones, self.mounted, self.rules);
+        let (mut sealed, _) = self.sealed(&log.records, &survey, &zones, tails);
+        sealed.iter().all(|sealed| sealed.lines > 0)
+            && self.victim(&mut sealed, want, &BTreeSet::new()).is_none()
+    }
+
+    /// Cleans with all logs locked. `died`: lines that may have died until then.
+    fn clean_locked(&self, tails: &mut [MutexGuard<'_, Tail>], want: Want, died: i64) -> Result<()> {
         self.logs.quiet.store(UNKNOWN, Relaxed);
-        let (mut most, mut without_gain) = (before.free, 0);
+        // Other tasks take zones for data meanwhile, but none for records.
+        let (mut least, mut without_gain) = (self.zones.log_zones().len(), 0);
         while without_gain < PASSES {
-            let (done, left) = self.clean_once(&mut tails, &BTreeSet::new())?;
+            let (done, left) = self.clean_once(tails, want, &BTreeSet::new())?;
             if !done {
                 let quiet = left.map_or(UNKNOWN, |dead| i64::from(dead) - died);
                 self.logs.quiet.store(quiet, Relaxed);
                 break;
             }
-            let free = self.zones.stock().free;
-            without_gain = if free > most { 0 } else { without_gain + 1 };
-            most = most.max(free);
+            let logs = self.zones.log_zones().len();
+            without_gain = if logs < least { 0 } else { without_gain + 1 };
+            least = least.min(logs);
         }
-        Ok(self.zones.stock().free > before.free)
+        Ok(())
     }
 
     /// Empties these zones, whatever they hold: for repair.
     pub(super) fn evacuate(&self, zones: &BTreeSet<u32>) -> Result<()> {
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
-        while self.clean_once(&mut tails, zones)?.0 {}
+        while self.clean_once(&mut tails, Want::Copies, zones)?.0 {}
         Ok(())
     }
 
-    /// Frees all empty zones, or else empties some; whether it has done anything, and else the most lines of a zone that are dead
+    /// Frees all empty zones, or else empties some for a call that wants one; whether it has done anything, and else the most lines of a zone that are dead
     /// or may die although no name and no block goes. `wanted`: zones that are emptied in any case, and whose damage is accepted.
     fn clean_once(
         &self,
         tails: &mut [MutexGuard<'_, Tail>],
+        want: Want,
         wanted: &BTreeSet<u32>,
     ) -> Result<(bool, Option<u32>)> {
         let zones = self.zones.log_zones();
@@ -114,7 +164,7 @@ impl Volume {
             return Ok((true, None));
         }
         let mut any = false;
-        while let Some(victim) = self.victim(&mut sealed, wanted) {
+        while let Some(victim) = self.victim(&mut sealed, want, wanted) {
             let mut order: Vec<usize> = victim.records.collect();
             order.sort_unstable_by_key(|index| Reverse((found[*index].record.id, found[*index].record.part)));
             for copy in order.into_iter().filter_map(|index| survey.live(index)) {
@@ -170,12 +220,12 @@ impl Volume {
     }
 
     /// Takes the zone that is emptied next.
-    fn victim(&self, rest: &mut Vec<Sealed>, wanted: &BTreeSet<u32>) -> Option<Sealed> {
+    fn victim(&self, rest: &mut Vec<Sealed>, want: Want, wanted: &BTreeSet<u32>) -> Option<Sealed> {
         if let Some(place) = rest.iter().position(|sealed| wanted.contains(&sealed.zone)) {
             return Some(rest.swap_remove(place));
         }
         let live: Vec<_> = rest.iter().map(|sealed| (sealed.zone, sealed.lines)).collect();
-        let zone = self.zones.stock().victim(self.geometry.zones, &live, self.rules)?;
+        let zone = self.zones.stock().victim(want, self.geometry.zones, &live, self.rules)?;
         let place = rest.iter().position(|sealed| sealed.zone == zone)?;
         Some(rest.swap_remove(place))
     }

@@ -142,10 +142,14 @@ impl Volume {
 
     /// Takes at most `most` neighbouring blocks.
     pub(super) fn take_blocks(&self, most: u64) -> Result<Blocks> {
-        let shard = self.shard();
-        match self.zones.take(shard, most) {
-            Err(Error::NoSpace) if self.clean()? => self.zones.take(shard, most),
-            taken => taken,
+        if !self.region.grants_space() {
+            return Err(Error::NoSpace);
+        }
+        loop {
+            match self.zones.take(self.shard(), most) {
+                Err(Error::NoSpace) if self.clean(Want::Data)? => {}
+                taken => return taken,
+            }
         }
     }
 

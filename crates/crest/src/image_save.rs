@@ -122,7 +122,7 @@ impl Volume {
     }
 
     fn write_stream(&self, writer: &mut Writer<'_>, table: &Table, present: &[Present]) -> Option<()> {
-        let zones = zones_of(&self.region, table, &Settings::default());
+        let zones = zones_of(table, &Settings::default());
         let sums = Sums::new(&table.geometry, self.sums.are_on());
         let (mut index, mut lines, mut inlines) = (Vec::new(), 0, 0);
         for ino in self.all_numbers() {

@@ -77,11 +77,13 @@ pub(super) struct Logs {
     reserved: Mutex<Reserved>,
     /// The next opening, for readers without the lock.
     openings: AtomicU64,
-    /// Whether a record was written since the cleaner has looked.
+    /// Whether a record was written since the cleaner found nothing to gain. It is cleared with all logs locked.
     pub(super) changed: AtomicBool,
     /// Lines that are dead, or may die although no name and no block goes, in the zone that had most of them when the cleaner
     /// looked last, less all that may have died until then; `UNKNOWN`: it found something to do. Changed with all logs locked.
     pub(super) quiet: AtomicI64,
+    /// Calls that were refused for want of room, for a check of debug builds.
+    pub(super) refusals: AtomicU64,
 }
 
 /// A call that is to be made durable.
@@ -134,6 +136,7 @@ impl Logs {
             openings: AtomicU64::new(openings),
             changed: AtomicBool::new(true),
             quiet: AtomicI64::new(lines.cast_signed()),
+            refusals: AtomicU64::new(0),
         }
     }
 }
@@ -173,7 +176,6 @@ impl Volume {
             self.void_saved()?;
         }
         let shard = self.shard();
-        let mut tried = false;
         loop {
             let mut tail = self.logs.tails[shard].lock();
             let ticket = self.ticket(&mut tail, shard, call)?;
@@ -190,16 +192,19 @@ impl Volume {
                     }
                     return Ok(Committed { _tail: tail, ticket });
                 }
-                Err(Error::NoSpace) if !tried => {
-                    tried = true;
+                Err(Error::NoSpace) => {
                     drop(tail);
-                    if !self.clean()? {
+                    if !self.fits_a_zone(&records) || !self.clean(call.want)? {
                         return Err(Error::NoSpace);
                     }
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn fits_a_zone(&self, records: &[Record]) -> bool {
+        records.iter().map(|record| record.lines() as u32).sum::<u32>() < self.geometry.record_lines()
     }
 
     fn ticket(&self, tail: &mut Tail, shard: usize, call: Call<'_>) -> Result<Ticket> {

@@ -17,6 +17,11 @@ impl Rules {
         Self(Some(mutant))
     }
 
+    /// Whether none is left out.
+    pub(super) fn are_all(self) -> bool {
+        self.0.is_none()
+    }
+
     /// Whether the rule is left out that this mutant breaks.
     pub fn lacks(self, mutant: Mutant) -> bool {
         self.0.is_some_and(|left_out| left_out.name() == mutant.name())
@@ -88,6 +93,10 @@ mutants! {
         => &["write | write"];
     GRANULE_WITHOUT_ID "granule-without-id" "an overwrite beside others does not follow the last ones of its blocks"
         => &["write | write"];
+    REFUSED_WHILE_CLEANING "refused-while-cleaning" "a call that finds no room while another task cleans is refused"
+        => &["worn: create | create-below"];
+    ZONE_JUDGED_UNLOCKED "zone-judged-unlocked" "a zone may become free between the look at its state and the blocks taken of it"
+        => &["full: push | unlink | create"];
     BUCKET_BY_CORE "bucket-by-core" "tasks lock the bucket of their core, not that of the name that they change"
         => &["create | create"];
     CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
@@ -145,6 +154,8 @@ pub const MOUNTED: &[Mutant] = &[
     GRANULES_UNLOCKED,
     GRANULE_WITHOUT_ID,
     BUCKET_BY_CORE,
+    REFUSED_WHILE_CLEANING,
+    ZONE_JUDGED_UNLOCKED,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
     IMAGE_BEFORE_FENCE.shown_by(&["remount"]),

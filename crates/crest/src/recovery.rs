@@ -246,8 +246,8 @@ fn refuse(violations: &[Violation]) -> Result<(), FsError> {
 }
 
 /// The zones of a pool by its table, without blocks.
-pub(super) fn zones_of(region: &Arc<Region>, table: &Table, settings: &Settings) -> Zones {
-    let zones = Zones::new(region, table.geometry, table.superblock.shards as usize, settings);
+pub(super) fn zones_of(table: &Table, settings: &Settings) -> Zones {
+    let zones = Zones::new(table.geometry, table.superblock.shards as usize, settings);
     for (word, zone) in table.words.iter().zip(0..) {
         match word {
             Some(Word { usage: Use::Log, opening, .. }) => zones.set_log(zone, *opening),
@@ -266,7 +266,7 @@ pub(super) fn build_from_image(
     settings: &Settings,
     image: Image,
 ) -> Option<Volume> {
-    let (zones, sums) = (zones_of(region, table, settings), sums_of(table));
+    let (zones, sums) = (zones_of(table, settings), sums_of(table));
     image.restore_zones(table, &zones)?;
     if sums.are_on() {
         image.restore_sums(table, &sums);
@@ -293,7 +293,7 @@ fn sums_of(table: &Table) -> Sums {
 /// The volume of an image, as far as it is sound.
 pub(super) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, losses: Losses) -> Volume {
     let (sharing, sums) = (sharing_of(loaded, settings), sums_of(loaded));
-    let zones = zones_of(region, loaded, settings);
+    let zones = zones_of(loaded, settings);
     let inodes = Inodes::new(None);
     for state in states(loaded, &zones, &sums) {
         let parent = state.1;

@@ -339,9 +339,10 @@ impl Stock {
         dead * 16 > u64::from(self.zone_lines)
     }
 
-    /// Which sealed zone is cleaned next, given the live lines of each: the one with the fewest, if cleaning it gains enough.
-    pub fn victim(&self, zones: u32, live: &[(u32, u32)], rules: Rules) -> Option<u32> {
-        let scarce = self.free < self.shards + 2;
+    /// Which sealed zone is cleaned next, given the live lines of each: the one with the fewest, if cleaning it gains enough for a
+    /// call that wants a zone.
+    pub fn victim(&self, want: Want, zones: u32, live: &[(u32, u32)], rules: Rules) -> Option<u32> {
+        let scarce = self.free < self.shards + 2 || !self.grants(want, rules);
         if self.free >= zones / 8 && !scarce {
             return None;
         }

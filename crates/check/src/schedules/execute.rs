@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use media::event::{Event, Tap, TaskId};
 use media::nvmm::Region;
+use sim::ledger::Snapshot;
 use sim::{Bytes, Interleaving, Machine, PAGE_BYTES, Schedule, Seed, Setup, TaskSpec};
 use vfs::{Errno, FileSystem};
 
 use super::history::{Call, History, explain};
-use super::scenario::{FILES, Scenario, TREE};
+use super::scenario::{FILES, Scenario, Start, TREE};
 use crate::configured::{self, Configured, fsck, unmount};
 use crate::model::Model;
 use crate::observe::observe;
@@ -31,8 +32,27 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Makes the tree that scenarios begin with, on a region of `size`; with `full`, leaves hardly any space on it.
-    pub(super) fn new(design: &Arc<Configured>, size: Bytes, full: bool) -> Result<Arc<Self>, String> {
+    /// Makes the tree that scenarios begin with, on a region of `size`.
+    pub(super) fn new(design: &Arc<Configured>, size: Bytes, start: Start) -> Result<Arc<Self>, String> {
+        match start {
+            Start::Usual => Self::made(design, size, |_, _| Ok(())).map(|made| made.0),
+            Start::Full => Self::made(design, size, fill).map(|made| made.0),
+            Start::Worn => {
+                let (_, changes) = Self::made(design, size, move |runner, _| wear(runner, size))?;
+                let again = move |runner: &mut Runner, model: &mut Model| {
+                    (0..changes).try_for_each(|number| both(runner, model, &change(number)))
+                };
+                Self::made(design, size, again).map(|made| made.0)
+            }
+        }
+    }
+
+    /// Makes the tree, and then what `more` makes of it; with what that answers.
+    fn made<T: Send + 'static>(
+        design: &Arc<Configured>,
+        size: Bytes,
+        more: impl FnOnce(&mut Runner, &mut Model) -> Result<T, String> + Send + 'static,
+    ) -> Result<(Arc<Self>, T), String> {
         let design = Arc::clone(design);
         let setup = Setup::virtual_clock(Machine::unit(), Seed(0));
         // Runs without a switch, so that a design that waits for ever is also found here.
@@ -46,16 +66,14 @@ impl Ground {
             for op in tree() {
                 both(&mut runner, &mut model, &op)?;
             }
-            if full {
-                fill(&mut runner, &mut model)?;
-            }
+            let more = more(&mut runner, &mut model)?;
             unmount(&*runner.fs)?;
             fsck(&design, &region)?;
             let mut bytes = vec![0; region.len() as usize];
             region.peek(0, &mut bytes).map_err(|error| error.to_string())?;
-            Ok(Self { bytes, model })
+            Ok((Arc::new(Self { bytes, model }), more))
         });
-        made.map_err(|error| error.to_string()).and_then(|ground| ground).map(Arc::new)
+        made.map_err(|error| error.to_string()).and_then(|ground| ground)
     }
 
     fn region(&self) -> Result<Arc<Region>, String> {
@@ -100,6 +118,27 @@ fn fill(runner: &mut Runner, model: &mut Model) -> Result<(), String> {
     both(runner, model, &Op::Truncate(file(), size.saturating_sub(LEFT)))
 }
 
+/// The change of this number that wears a pool: a file comes or goes.
+fn change(number: u64) -> Op {
+    let path = "worn".to_owned();
+    if number.is_multiple_of(2) { Op::Create(path) } else { Op::Unlink(path) }
+}
+
+/// Changes until one reads an eighth of the region, because it cleans, or the changes of that many lines have not led to it; how
+/// many came before.
+fn wear(runner: &mut Runner, size: Bytes) -> Result<u64, String> {
+    let changes = size.0 / 64;
+    for number in 0..changes {
+        let before = Snapshot::of_task();
+        runner.run(&change(number)).map_err(|errno| format!("setup: change {number}: {}", errno.name()))?;
+        let loaded = Snapshot::of_task().since(&before).count_all(&media::charges::BYTES_LOADED);
+        if loaded >= size.0 / 8 {
+            return Ok(number);
+        }
+    }
+    Ok(changes)
+}
+
 /// Allows a switch after every store, flush and fence, so that other tasks see words that are stored without a lock, and the
 /// state between two stores that belong together. Designs must hold no lock of the host over a store.
 #[derive(Debug)]
@@ -139,7 +178,7 @@ pub(super) fn execute(
     };
     let shown = ran.map_err(|error| error.to_string()).and_then(|shown| shown);
     let judged = shown.and_then(|shown| {
-        explain(&start, &shown.history, &shown.tree, scenario.full)?;
+        explain(&start, &shown.history, &shown.tree, scenario.start == Start::Full)?;
         Ok(outcome(&shown))
     });
     (judged, interleaving)

@@ -49,6 +49,7 @@ use crate::limits::Limits;
 use crate::op::Op;
 pub(crate) use execute::Preempt;
 use execute::{Ground, execute};
+use scenario::Start;
 pub(crate) use scenario::resolved;
 pub use scenario::{Scenario, draw, pairs};
 use shrink::Shrinking;
@@ -141,16 +142,16 @@ struct Exploring<'a> {
 /// A design with the trees that scenarios start from, which are made when they are needed.
 struct Grounds {
     design: Arc<Configured>,
-    /// The usual one and the full one.
-    made: [OnceLock<Result<Arc<Ground>, String>>; 2],
+    /// One for each [`Start`].
+    made: [OnceLock<Result<Arc<Ground>, String>>; 3],
     /// Failures that have been shortened.
     shrunk: AtomicUsize,
 }
 
 impl Grounds {
-    fn get(&self, full: bool) -> Result<&Arc<Ground>, String> {
+    fn get(&self, start: Start) -> Result<&Arc<Ground>, String> {
         let size = Bytes((self.design.min_size().0 + SPARE.0).next_multiple_of(4096));
-        let made = self.made[usize::from(full)].get_or_init(|| Ground::new(&self.design, size, full));
+        let made = self.made[start as usize].get_or_init(|| Ground::new(&self.design, size, start));
         made.as_ref().map_err(Clone::clone)
     }
 }
@@ -158,7 +159,7 @@ impl Grounds {
 impl Exploring<'_> {
     /// Runs a few more schedules. False when all have been run.
     fn go_on(&mut self, grounds: &Grounds, effort: &Effort) -> bool {
-        let ground = match grounds.get(self.scenario.full) {
+        let ground = match grounds.get(self.scenario.start) {
             Ok(ground) => ground,
             Err(what) => {
                 self.fail(effort.seed, what);
@@ -220,7 +221,7 @@ pub fn explore(
 ) -> Vec<Tally> {
     let grounds = Grounds {
         design: Arc::clone(design),
-        made: [OnceLock::new(), OnceLock::new()],
+        made: [const { OnceLock::new() }; 3],
         shrunk: AtomicUsize::new(0),
     };
     let fresh = |scenario| Mutex::new(Some(Exploring::new(scenario, effort.schedules.start)));

@@ -1,7 +1,8 @@
 //! Scenarios: what several tasks do to one small tree.
 //!
 //! The name of a scenario describes it completely: `full: open-unlink; create | append` has two tasks, of which the first
-//! performs two actions, on a tree with hardly any space left. A failure can therefore be repeated by name.
+//! performs two actions, on a tree with hardly any space left; `worn: create | create` begins where the log of the design is full of
+//! records that are dead. A failure can therefore be repeated by name.
 
 use std::collections::BTreeSet;
 
@@ -120,27 +121,40 @@ const SPACE: &[&str] = &[
 const BESIDE_CHURN: &[&str] =
     &["append", "extend", "push", "create", "rename-away", "cut", "unlink", "fsync", "churn"];
 
-/// The mark of a scenario with hardly any space.
-const FULL: &str = "full: ";
+/// What a scenario begins with besides the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Nothing.
+    Usual,
+    /// Hardly any space: a call may answer `ENOSPC`.
+    Full,
+    /// So many changes that the next one has to clean. There is space enough, and no call may answer `ENOSPC`.
+    Worn,
+}
 
-/// Tasks, each with its operations, on the tree or on one with hardly any space left.
+/// The marks of scenarios.
+const MARKS: [(&str, Start); 2] = [("full: ", Start::Full), ("worn: ", Start::Worn)];
+const FULL: &str = MARKS[0].0;
+
+/// Tasks, each with its operations, and what they begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// Its name, which describes it completely.
     pub name: String,
-    pub(super) full: bool,
+    pub(super) start: Start,
     pub(super) tasks: Vec<Vec<Op>>,
 }
 
 impl Scenario {
     /// The scenario of that name; an error names what there is.
     pub fn named(name: &str) -> Result<Self, String> {
-        let (full, tasks) = name.strip_prefix(FULL).map_or((false, name), |tasks| (true, tasks));
+        let marked = MARKS.iter().find_map(|(mark, start)| Some((*start, name.strip_prefix(mark)?)));
+        let (start, tasks) = marked.unwrap_or((Start::Usual, name));
         let tasks = tasks.split('|').zip(0..).map(|(actions, task)| {
             let ops = actions.split(';').map(|action| ops_of(action.trim(), task));
             Ok(ops.collect::<Result<Vec<_>, String>>()?.concat())
         });
-        Ok(Self { name: name.to_owned(), full, tasks: tasks.collect::<Result<_, String>>()? })
+        Ok(Self { name: name.to_owned(), start, tasks: tasks.collect::<Result<_, String>>()? })
     }
 
     /// What must mean one inode throughout, so that each operation is one call: the paths that operations resolve. A name that is
@@ -255,7 +269,7 @@ mod tests {
     #[test]
     fn a_name_leads_to_its_tasks_and_back() {
         let scenario = Scenario::named("full: open-unlink; create | append").unwrap();
-        assert!(scenario.full);
+        assert_eq!(scenario.start, Start::Full);
         assert_eq!(scenario.tasks.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
         let unknown = Scenario::named("create | fly").unwrap_err();
         assert!(unknown.contains("\"fly\"") && unknown.contains("append"), "{unknown}");

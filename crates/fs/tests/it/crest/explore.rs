@@ -6,6 +6,7 @@ use std::rc::Rc;
 use fs::crest::layout::LINE;
 use fs::crest::mutant::Rules;
 use fs::crest::record::Body;
+use fs::crest::zone::Want;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::image::{Image, Unit};
@@ -272,7 +273,9 @@ pub(crate) fn make_room(world: &mut World, shard: usize) -> Result<(), String> {
         let survey = world.surveyed(&zones);
         let live: Vec<_> = world.sealed().iter().map(|zone| (*zone, survey.live_lines(*zone))).collect();
         let stock = world.stock();
-        let Some(zone) = stock.victim(world.setup.zones as u32, &live, world.rules) else { return Ok(()) };
+        let Some(zone) = stock.victim(Want::Data, world.setup.zones as u32, &live, world.rules) else {
+            return Ok(());
+        };
         let least = live.iter().map(|(_, live)| *live).min().unwrap_or(0);
         if least >= stock.zone_lines {
             return Err(format!("the cleaner copies zone {zone}, all of which is live"));

@@ -24,6 +24,7 @@ mod parity;
 mod patched;
 mod paths;
 mod planted;
+mod room;
 mod saved;
 mod sharing;
 mod sums;
