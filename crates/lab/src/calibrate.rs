@@ -25,6 +25,7 @@ use crate::machine::{MachinePreset, THIS_HOST, Value, works};
 use crate::watch::Watch;
 
 mod calls;
+pub mod from;
 mod ran;
 
 /// What the summary of a machine says that was measured while the host was busy.

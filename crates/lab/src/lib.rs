@@ -45,6 +45,8 @@ pub mod kernel_fs;
 pub mod kernel_locks;
 pub mod machine;
 pub mod medium;
+pub mod medium_load;
+mod memory_model;
 pub mod named;
 pub mod neighbours;
 mod originals;

@@ -11,8 +11,10 @@
 //! left out: what has no price there takes no time and is not counted. It is refused beside `[kernel.path]` and `originals`, which
 //! price the same work by what a kernel takes.
 //!
+//! `[memory.model]` may be left out: then a copied byte has one price, however busy memory is (`memory_model.rs`).
+//!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
-//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none` or
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none`, `memory=none` or
 //! `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a
 //! design does, not what its original does; `cost=original` is what a preset says.
 
@@ -23,6 +25,7 @@ use vfs::Linux;
 
 use crate::environment;
 use crate::error::{Error, read_to_string};
+use crate::memory_model;
 use crate::originals;
 use crate::presets::{self, MACHINES};
 use document::{Item, Problem, Problems, Table};
@@ -90,10 +93,11 @@ impl MachinePreset {
         document::read(origin, text, |root| {
             let mut read = Values::default();
             let shape = read.table(root.need("shape", "sockets and cores").map(Some), shape);
-            let memory = read.table(root.need("memory", "speeds of copying").map(Some), memory);
+            let (memory, model) = read.table(root.need("memory", "speeds of copying").map(Some), memory);
             let work_ps = read.table(root.need("work", "costs of CPU work").map(Some), work);
             let ran_ps = read.table(Ok(root.get("ran")), ran);
-            let caches = read.table(Ok(root.get("caches")), |table, values| Some(caches_of(table, values)));
+            let mut caches =
+                read.table(Ok(root.get("caches")), |table, values| Some(caches_of(table, values)));
             let scheduling =
                 read.table(Ok(root.get("scheduling")), |table, values| Some(scheduling_of(table, values)));
             let (kernel, path_ps, originals) = read.table(Ok(root.get("kernel")), kernel_of);
@@ -115,6 +119,10 @@ impl MachinePreset {
             let parts =
                 originals::prices(&originals, work_ps[vfs::charges::PATH_COMPONENT.index()], &mut fitted_on)
                     .map_err(|why| root.problem(why))?;
+            if let (Some(caches), Some(hit)) = (&mut caches, model.as_ref().and_then(|model| model.l3_hit_ps))
+            {
+                caches.socket_hit_ps = hit;
+            }
             let machine = Machine {
                 name: name.unwrap_or_default(),
                 sockets: shape.0,
@@ -124,6 +132,7 @@ impl MachinePreset {
                 copy_ps_per_byte: memory.0,
                 dram_ps_per_byte: memory.1.0,
                 dram_per_socket: memory.1.1,
+                memory: model.map(|model| model.model),
                 cache: memory.2,
                 caches,
                 scheduling,
@@ -181,6 +190,8 @@ impl MachinePreset {
             ("ran", "none") => return Ok(self.without_ran()),
             ("ran", _) => return Err(wrong(format!("\"{setting}\": ran=none, or a price as alloc=20ns"))),
             ("caches", "none") => return Ok(self.without(CACHES)),
+            ("memory", "none") => return Ok(self.without_memory_model()),
+            ("memory", _) => return Err(wrong(format!("\"{setting}\": memory=none"))),
             ("flush", "keeps") => {
                 if let Some(caches) = &mut self.machine.caches {
                     caches.flush_evicts = false;
@@ -208,7 +219,7 @@ impl MachinePreset {
             _ => {}
         }
         let Some(work) = works().chain(Work::RAN.iter().copied()).find(|known| known.key() == key) else {
-            let tables = ["kernel", "path", "cost", "ran", "caches", "flush", "scheduling"];
+            let tables = ["kernel", "path", "cost", "ran", "caches", "flush", "scheduling", "memory"];
             let all = works().chain(Work::RAN.iter().copied()).map(Work::key);
             return Err(wrong(format!("there is no work \"{key}\"; {}", nearest(key, all.chain(tables)))));
         };
@@ -248,6 +259,18 @@ impl MachinePreset {
             CACHES => self.machine.caches = None,
             SCHEDULING => self.machine.scheduling = None,
             _ => (self.kernel, self.machine.linux) = (None, None),
+        }
+        self
+    }
+
+    /// With prices of a copied byte only, as if its memory were the same under load.
+    fn without_memory_model(mut self) -> Self {
+        self.machine.memory = None;
+        self.values.retain(|value| !memory_model::KEYS.contains(&value.key));
+        let hit = self.values.iter().find(|value| value.key == "socket_hit");
+        let hit = hit.and_then(|value| value.value.strip_suffix(" ns")?.parse::<f64>().ok());
+        if let (Some(caches), Some(ns)) = (&mut self.machine.caches, hit) {
+            caches.socket_hit_ps = (ns * 1_000.0).round() as u64;
         }
         self
     }
@@ -302,7 +325,9 @@ impl MachinePreset {
             format!("fitted_on = {:?}", self.fitted_on),
         ];
         let ran = self.values.iter().position(|value| is_ran(value.key));
+        let model = self.values.iter().position(|value| memory_model::KEYS.contains(&value.key));
         let values = self.values.iter().enumerate().map(|(at, value)| match value.key {
+            _ if model == Some(at) => format!("\n[memory.model]\n{}", value.to_toml()),
             _ if ran == Some(at) => format!("\n[ran]\n{}", value.to_toml()),
             "sockets" => format!("\n[shape]\n{}", value.to_toml()),
             "copy" => format!("\n[memory]\n{}", value.to_toml()),
@@ -325,6 +350,9 @@ impl Value {
         if self.key == FLUSH {
             return format!("flush = {{ keeps = {:?}, source = {:?} }}", self.value, self.source);
         }
+        if self.key == "points" {
+            return format!("points = {{ text = {:?}, source = {:?} }}", self.value, self.source);
+        }
         if self.key == ORIGINALS {
             let designs: Vec<_> = self.value.split(", ").collect();
             return format!("originals = {{ designs = {designs:?}, source = {:?} }}", self.source);
@@ -333,6 +361,8 @@ impl Value {
         let unit = match unit {
             "GB/s" => "gb_per_s",
             "MiB" => "mib",
+            "MT/s" => "mt_per_s",
+            "bit" => "bits",
             unit => unit,
         };
         format!("{} = {{ {unit} = {number}, source = {:?} }}", self.key, self.source)
@@ -375,8 +405,8 @@ fn per_mille(table: &Table<'_>, key: &'static str, values: &mut Values) -> u32 {
     })
 }
 
-/// The speed of a core; that of memory, and whether each socket has its own; the cache of a socket.
-type Memory = (u64, (u64, bool), Bytes);
+/// The speed of a core; that of memory, and whether each socket has its own; the cache of a socket. Memory under load.
+type Memory = ((u64, (u64, bool), Bytes), Option<memory_model::Read>);
 
 fn memory(table: &Table<'_>, values: &mut Values) -> Memory {
     let copy = ps_per_byte(table, "copy", values);
@@ -384,7 +414,11 @@ fn memory(table: &Table<'_>, values: &mut Values) -> Memory {
         Some(_) => (ps_per_byte(table, "dram_per_socket", values), true),
         None => (ps_per_byte(table, "dram", values), false),
     };
-    (copy, dram, mebibytes(table, "cache", values))
+    let cache = mebibytes(table, "cache", values);
+    let model = table
+        .get("model")
+        .and_then(|item| values.table(Ok(Some(item)), |table, values| memory_model::read(table, values)));
+    ((copy, dram, cache), model)
 }
 
 fn caches_of(table: &Table<'_>, values: &mut Values) -> Caches {
@@ -475,12 +509,19 @@ fn milliseconds(table: &Table<'_>, key: &'static str, values: &mut Values) -> Na
 
 /// The values that were read, and what is wrong with the others.
 #[derive(Default)]
-struct Values {
+pub(crate) struct Values {
     list: Vec<Value>,
     all: Problems,
 }
 
 impl Values {
+    /// Notes what values are together, unless one of them is wrong by itself.
+    pub(crate) fn refuse(&mut self, together: Result<(), Problem>) {
+        if self.all.is_empty() {
+            self.all.take(together);
+        }
+    }
+
     /// What a table is read as; the default if it is not there, or wrong.
     fn table<T: Default>(
         &mut self,
@@ -496,7 +537,7 @@ impl Values {
 }
 
 /// Reads one value with `read`, and notes it with its source; the default if it is wrong.
-fn value<T: Default>(
+pub(crate) fn value<T: Default>(
     table: &Table<'_>,
     key: &'static str,
     values: &mut Values,
@@ -517,7 +558,7 @@ fn value<T: Default>(
     parsed
 }
 
-fn count(table: &Table<'_>, key: &'static str, values: &mut Values) -> u16 {
+pub(crate) fn count(table: &Table<'_>, key: &'static str, values: &mut Values) -> u16 {
     value(table, key, values, |entry| {
         let item = entry.need("count", "a number, at least 1")?;
         let number = u16::try_from(item.number()?).ok().filter(|number| *number > 0);
@@ -551,7 +592,7 @@ fn mebibytes(table: &Table<'_>, key: &'static str, values: &mut Values) -> Bytes
     })
 }
 
-fn positive(item: &Item<'_>) -> Result<f64, Problem> {
+pub(crate) fn positive(item: &Item<'_>) -> Result<f64, Problem> {
     let number = item.float()?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err(item.problem("must be above 0")) }
 }

@@ -40,8 +40,12 @@ pub const STRETCH: Bytes = Bytes(8 << 20);
 /// More threads than this are a mistake.
 pub const MOST_THREADS: u64 = 1_024;
 
-/// So many accesses that take no time together are a loop without end.
+/// So many accesses of all threads that take no time together are a loop without end.
 const PATIENCE: u64 = 100_000;
+
+/// Why `dram` has no loop.
+const FREE: &str = "accesses take no time: dram charges nothing, and these loops leave copies out, so that a fence or a flush would be \
+                    all that is measured; --loaded, --max, --chase, --stream and --cold measure the memory of a machine";
 
 /// What a loop does.
 #[derive(Clone, Debug)]
@@ -182,6 +186,9 @@ impl Loop {
     pub fn run(&self) -> Result<Measured, Error> {
         self.check()?;
         let failed = |error: String| Error::Cell { cell: self.title(), what: error };
+        if self.medium.kind().name() == "dram" {
+            return Err(failed(FREE.to_owned()));
+        }
         let model = self.medium.build().map_err(|error| failed(error.to_string()))?;
         let region = Region::anonymous(self.memory(), model).map_err(|error| failed(error.to_string()))?;
         let (region, work) = (Arc::new(region), self.clone());
@@ -235,6 +242,7 @@ impl Loop {
         let places = STRETCH.0 / self.size.0;
         let start = rng.random_range(0..places);
         let (mut done, mut turn, mut last) = (0, 0, Nanos::ZERO);
+        let patience = (PATIENCE / self.threads).max(1);
         loop {
             let place = match self.pattern {
                 Pattern::Sequential => (start + turn) % places,
@@ -248,7 +256,7 @@ impl Loop {
                 return Ok(done);
             }
             done += 1;
-            if turn % PATIENCE == 0 && std::mem::replace(&mut last, now) == now {
+            if turn % patience == 0 && std::mem::replace(&mut last, now) == now {
                 return Err(
                     "accesses take no time: neither the medium nor a machine has a price for them".to_owned()
                 );
@@ -290,13 +298,24 @@ pub fn side_by_side(
     goes_on: &(dyn Fn() -> bool + Sync),
     done: &(dyn Fn() + Sync),
 ) -> Vec<Option<Result<Measured, Error>>> {
+    each(loops, jobs, goes_on, done, &|work| work.run())
+}
+
+/// As [`side_by_side`], of measurements of any kind.
+pub fn each<W: Sync, T: Send>(
+    all: &[W],
+    jobs: usize,
+    goes_on: &(dyn Fn() -> bool + Sync),
+    done: &(dyn Fn() + Sync),
+    run: &(dyn Fn(&W) -> T + Sync),
+) -> Vec<Option<T>> {
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<_>> = Mutex::new(loops.iter().map(|_| None).collect());
+    let found: Mutex<Vec<_>> = Mutex::new(all.iter().map(|_| None).collect());
     let worker = || {
         while goes_on() {
             let at = next.fetch_add(1, Relaxed);
-            let Some(work) = loops.get(at) else { return };
-            let measured = work.run();
+            let Some(work) = all.get(at) else { return };
+            let measured = run(work);
             found.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(measured);
             done();
         }

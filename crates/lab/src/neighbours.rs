@@ -6,13 +6,14 @@
 
 use sim::Clock;
 
+use crate::machine::MachinePreset;
 use crate::plan::{Axis, AxisValue, Plan};
 use crate::presets::MACHINES;
 
 /// A setting beside that of a plan.
 #[derive(Clone, Debug)]
 pub struct Neighbour {
-    /// What is different: `seed 102`, `medium cxl.slow`.
+    /// What is different: `seed 102`, `medium cxl.fpga`.
     pub what: String,
     /// The plan with it.
     pub plan: Plan,
@@ -22,7 +23,7 @@ pub struct Neighbour {
 const CLASSES: [&[&str]; 5] = [
     &["hinfs", "pmep", "nova.pcm", "nova.sttram"],
     &["optane.100", "optane.100x6", "optane.flat"],
-    &["cxl.fast", "cxl.asic", "cxl.slow", "cxl.fpga"],
+    &["cxl.fast", "cxl.asic", "cxl.montage", "cxl.fpga"],
     &["classic", "revised"],
     &["fast24", "nvme-a", "nvme-b"],
 ];
@@ -75,6 +76,10 @@ fn machines(plan: &Plan) -> Vec<Neighbour> {
     if MACHINES.iter().any(|preset| preset.name == base) {
         let what = "no prices of the kernel's path";
         all.push(beside(plan, what, |plan| plan.machine += ",path=none"));
+    }
+    if MachinePreset::load(&plan.machine).is_ok_and(|preset| preset.machine.memory.is_some()) {
+        let what = "memory that is the same under load";
+        all.push(beside(plan, what, |plan| plan.machine += ",memory=none"));
     }
     all
 }
@@ -141,8 +146,8 @@ mod tests {
     fn what_a_plan_varies_is_left_and_the_medium_is_of_the_same_class() {
         let all = of(&plan("[[axis]]\nmedium = [\"cxl.asic,read_latency=300ns\"]\n"));
         let media: Vec<&str> = all.iter().filter_map(|one| one.what.strip_prefix("medium ")).collect();
-        assert_eq!(media, ["cxl.fast", "cxl.slow", "cxl.fpga"]);
-        let all = of(&plan("[[axis]]\nmedium = [\"dram\", \"cxl.slow\"]\n"));
+        assert_eq!(media, ["cxl.fast", "cxl.montage", "cxl.fpga"]);
+        let all = of(&plan("[[axis]]\nmedium = [\"dram\", \"cxl.fpga\"]\n"));
         assert!(!all.iter().any(|one| one.what.starts_with("medium ")));
     }
 }

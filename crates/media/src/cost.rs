@@ -17,9 +17,10 @@
 //! scope.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sim::{Activity, LINE_BYTES, Nanos, Rate};
+use sim::{Activity, LINE_BYTES, Memory, Nanos, Rate};
 
 /// The cost of a memory medium.
 pub trait CostModel: Send + Sync + Debug {
@@ -64,6 +65,12 @@ pub trait CostModel: Send + Sync + Debug {
 
     /// The task waits for its earlier writes.
     fn fence(&self);
+
+    /// The memory through which lines move, where the medium is one whose latency depends on its traffic. A region then charges copy
+    /// and medium by one call, and asks [`CostModel::load`] only for metadata.
+    fn memory(&self) -> Option<&Arc<Memory>> {
+        None
+    }
 
     /// What writing one more line takes a task that is alone, besides the copy: what a design that decides by
     /// it (HiNFS's `L_nvmm`) is told. Zero for a medium as fast as DRAM.

@@ -16,7 +16,7 @@ use std::{fmt, fs};
 use sim::{Bytes, Nanos, Rate};
 
 use crate::cost::CostModel;
-use crate::nvmm::{bucket, buffered, flat, hinfs, null, optane};
+use crate::nvmm::{bucket, buffered, flat, hinfs, memory, null, optane};
 use crate::preset;
 
 /// Every kind of memory medium.
@@ -25,6 +25,10 @@ pub static MEDIA: &[&dyn MediumType] = &[
     &hinfs::HinfsType,
     &bucket::BucketType,
     &flat::FlatType,
+    &memory::DdrType,
+    &memory::CurveType,
+    &memory::CxlType,
+    &memory::RemoteType,
     &optane::OptaneType,
     &buffered::BufferedType,
 ];
@@ -78,10 +82,20 @@ pub enum ParamKind {
     Count,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A time with parts of a nanosecond: `117.2ns`.
+    Span,
+    /// A decimal fraction: `0.875`.
+    Number,
+    /// A bandwidth of a direction of a link: `31.5GB/s`, or `x8` of PCI Express 5.0.
+    Link,
+    /// A bandwidth at a share of reads in percent: `240.6GB/s@100`; or `none`.
+    Known,
+    /// Any text; may be empty.
+    Text,
 }
 
 /// A parameter's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A time.
     Time(Nanos),
@@ -93,6 +107,14 @@ pub enum Value {
     Count(u64),
     /// A word.
     Choice(&'static str),
+    /// A time in picoseconds.
+    Span(u64),
+    /// A number in millionths.
+    Number(u64),
+    /// A bandwidth, and millionths of a percent of reads at which it is meant.
+    Known(Option<(Rate, u64)>),
+    /// A text.
+    Text(String),
 }
 
 impl fmt::Display for Value {
@@ -104,8 +126,68 @@ impl fmt::Display for Value {
             Self::Size(size) => write!(f, "{}", Compact(size)),
             Self::Count(count) => write!(f, "{count}"),
             Self::Choice(word) => f.write_str(word),
+            Self::Span(ps) => write!(f, "{}ns", Decimal(*ps, 1_000)),
+            Self::Number(millionths) => write!(f, "{}", Decimal(*millionths, MILLION)),
+            Self::Known(None) => f.write_str("none"),
+            Self::Known(Some((rate, share))) => write!(f, "{}@{}", Compact(rate), Decimal(*share, MILLION)),
+            Self::Text(text) => f.write_str(text),
         }
     }
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// A number of parts of one, without zeros at its end.
+struct Decimal(u64, u64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, mut rest, mut part) = (self.0 / self.1, self.0 % self.1, self.1 / 10);
+        write!(f, "{whole}")?;
+        if rest > 0 {
+            f.write_str(".")?;
+        }
+        while rest > 0 {
+            write!(f, "{}", rest / part)?;
+            (rest, part) = (rest % part, part / 10);
+        }
+        Ok(())
+    }
+}
+
+/// A decimal number in parts of one, of which a millisecond has as many nanoseconds.
+fn millionths(text: &str) -> Option<u64> {
+    let digits = text.chars().all(|c| c.is_ascii_digit() || c == '.') && !text.is_empty();
+    let parsed = digits.then(|| format!("{text}ms").parse::<Nanos>().ok()).flatten()?;
+    Some(parsed.0)
+}
+
+/// A time in picoseconds: the number of nanoseconds of a thousand times as long.
+fn picoseconds(text: &str) -> Option<u64> {
+    let units = [("ns", "us"), ("us", "ms"), ("ms", "s")];
+    let (number, longer) =
+        units.iter().find_map(|(unit, longer)| Some((text.strip_suffix(unit)?, longer)))?;
+    format!("{number}{longer}").parse().ok().map(|Nanos(ps)| ps)
+}
+
+/// A direction of PCI Express 5.0 of so many lanes: 32 GT/s, of which 128 of 130 bits are data.
+fn lanes(text: &str) -> Option<Rate> {
+    match text {
+        "x4" => Some(Rate(15_750_000_000)),
+        "x8" => Some(Rate(31_500_000_000)),
+        "x16" => Some(Rate(63_000_000_000)),
+        _ => text.parse().ok(),
+    }
+}
+
+/// A bandwidth at a share.
+fn known(text: &str) -> Option<Option<(Rate, u64)>> {
+    if text == "none" {
+        return Some(None);
+    }
+    let (rate, share) = text.split_once('@')?;
+    let share = millionths(share.trim_end_matches('%')).filter(|share| *share <= 100 * MILLION)?;
+    Some(Some((rate.parse().ok()?, share)))
 }
 
 /// A unit without the blank between number and suffix. Values print exactly: see `canonical`.
@@ -140,6 +222,11 @@ impl ParamKind {
             Self::Size => "a size such as 4KiB".to_owned(),
             Self::Count => "a whole number".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Span => "a time such as 117.2ns".to_owned(),
+            Self::Number => "a number such as 0.875".to_owned(),
+            Self::Link => "x4, x8, x16 or a bandwidth such as 31.5GB/s".to_owned(),
+            Self::Known => "a bandwidth at a share of reads, such as 240.6GB/s@100, or none".to_owned(),
+            Self::Text => "a text".to_owned(),
         }
     }
 
@@ -150,6 +237,11 @@ impl ParamKind {
             Self::Size => text.parse().ok().map(Value::Size),
             Self::Count => text.parse().ok().map(Value::Count),
             Self::Choice(words) => words.iter().find(|word| **word == text).map(|word| Value::Choice(word)),
+            Self::Span => picoseconds(text).map(Value::Span),
+            Self::Number => millionths(text).map(Value::Number),
+            Self::Link => lanes(text).map(Value::Rate),
+            Self::Known => known(text).map(Value::Known),
+            Self::Text => Some(Value::Text(text.to_owned())),
         }
     }
 }
@@ -189,6 +281,14 @@ pub enum MediumError {
         value: String,
         /// What it takes.
         expected: String,
+    },
+    /// Values that no memory has together, or a file of a curve that cannot be used.
+    #[error("medium {medium}: {what}")]
+    Impossible {
+        /// The medium.
+        medium: String,
+        /// What is wrong.
+        what: String,
     },
     /// Something other than `key=value` after the name.
     #[error("medium {medium}: write \"{text}\" as parameter=value")]
@@ -270,7 +370,28 @@ impl Params {
 
     fn get(&self, name: &str) -> Value {
         let param = self.0.iter().find(|param| param.name == name);
-        param.expect("a model asks for the parameters that its type declares").value
+        param.expect("a model asks for the parameters that its type declares").value.clone()
+    }
+
+    /// The time `name`, in picoseconds.
+    pub fn span_ps(&self, name: &str) -> u64 {
+        if let Value::Span(ps) = self.get(name) { ps } else { 0 }
+    }
+
+    /// The number `name`.
+    pub fn number(&self, name: &str) -> f64 {
+        if let Value::Number(millionths) = self.get(name) { millionths as f64 / MILLION as f64 } else { 0.0 }
+    }
+
+    /// The bandwidth `name` in bytes a nanosecond, with the part of writes at which it is meant.
+    pub fn known(&self, name: &str) -> Option<(f64, f64)> {
+        let Value::Known(Some((rate, share))) = self.get(name) else { return None };
+        Some((1.0 - share as f64 / (100 * MILLION) as f64, rate.0 as f64 / 1e9))
+    }
+
+    /// The text `name`.
+    pub fn text(&self, name: &str) -> String {
+        if let Value::Text(text) = self.get(name) { text } else { String::new() }
     }
 
     /// The time `name`.
@@ -416,6 +537,24 @@ impl fmt::Display for Medium {
         f.write_str(&self.name)?;
         self.params.0.iter().try_for_each(|param| write!(f, ",{}={}", param.name, param.value))
     }
+}
+
+/// Names that go with the next release, and what to use instead.
+const WITHDRAWN: [(&str, &str); 2] = [
+    (
+        "cxl.slow",
+        "cxl.slow stands for no card and goes with the next release: use cxl.fpga, or cxl,extra=… of your card",
+    ),
+    (
+        "cxl.flat",
+        "cxl.flat is the cxl.asic of earlier versions and goes with the next release: cxl.asic is measured",
+    ),
+];
+
+/// What to say of a medium that goes with the next release, with or without parameters.
+pub fn withdrawn(medium: &str) -> Option<&'static str> {
+    let name = medium.split(',').next().unwrap_or_default();
+    WITHDRAWN.iter().find(|(known, _)| *known == name).map(|(_, advice)| *advice)
 }
 
 fn kind_named(name: &str) -> Option<&'static dyn MediumType> {

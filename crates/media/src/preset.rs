@@ -34,8 +34,10 @@ pub(crate) static PRESETS: &[(&str, &str)] = presets![
     "optane.flat",
     "cxl.fast",
     "cxl.asic",
-    "cxl.slow",
+    "cxl.montage",
     "cxl.fpga",
+    "cxl.flat",
+    "cxl.slow",
     "classic",
     "revised",
 ];

@@ -167,7 +167,7 @@ mod tests {
                 ("b", "1", rates[3]),
             ]);
             for (at, sample) in file.samples.iter_mut().enumerate() {
-                let medium = if at < 2 { "dram" } else { "cxl.slow" };
+                let medium = if at < 2 { "dram" } else { "cxl.fpga" };
                 sample.axes.insert("medium".to_owned(), medium.to_owned());
             }
             file

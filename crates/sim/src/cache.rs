@@ -46,6 +46,7 @@ use crate::clock;
 use crate::context::{Context, RunShared};
 use crate::ledger::{Activity, SOCKET_LINES};
 use crate::machine::{Caches, Machine, Work};
+use crate::memory;
 use crate::ran;
 use crate::units::{LINE_BYTES, Nanos};
 
@@ -354,6 +355,9 @@ fn charge(cx: &Context, level: Level, lines: u64, miss: bool, medium: impl FnOnc
         Level::Memory => {
             if miss {
                 clock::work(Work::MISS, lines);
+                if let Some(excess) = memory::excess_of_misses(cx, lines) {
+                    clock::advance(cx, Activity::MEDIUM_WAIT, excess);
+                }
             }
             medium();
         }

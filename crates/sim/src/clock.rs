@@ -20,6 +20,7 @@ use crate::cache::{CachedPage, Level, Recency};
 use crate::context::{self, Context};
 use crate::ledger::{Activity, COPIED_BYTES};
 use crate::machine::Work;
+use crate::memory::{self, Stream};
 use crate::ran;
 use crate::units::Nanos;
 
@@ -112,16 +113,21 @@ pub fn cost_of(work: Work, n: u64) -> Nanos {
 
 /// The same of a core that copies `bytes` from memory to memory.
 pub fn copy_cost(bytes: u64) -> Nanos {
-    virtual_task().map_or(Nanos::ZERO, |cx| Nanos((bytes * cx.run.machine.copy_ps_per_byte).div_ceil(1_000)))
+    virtual_task().map_or(Nanos::ZERO, |cx| match cx.run.memory_of(cx.core.get()) {
+        Some(memory) => memory::copy_cost(memory, bytes),
+        None => Nanos((bytes * cx.run.machine.copy_ps_per_byte).div_ceil(1_000)),
+    })
 }
 
 /// Copies smaller than this do not queue for the memory bandwidth that all cores share: they are cache
 /// traffic.
 const QUEUED_COPY_BYTES: u64 = 1024;
 
-/// Lines that a copy from memory moves for each line that it copies.
+/// Lines that a copy from memory moves for each line that it copies, on a machine without a model of its memory.
 #[derive(Clone, Copy)]
 struct Moved {
+    /// The same on one that has a model.
+    kind: memory::Moved,
     /// That the core fetches: the line that is read, and the line that is stored to, which comes in first.
     fetched: u64,
     /// That go over the memory's bus: what is read, and what is written back in the end.
@@ -129,11 +135,11 @@ struct Moved {
 }
 
 /// Between memory and memory: what the machine's prices of a copied byte are for.
-const BOTH_SIDES: Moved = Moved { fetched: 2, carried: 2 };
+const BOTH_SIDES: Moved = Moved { kind: memory::Moved::Both, fetched: 2, carried: 2 };
 /// From memory to a buffer in the core's private cache.
-const READ: Moved = Moved { fetched: 1, carried: 1 };
+const READ: Moved = Moved { kind: memory::Moved::Load, fetched: 1, carried: 1 };
 /// The other way: what is stored to is fetched, and goes back.
-const STORED: Moved = Moved { fetched: 1, carried: 2 };
+const STORED: Moved = Moved { kind: memory::Moved::Store, fetched: 1, carried: 2 };
 
 /// The CPU's part of copying `bytes` between memory and memory: the core's own speed, and its turn on the
 /// machine's memory bandwidth. Copy in pieces of at most a few KiB, so that tasks share the bandwidth fairly.
@@ -141,15 +147,25 @@ const STORED: Moved = Moved { fetched: 1, carried: 2 };
 pub fn copy(bytes: u64) {
     let Some(cx) = virtual_task() else { return };
     cx.run.inflow.add(cx, 2 * bytes); // what is read and what is written
-    copy_memory(cx, bytes, BOTH_SIDES);
+    copy_memory(cx, bytes, BOTH_SIDES, Stream::default());
 }
 
 /// As [`copy`], of a store past the caches: nothing comes into them.
 #[inline]
 pub fn copy_past(bytes: u64) {
-    if let Some(cx) = virtual_task() {
-        copy_memory(cx, bytes, BOTH_SIDES);
+    copy_past_to(None, bytes);
+}
+
+/// As [`copy_past`], to an object in `memory`, if it has one; true when that memory has been charged, too.
+#[inline]
+pub fn copy_past_to(memory: Option<&memory::Memory>, bytes: u64) -> bool {
+    let Some(cx) = virtual_task() else { return false };
+    let has_buffer = cx.run.machine.caches.as_ref().is_some_and(|caches| cx.buffer.get() <= caches.private.0);
+    if memory::post_copied(cx, bytes, has_buffer, memory) {
+        return memory.is_some();
     }
+    copy_memory(cx, bytes, BOTH_SIDES, Stream::default());
+    false
 }
 
 /// Copies `bytes` of `object` to the task's buffer ([`crate::TaskSpec::with_buffer`]), at the speed of the level that holds the
@@ -157,32 +173,43 @@ pub fn copy_past(bytes: u64) {
 /// memory and memory, as by [`copy`].
 #[inline]
 pub fn copy_from(object: &Recency, bytes: u64) -> bool {
-    copy_cached(|cx| object.use_by(cx, bytes), bytes, READ)
+    copy_cached(|cx| object.use_by(cx, bytes), bytes, READ, Stream::default())
 }
 
-/// As [`copy_from`], of the bytes of a page from `offset` on.
+/// As [`copy_from`], of the bytes of a page from `offset` on, as a part of `stream`. False also where its memory has been charged.
 #[inline]
-pub fn copy_from_page(page: &CachedPage, offset: u64, bytes: u64) -> bool {
-    copy_cached(|cx| page.use_by(cx, offset, bytes), bytes, READ)
+pub fn copy_from_page(page: &CachedPage, offset: u64, bytes: u64, stream: Stream<'_>) -> bool {
+    copy_cached(|cx| page.use_by(cx, offset, bytes), bytes, READ, stream)
 }
 
-/// As [`copy_to`], to the bytes of a page from `offset` on.
+/// As [`copy_to`], to the bytes of a page from `offset` on, as a part of `stream`. False also where its memory has been charged.
 #[inline]
-pub fn copy_to_page(page: &CachedPage, offset: u64, bytes: u64) -> bool {
-    copy_cached(|cx| page.use_by(cx, offset, bytes), bytes, STORED)
+pub fn copy_to_page(page: &CachedPage, offset: u64, bytes: u64, stream: Stream<'_>) -> bool {
+    copy_cached(|cx| page.use_by(cx, offset, bytes), bytes, STORED, stream)
+}
+
+/// A copy of an object of which no cache is known, from it or to it. True when its medium may charge more.
+#[inline]
+pub fn copy_uncached(bytes: u64, stores: bool, stream: Stream<'_>) -> bool {
+    let (Some(cx), Some(_)) = (virtual_task(), stream.memory) else {
+        copy(bytes);
+        return true;
+    };
+    cx.run.inflow.add(cx, 2 * bytes);
+    copy_memory(cx, bytes, if stores { STORED } else { READ }, stream);
+    false
 }
 
 /// Copies `bytes` from the task's buffer to `object`; the rest as [`copy_from`].
 #[inline]
 pub fn copy_to(object: &Recency, bytes: u64) -> bool {
-    copy_cached(|cx| object.use_by(cx, bytes), bytes, STORED)
+    copy_cached(|cx| object.use_by(cx, bytes), bytes, STORED, Stream::default())
 }
 
-fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved) -> bool {
+fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved, stream: Stream<'_>) -> bool {
     let Some(cx) = virtual_task() else { return true };
     let Some(caches) = &cx.run.machine.caches else {
-        copy(bytes);
-        return true;
+        return copy_uncached(bytes, moved.kind == memory::Moved::Store, stream);
     };
     let has_buffer = cx.buffer.get() <= caches.private.0;
     if !has_buffer {
@@ -192,8 +219,10 @@ fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved)
         Level::Private => caches.private_copy_ps_per_byte,
         Level::Socket => caches.socket_copy_ps_per_byte,
         Level::Memory => {
-            copy_memory(cx, bytes, if has_buffer { moved } else { BOTH_SIDES });
-            return true;
+            if !memory::copy_lines(cx, bytes, moved.kind, has_buffer, stream) {
+                copy_queued(cx, bytes, if has_buffer { moved } else { BOTH_SIDES });
+            }
+            return stream.memory.is_none();
         }
     };
     cx.ledger.add_units(cx.op.get(), COPIED_BYTES, bytes);
@@ -201,7 +230,15 @@ fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved)
     false
 }
 
-fn copy_memory(cx: &Context, bytes: u64, moved: Moved) {
+/// A copy whose buffer is in no cache.
+fn copy_memory(cx: &Context, bytes: u64, moved: Moved, stream: Stream<'_>) {
+    if !memory::copy_lines(cx, bytes, moved.kind, false, stream) {
+        copy_queued(cx, bytes, moved);
+    }
+}
+
+/// A copy on a machine without a model of its memory.
+fn copy_queued(cx: &Context, bytes: u64, moved: Moved) {
     cx.ledger.add_units(cx.op.get(), COPIED_BYTES, bytes);
     let machine = &cx.run.machine;
     let part = |ps_per_byte: u64, lines: u64| bytes * ps_per_byte * lines / BOTH_SIDES.fetched;
@@ -296,7 +333,7 @@ pub(crate) fn compute(cx: &Context, activity: Activity, span: Nanos) {
 /// How long CPU work takes that takes `span` on a core of its own: longer beside a busy hardware thread. What the sibling does is
 /// looked at once, when the work begins.
 #[inline]
-fn beside_sibling(cx: &Context, span: Nanos) -> Nanos {
+pub(crate) fn beside_sibling(cx: &Context, span: Nanos) -> Nanos {
     match cx.run.machine.two_threads_per_mille {
         Some(per_mille) if cx.scheduler().is_some_and(|scheduler| scheduler.sibling_is_busy(cx)) => {
             Nanos(span.0 * 2_000 / u64::from(per_mille.max(1)))

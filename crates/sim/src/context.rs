@@ -15,6 +15,7 @@ use crate::cache::Inflow;
 use crate::clock::{Clock, Tsc};
 use crate::ledger::{Activity, Ledger, Ledgers, Op, Part};
 use crate::machine::{Machine, Work};
+use crate::memory::Memory;
 use crate::ran::Counts;
 use crate::rng::Seed;
 use crate::sync::{Held, Server};
@@ -35,6 +36,8 @@ pub(crate) struct RunShared {
     tsc: Option<Tsc>,
     /// The bandwidth of memory, shared by all copies: the machine's, or each socket's own.
     dram: Box<[Server]>,
+    /// Instead of it, on a machine that has a model of its memory: as many; else none.
+    memory: Box<[Arc<Memory>]>,
     /// Virtual clock: what came into the caches.
     pub(crate) inflow: Inflow,
     pub(crate) ledgers: Mutex<Ledgers>,
@@ -64,6 +67,9 @@ impl RunShared {
             seed: setup.seed,
             tsc: (setup.clock == Clock::Real).then(Tsc::new),
             dram: (0..memories.max(1)).map(|_| Server::new(1)).collect(),
+            memory: (0..memories.max(1))
+                .filter_map(|_| setup.machine.memory.clone().map(|model| Arc::new(Memory::new(model))))
+                .collect(),
             inflow: Inflow::new(&setup.machine),
             ledgers: Mutex::default(),
             failure: Mutex::new(None),
@@ -104,6 +110,16 @@ impl RunShared {
         }
     }
 
+    /// The same, on a machine that has a model of its memory.
+    #[inline]
+    pub(crate) fn memory_of(&self, core: u16) -> Option<&Arc<Memory>> {
+        match &*self.memory {
+            [] => None,
+            [only] => Some(only),
+            sockets => Some(&sockets[usize::from(self.machine.socket(core)) % sockets.len()]),
+        }
+    }
+
     #[inline]
     pub(crate) fn tsc(&self) -> &Tsc {
         self.tsc.as_ref().expect("a real run has its counter")
@@ -129,6 +145,13 @@ pub(crate) struct Context {
     pub(crate) on_core: OnCore,
     /// Bytes of the buffer that it reads and writes with.
     pub(crate) buffer: Cell<u64>,
+    /// Picoseconds that a memory's answer had beyond a nanosecond.
+    pub(crate) below_ns: Cell<u64>,
+    /// When its posted lines are accepted, and when the core's pipe of them is empty, in picoseconds.
+    pub(crate) posted_ps: Cell<u64>,
+    pub(crate) piped_ps: Cell<u64>,
+    /// Single loads that it has drawn a latency for.
+    pub(crate) loads: Cell<u64>,
     /// The user and the group for whom it works.
     pub(crate) user: Cell<(u32, u32)>,
     pub(crate) activity: Cell<Activity>,
@@ -169,6 +192,10 @@ impl Context {
             seen: Cell::new(0),
             on_core: OnCore::default(),
             buffer: Cell::new(u64::MAX),
+            below_ns: Cell::new(0),
+            posted_ps: Cell::new(0),
+            piped_ps: Cell::new(0),
+            loads: Cell::new(0),
             user: Cell::new((0, 0)),
             activity: Cell::new(Activity::DATA),
             op: Cell::new(Op::NONE.index() as u8),

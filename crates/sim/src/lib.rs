@@ -17,6 +17,7 @@
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
 //! | [`cache`] | what is still in the caches: [`Recency`], [`CachedPage`] |
+//! | [`memory`] | latency under load and the greatest traffic of a memory: [`Memory`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
 //! | [`task`] | [`run`], [`run_here`], [`spawn`], [`Setup`], [`core()`] |
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
@@ -57,6 +58,7 @@ pub mod ledger;
 pub mod machine;
 pub mod map;
 pub mod math;
+pub mod memory;
 pub mod ran;
 pub mod rng;
 pub mod schedule;
@@ -68,12 +70,13 @@ mod virt;
 
 pub use cache::{CachedPage, Recency};
 pub use clock::{
-    Clock, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past, copy_to, copy_to_page,
-    cost_of, cpu_time, follows_originals, interact, linux, medium, medium_until, now, priced, sleep,
-    sleep_until, work,
+    Clock, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past, copy_past_to, copy_to,
+    copy_to_page, copy_uncached, cost_of, cpu_time, follows_originals, interact, linux, medium, medium_until,
+    now, priced, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, Part, count, op, part, scope};
 pub use machine::{Caches, Machine, PartPrice, Scheduling, Work};
+pub use memory::{Memory, MemoryModel, Stream};
 pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{

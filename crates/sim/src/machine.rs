@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::Activity;
+use crate::memory::MemoryModel;
 use crate::units::{Bytes, LINE_BYTES, Nanos};
 
 /// A kind of CPU work that a machine preset prices: a small number with a key. The real clock charges none of it: there the
@@ -141,6 +142,9 @@ pub struct Machine {
     pub dram_ps_per_byte: u64,
     /// Each socket has memory of that bandwidth, and its cores copy from and to it. Otherwise the machine has one.
     pub dram_per_socket: bool,
+    /// The memory of a socket under load, see [`crate::memory`]: then the two prices of a copied byte are not used. None: copies
+    /// cost those.
+    pub memory: Option<MemoryModel>,
     /// Size of the last-level cache of a socket.
     pub cache: Bytes,
     /// The private cache of a core and what the levels cost. None: no private caches, see [`crate::cache`].
@@ -209,6 +213,7 @@ impl Machine {
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
             dram_per_socket: false,
+            memory: None,
             cache: Bytes::mib(16),
             caches: None,
             scheduling: None,

@@ -97,6 +97,11 @@ impl How {
             check_figures(plan)?;
             plan.cells()?;
         }
+        let axes = plans.iter().flat_map(|plan| &plan.axis).filter(|axis| axis.name == "medium");
+        let values = axes.flat_map(|axis| &axis.values);
+        let withdrawn: BTreeSet<&str> =
+            values.filter_map(|value| media::medium::withdrawn(&value.value)).collect();
+        withdrawn.into_iter().for_each(|advice| output.note(advice));
         self.prepare()?;
         let settings = self.settings();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());

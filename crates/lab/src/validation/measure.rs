@@ -20,6 +20,7 @@ use crate::environment;
 use crate::error::Error;
 use crate::machine::{MachinePreset, THIS_HOST};
 use crate::medium;
+use crate::medium_load::Probed;
 use crate::plan::Plan;
 use crate::presets::MACHINES;
 use crate::runner::{self, Progress, Runner};
@@ -66,6 +67,7 @@ pub fn measure(work: Vec<Work>, settings: &Settings, progress: &dyn Progress) ->
     live(&mut rows, &mut tasks, settings);
     mark_fitted(&mut rows);
     let mut values = loops(&rows, &tasks, settings);
+    values.extend(probes(&tasks, settings));
     let (plans, papers) = plans(&tasks)?;
     let results = run(&plans, settings, progress)?;
     values.extend(cells(&rows, &tasks, &results));
@@ -104,6 +106,11 @@ fn checked(row: &Row, task: Task) -> Result<Task, LeftOut> {
         Task::Loop { work, .. } => {
             unit(&["ns", "ns over local", "ns total", "GiB/s", "GB/s", "MiB/s", "MB/s"])?;
             work.check().map_err(|error| LeftOut::new("command", error.to_string()))?;
+        }
+        Task::Probe(probe) => {
+            let known = probe.unit();
+            unit(if known == "ns" { &["ns", "ns total"] } else { std::slice::from_ref(&known) })?;
+            probe.check().map_err(|error| LeftOut::new("command", error.to_string()))?;
         }
         Task::Cell(plan) => {
             unit(RATES)?;
@@ -246,6 +253,20 @@ fn loops(rows: &[Row], tasks: &[Result<Task, LeftOut>], settings: &Settings) -> 
     let value = |((at, _, plus_ns), found): (&(usize, &medium::Loop, f64), Option<Result<_, _>>)| {
         let value = found?.map(|found| in_unit_of_loop(&rows[*at], found, *plus_ns));
         Some((*at, value.map_err(|error| reason(&error))))
+    };
+    wanted.iter().zip(found).filter_map(value).collect()
+}
+
+fn probes(tasks: &[Result<Task, LeftOut>], settings: &Settings) -> Values {
+    let wanted = tasks.iter().enumerate().filter_map(|(at, task)| match task {
+        Ok(Task::Probe(probe)) => Some((at, &**probe)),
+        _ => None,
+    });
+    let wanted: Vec<_> = wanted.collect();
+    let goes_on = || !settings.runner.interrupt.load(Relaxed);
+    let found = medium::each(&wanted, settings.runner.jobs, &goes_on, &|| {}, &|(_, probe)| probe.run());
+    let value = |((at, _), found): (&(usize, _), Option<Result<Probed, Error>>)| {
+        Some((*at, found?.map(|found| found.value).map_err(|error| reason(&error))))
     };
     wanted.iter().zip(found).filter_map(value).collect()
 }

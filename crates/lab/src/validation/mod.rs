@@ -27,6 +27,7 @@ pub use rows::Rows;
 
 use crate::error::Error;
 use crate::medium::Loop;
+use crate::medium_load::Probe;
 use crate::plan::Plan;
 
 /// What the command of a row does.
@@ -39,6 +40,8 @@ pub enum Task {
         /// A time that the row's source counts and the loop does not.
         plus_ns: f64,
     },
+    /// A memory under load.
+    Probe(Box<Probe>),
     /// A cell of a plan.
     Cell(Box<Plan>),
     /// A claim of a paper.

@@ -28,6 +28,9 @@
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
 //! | [`fence`] | `Fence` | `fence` | fences |
 //!
+//! Where the medium is a memory under load ([`CostModel::memory`]), copy and medium are one stream: `load`, `fetch` and the write of
+//! a non-temporal store are part of the copy's charge ([`sim::memory`]).
+//!
 //! Pages are in a cache only on a machine that prices copies by level; on others each load goes to the medium. A line that
 //! a store past the cache shares with the edge of its range is written once.
 //!
@@ -60,11 +63,13 @@
 pub mod bucket;
 pub mod buffered;
 mod cached;
+pub mod curve;
 pub mod flat;
 pub mod hinfs;
 mod instruction;
 pub mod lost;
 mod mapping;
+pub mod memory;
 pub mod null;
 pub mod optane;
 mod sparse;
@@ -76,7 +81,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use sim::{Bytes, CachedPage, LINE_BYTES, Nanos, PAGE_BYTES, Recency};
+use sim::{Bytes, LINE_BYTES, Nanos, PAGE_BYTES, Recency};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::MediaError;
@@ -95,6 +100,13 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const WORD: u64 = 8;
 
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// Where a copy goes: out of the region or into it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Out,
+    In,
+}
 
 /// A range of byte-addressable storage. All methods take `&self`: share it in an `Arc`.
 pub struct Region {
@@ -263,7 +275,7 @@ impl Region {
         sim::count(&crate::charges::BYTES_LOADED, buf.len() as u64);
         let mut at = 0;
         for (piece, len) in pages(off, buf.len() as u64) {
-            if self.copied(piece, len, sim::copy_from_page) {
+            if self.copied(piece, len, Way::Out, at > 0) {
                 if at == 0 { self.model.load(piece, len) } else { self.model.load_on(piece, len) }
             }
             // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
@@ -290,14 +302,16 @@ impl Region {
         }
     }
 
-    /// Charges a copy between a page and a buffer of the caller; true when the bytes come from the medium.
+    /// Charges a copy between a page and a buffer of the caller; true when the bytes come from the medium, which has not been
+    /// charged by it. `goes_on`: the copy has begun at an earlier page.
     #[inline]
-    fn copied(&self, off: u64, len: u64, copy: fn(&CachedPage, u64, u64) -> bool) -> bool {
-        if sim::cache::prices_copies() {
-            return copy(self.cached.of(off), off % PAGE, len);
+    fn copied(&self, off: u64, len: u64, way: Way, goes_on: bool) -> bool {
+        let stream = sim::Stream { memory: self.model.memory().map(|memory| &**memory), goes_on };
+        match way {
+            _ if !sim::cache::prices_copies() => sim::copy_uncached(len, way == Way::In, stream),
+            Way::Out => sim::copy_from_page(self.cached.of(off), off % PAGE, len, stream),
+            Way::In => sim::copy_to_page(self.cached.of(off), off % PAGE, len, stream),
         }
-        sim::copy(len);
-        true
     }
 
     /// Copies metadata out of the region: a plain memory read, served by the caches.
@@ -372,7 +386,7 @@ impl Region {
     pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.check_range(off, data.len() as u64)?;
         for (piece, len) in pages(off, data.len() as u64) {
-            if self.copied(piece, len, sim::copy_to_page) {
+            if self.copied(piece, len, Way::In, piece > off) {
                 self.model.fetch(piece, len);
             }
         }
@@ -505,7 +519,7 @@ impl Region {
         let len = data.len() as u64;
         let to = self.store_to(off, len)?;
         let started = if self.model.posts_stores() { sim::now() } else { Nanos::ZERO };
-        sim::copy_past(len);
+        let posted = sim::copy_past_to(self.model.memory().map(|memory| &**memory), len);
         if sim::cache::prices_copies() {
             self.cached.of(off).evict(off % PAGE, len);
         }
@@ -522,7 +536,9 @@ impl Region {
         sim::count(&crate::charges::BYTES_NT_STORED, len);
         if lines > 0 {
             sim::count(&crate::charges::LINES_WRITTEN, lines);
-            self.model.write_since(written, lines, started);
+            if !posted {
+                self.model.write_since(written, lines, started);
+            }
         }
         Ok(())
     }

@@ -55,6 +55,10 @@ impl Scheduler {
     /// Counts interactions and operations at one instant.
     #[cold]
     pub(crate) fn watch_instant(&self, cx: &Context) {
+        // What is unwound, by this very limit too, has nothing to charge, and a second panic would end the process.
+        if self.is_ending() || std::thread::panicking() {
+            return;
+        }
         let time = cx.time.get();
         let count = if self.instant.replace(time) == time { self.instant_count.get() + 1 } else { 1 };
         self.instant_count.set(count);

@@ -185,7 +185,7 @@ fn the_lines_of_a_page_come_in_and_leave_one_by_one() {
         let page = Arc::new(CachedPage::new());
         let read = |offset: u64, bytes: u64| {
             let page = Arc::clone(&page);
-            on_core(0, move || _ = sim::copy_from_page(&page, offset, bytes))
+            on_core(0, move || _ = sim::copy_from_page(&page, offset, bytes, sim::Stream::default()))
         };
         assert_eq!(read(256, 256), Nanos(128), "four lines from memory");
         assert_eq!(read(256, 256), Nanos(32), "which are there now");
@@ -209,7 +209,7 @@ fn pages_of_which_little_is_used_take_little_room() {
         let pass = |line: u64| {
             let read = |page: &Arc<CachedPage>| {
                 let page = Arc::clone(page);
-                on_core(0, move || _ = sim::copy_from_page(&page, line * 64, 64))
+                on_core(0, move || _ = sim::copy_from_page(&page, line * 64, 64, sim::Stream::default()))
             };
             pages.iter().map(read).max()
         };

@@ -256,6 +256,31 @@ fn an_endless_loop_that_charges_nothing_is_found_and_named() {
 }
 
 #[test]
+fn an_endless_loop_of_many_tasks_at_one_instant_is_an_error_and_not_an_abort_in_a_destructor() {
+    for tasks in [1, 2, 8, 64] {
+        let told = error_of(&setup(), move || {
+            let count = Arc::new(Mutex::new(&A, 0));
+            let all: Vec<JoinHandle<()>> = (0..tasks)
+                .map(|task| {
+                    let witness = Witness(Arc::clone(&count));
+                    sim::spawn(named("idle"), move || {
+                        let _witness = witness;
+                        loop {
+                            sim::interact();
+                            if task % 2 == 1 {
+                                sim::sleep(Nanos(0));
+                            }
+                        }
+                    })
+                })
+                .collect();
+            all.into_iter().for_each(JoinHandle::join);
+        });
+        assert!(told.contains("endless loop at"), "{tasks} tasks: {told}");
+    }
+}
+
+#[test]
 fn what_is_left_at_the_end_is_unwound_and_its_destructors_may_take_contended_locks() {
     let dropped = Arc::new(Mutex::new(&A, 0));
     let count = Arc::clone(&dropped);

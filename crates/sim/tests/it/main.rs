@@ -9,6 +9,7 @@ mod determinism;
 mod endings;
 mod free;
 mod ledger;
+mod memory;
 mod moving;
 mod program;
 mod ran;

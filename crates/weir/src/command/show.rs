@@ -263,7 +263,15 @@ fn medium(name: &str) -> Option<Result<Shown, Failure>> {
         let row = vec![parameter.name.to_owned(), parameter.value.to_string(), parameter.source.clone()];
         table.rows.push(row);
     }
-    Some(Ok(Shown::of_table(&table, "parameters").with("summary", medium.summary())))
+    let shown = Shown::of_table(&table, "parameters").with("summary", medium.summary());
+    let model = match medium.build() {
+        Ok(model) => model,
+        Err(error) => return Some(Err(Failure::usage(error.to_string()))),
+    };
+    Some(Ok(match model.memory().map(|memory| memory.model().sentence()) {
+        Some(sentence) => shown.and(&format!("{sentence}\n")).with("memory", sentence),
+        None => shown,
+    }))
 }
 
 /// A block device: an SSD with its parameters, or the RAM disk.
@@ -491,5 +499,9 @@ fn machine_text(preset: &MachinePreset) -> Shown {
     for value in &preset.values {
         table.rows.push(vec![value.key.to_owned(), value.value.clone(), value.source.clone()]);
     }
-    Shown::of_table(&table, "values").with("summary", preset.summary.clone())
+    let shown = Shown::of_table(&table, "values").with("summary", preset.summary.clone());
+    match &preset.machine.memory {
+        Some(model) => shown.and(&format!("{}\n", model.sentence())).with("memory", model.sentence()),
+        None => shown,
+    }
 }

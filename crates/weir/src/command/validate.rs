@@ -258,6 +258,12 @@ fn of_command(row: &Row, with: &With) -> Result<Task, LeftOut> {
 }
 
 fn one_loop(medium: &MediumLoops, with: &With, plus_ns: f64) -> Result<Task, Failure> {
+    let mut probes = medium.probes((&with.medium, &with.machine))?;
+    match (probes.pop(), probes.is_empty()) {
+        (Some(probe), true) => return Ok(Task::Probe(Box::new(probe))),
+        (Some(_), false) => return Err(Failure::usage("a row has one value of each list")),
+        _ => {}
+    }
     let mut loops = medium.loops((&with.medium, &with.machine))?;
     match (loops.pop(), loops.is_empty()) {
         (Some(work), true) => Ok(Task::Loop { work: Box::new(work), plus_ns }),

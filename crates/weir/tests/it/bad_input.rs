@@ -57,9 +57,9 @@ const EXPERIMENTS: [Case; 26] = [
     ),
     (
         "a family of media",
-        &["bench", "varmail", "--fs", "pmfs", "--medium", "cxl"],
+        &["bench", "varmail", "--fs", "pmfs", "--medium", "nova"],
         2,
-        &["no medium \"cxl\"", "cxl.asic", "cxl.fast", "cxl.fpga", "cxl.slow"],
+        &["no medium \"nova\"", "nova.pcm", "nova.sttram"],
     ),
     (
         "files on a device",

@@ -20,6 +20,7 @@ mod kept;
 mod kernel;
 mod leaving;
 mod logging;
+mod memory_load;
 mod mount;
 mod mount_server;
 mod nbd;

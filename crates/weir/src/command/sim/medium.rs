@@ -3,11 +3,13 @@
 use clap::Args;
 use lab::MachinePreset;
 use lab::medium::{Access, Loop, Measured, Pattern};
+use lab::medium_load::Probe;
 use media::Medium;
 use report::table::Table;
 use serde_json::{Value, json};
 use sim::{Bytes, Nanos};
 
+use super::medium_load::{LoadForms, Shared};
 use crate::experiment;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -18,7 +20,8 @@ use crate::progress::Counter;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir sim medium optane.100 --op read,nt,clwb --threads 1,2,4,8,16,24 --full \
-                  · weir sim medium cxl.fast --pattern rand --size 64"
+                  · weir sim medium cxl.fast --pattern rand --size 64 \
+                  · weir sim medium dram --loaded --traffic 50GB/s,200GB/s --reads 100,67 --threads 55"
 )]
 pub(crate) struct MediumLoops {
     /// The medium (`weir list media`), with parameters
@@ -41,24 +44,51 @@ pub(crate) struct MediumLoops {
     #[arg(long)]
     no_fence: bool,
     /// Charge the processor's part of each access, too, at the machine's prices
-    #[arg(long)]
+    #[arg(long, conflicts_with = "form")]
     full: bool,
-    /// The machine that --full takes the prices of (`weir list machines`)
-    #[arg(long, default_value = "rcache-server", value_name = "NAME")]
-    machine: String,
+    /// The machine that --full takes the prices of, or whose memory dram is (`weir list machines`) [default: rcache-server, and
+    /// spr-server of memory under load]
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
     /// Virtual time that is measured
     #[arg(long, default_value = "4ms", value_name = "TIME", hide_short_help = true)]
     time: Nanos,
     /// Seed of random places
     #[arg(long, default_value_t = 1, value_name = "N", hide_short_help = true)]
     seed: u64,
+    #[command(flatten)]
+    load: LoadForms,
 }
 
+/// What --full takes the prices of where no machine is named.
+const MACHINE: &str = "rcache-server";
+
 impl MediumLoops {
+    /// Every measurement of a memory under load that is asked for; none where loops are. `with` as in [`MediumLoops::loops`].
+    pub(crate) fn probes(&self, with: (&str, &str)) -> Result<Vec<Probe>, Failure> {
+        if self.load.is_asked() { self.load.probes(&self.shared(with)?) } else { Ok(Vec::new()) }
+    }
+
+    fn shared<'c>(&'c self, with: (&str, &'c str)) -> Result<Shared<'c>, Failure> {
+        Ok(Shared {
+            medium: Medium::parse(&format!("{}{}", self.medium, with.0))?,
+            machine: self.machine.as_deref(),
+            machine_with: with.1,
+            pattern: self.pattern,
+            threads: &self.threads,
+            window: self.time,
+            seed: self.seed,
+        })
+    }
+
+    fn machine(&self) -> &str {
+        self.machine.as_deref().unwrap_or(MACHINE)
+    }
+
     /// Every loop that is asked for. `with` are settings to add to the medium and the machine, as `,KEY=VALUE`.
     pub(crate) fn loops(&self, with: (&str, &str)) -> Result<Vec<Loop>, Failure> {
         let medium = Medium::parse(&format!("{}{}", self.medium, with.0))?;
-        let mut name = self.machine.clone();
+        let mut name = self.machine().to_owned();
         lab::presets::embedded(&mut name);
         let machine = MachinePreset::load(&(name + with.1))?;
         let machine = self.full.then_some(machine);
@@ -86,6 +116,9 @@ impl MediumLoops {
     }
 
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if self.load.is_asked() {
+            return self.load.run(&self.shared(("", ""))?, output);
+        }
         let loops = self.loops(("", ""))?;
         let counter = Counter::new(output, "loops", loops.len() as u64);
         let all: Vec<&Loop> = loops.iter().collect();
@@ -102,7 +135,7 @@ impl MediumLoops {
 
     fn table(&self, loops: &[Loop], measured: &[Measured]) -> Table {
         let fence = if self.no_fence { ", stores without fences" } else { "" };
-        let prices = if self.full { format!(", prices of {}", self.machine) } else { String::new() };
+        let prices = if self.full { format!(", prices of {}", self.machine()) } else { String::new() };
         let mut table = Table::new(format!("{}, {}{fence}{prices}", self.medium, self.pattern));
         table.words("access");
         for name in ["size", "threads", "GB/s", "GiB/s", "ns an access"] {
@@ -128,7 +161,7 @@ impl MediumLoops {
             "schema": "weir.medium/1",
             "command": experiment::command(),
             "medium": self.medium, "pattern": self.pattern.to_string(), "fence": !self.no_fence,
-            "machine": self.full.then_some(&self.machine), "time_ns": self.time.0, "seed": self.seed,
+            "machine": self.full.then(|| self.machine()), "time_ns": self.time.0, "seed": self.seed,
             "loops": loops.iter().zip(measured).map(one).collect::<Vec<_>>(),
         })
     }

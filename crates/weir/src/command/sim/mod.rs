@@ -3,6 +3,7 @@
 mod flash;
 mod logging;
 pub(crate) mod medium;
+mod medium_load;
 
 use clap::{Args, Subcommand};
 

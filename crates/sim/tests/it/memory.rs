@@ -1,0 +1,288 @@
+//! Memory under load: its law is met, its greatest traffic is not passed, and everything that moves lines is in its traffic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sim::memory::{Ddr, Law, Link, MemoryModel, Tail};
+use sim::{Caches, Machine, Memory, Nanos, Recency, Seed, Setup, Stream, TaskSpec, Work};
+
+/// Time that averages take to forget that they were zero.
+const WARM: u64 = 200_000;
+
+fn law() -> Ddr {
+    Ddr::XEON_8480
+}
+
+fn model() -> MemoryModel {
+    MemoryModel::local(Law::Ddr(law()))
+}
+
+fn machine(cores: u16) -> Machine {
+    let caches = Caches {
+        private: sim::Bytes::mib(2),
+        private_copy_ps_per_byte: 22,
+        socket_copy_ps_per_byte: 37,
+        socket_hit_ps: 47_000,
+        flush_evicts: false,
+    };
+    Machine {
+        sockets: 1,
+        cores_per_socket: cores,
+        work_ps: [0; Work::MAX],
+        memory: Some(model()),
+        caches: Some(caches),
+        ..Machine::unit()
+    }
+}
+
+/// Runs `body` as so many tasks on cores of their own.
+fn tasks(machine: Machine, count: u64, seed: u64, body: impl Fn(u64) + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    let run = move || {
+        let all: Vec<_> = (0..count)
+            .map(|task| {
+                let body = Arc::clone(&body);
+                let spec = TaskSpec::named(format!("task {task}"))
+                    .on_core(task as u16)
+                    .with_buffer(sim::Bytes::kib(4));
+                sim::spawn(spec, move || body(task))
+            })
+            .collect();
+        all.into_iter().for_each(sim::JoinHandle::join);
+    };
+    sim::run(&Setup::virtual_clock(machine, Seed(seed)), run).expect("the run ends");
+}
+
+/// The mean latency of a chase after the warm-up beside tasks that do `beside` until the end, in nanoseconds.
+fn chased(
+    others: u64,
+    end: u64,
+    memory: Option<Arc<Memory>>,
+    beside: impl Fn(u64) + Send + Sync + 'static,
+) -> f64 {
+    let (sum, count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (total, loads) = (Arc::clone(&sum), Arc::clone(&count));
+    tasks(machine(others as u16 + 1), others + 1, 1, move |task| {
+        let memory = memory.clone().or_else(sim::memory::local).expect("the machine has a model");
+        while task > 0 && sim::now() < Nanos(end) {
+            beside(task);
+        }
+        while task == 0 && sim::now() < Nanos(end) {
+            let before = sim::now();
+            memory.chase(1);
+            if before > Nanos(WARM) {
+                total.fetch_add((sim::now() - before).0, Relaxed);
+                loads.fetch_add(1, Relaxed);
+            }
+        }
+    });
+    sum.load(Relaxed) as f64 / count.load(Relaxed) as f64
+}
+
+/// Tasks that move `traffic` bytes a nanosecond together, of which so many of 16 lines are written, at even times.
+fn open_loop(
+    memory: Option<Arc<Memory>>,
+    traffic: f64,
+    count: u64,
+    writes: u64,
+) -> impl Fn(u64) + Send + Sync {
+    let turns: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    move |task| {
+        let memory = memory.clone().or_else(sim::memory::local).expect("the machine has a model");
+        let turn = turns[(task % count) as usize].fetch_add(1, Relaxed);
+        let place = turn as f64 + (task % count) as f64 / count as f64;
+        sim::sleep_until(Nanos((place * 1_024.0 * count as f64 / traffic) as u64));
+        memory.generate(16 - writes, writes);
+    }
+}
+
+fn near(found: f64, expected: f64, percent: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() * 100.0 <= percent, "{what}: {found:.2}, expected {expected:.2}");
+}
+
+#[test]
+fn a_chase_sees_the_law_at_the_traffic_of_the_others_and_their_share_of_writes() {
+    near(chased(0, 600_000, None, |_| ()), 115.7, 0.6, "idle");
+    for (traffic, writes) in [(50.0, 0), (150.0, 0), (200.0, 0), (150.0, 4), (150.0, 8)] {
+        let found = chased(20, 600_000, None, open_loop(None, traffic, 20, writes));
+        let own = 64.0 / found;
+        let w = writes as f64 / 16.0 * traffic / (traffic + own);
+        near(
+            found,
+            Law::Ddr(law()).latency(traffic + own, w),
+            1.5,
+            &format!("{traffic} GB/s, {writes} of 16 written"),
+        );
+    }
+}
+
+#[test]
+fn saturated_tasks_reach_the_greatest_traffic_and_never_pass_it_and_latency_stands_still() {
+    for (count, end) in [(56, 2_000_000), (56, 4_000_000), (1_000, 1_000_000)] {
+        let bytes = Arc::new(AtomicU64::new(0));
+        let (moved, slow) = (Arc::clone(&bytes), Arc::new([const { AtomicU64::new(0) }; 2]));
+        let spread = Arc::clone(&slow);
+        tasks(machine(1_000), count, 1, move |task| {
+            let memory = sim::memory::local().expect("a model");
+            while sim::now() < Nanos(end) {
+                memory.generate(64, 0);
+                if sim::now() > Nanos(WARM) && sim::now() < Nanos(end) {
+                    moved.fetch_add(4_096, Relaxed);
+                }
+                if task == 0 && sim::now() > Nanos(WARM) && sim::now() < Nanos(end - 4_000) {
+                    let latency = memory.load().latency_ps;
+                    spread[0].fetch_max(latency, Relaxed);
+                    spread[1].fetch_max(u64::MAX - latency, Relaxed);
+                }
+            }
+        });
+        let traffic = bytes.load(Relaxed) as f64 / (end - WARM) as f64;
+        near(traffic, law().greatest(0.0), 2.0, &format!("{count} tasks"));
+        assert!(traffic <= law().greatest(0.0) * 1.005, "{count} tasks: {traffic}");
+        let (most, least) = (slow[0].load(Relaxed) as f64, (u64::MAX - slow[1].load(Relaxed)) as f64);
+        assert!(most / least < 1.06, "latency of bins from {least} to {most} ps");
+    }
+}
+
+#[test]
+fn what_one_task_copies_slows_the_loads_of_another_as_a_streamer_does() {
+    let stream = |task: u64| {
+        let _ = task;
+        sim::memory::local().expect("a model").stream(64, 0, true);
+    };
+    let copies = |task: u64| {
+        let _ = task;
+        sim::copy_from(&Recency::new(), 4_096);
+    };
+    let (idle, beside) = (chased(0, 500_000, None, |_| ()), chased(7, 500_000, None, stream));
+    let copying = chased(7, 500_000, None, copies);
+    assert!(beside > idle * 1.15, "{beside} beside {idle}");
+    assert!(copying > idle * 1.08, "{copying} beside {idle}");
+}
+
+#[test]
+fn two_halves_of_the_traffic_are_the_traffic_whoever_moves_them() {
+    let all = chased(20, 500_000, None, open_loop(None, 180.0, 20, 4));
+    let (one, other) = (open_loop(None, 90.0, 10, 4), open_loop(None, 90.0, 10, 4));
+    let halves = chased(20, 500_000, None, move |task| if task <= 10 { one(task) } else { other(task) });
+    near(halves, all, 1.0, "two regions of one socket");
+}
+
+#[test]
+fn a_memory_forgets_what_was_moved_long_ago_and_the_first_bin_counts_at_once() {
+    tasks(machine(1), 1, 1, |_| {
+        let memory = sim::memory::local().expect("a model");
+        while sim::now() < Nanos(2_100) {
+            memory.generate(64, 0);
+        }
+        let early = memory.load();
+        assert!(early.bytes_per_s > 15e9, "the first bin is the average: {early:?}");
+        sim::sleep_until(Nanos(400_000));
+        let late = memory.load();
+        assert_eq!((late.latency_ps, late.bytes_per_s < 1e6), (memory.idle_ps(), true), "{late:?}");
+    });
+}
+
+#[test]
+fn posted_lines_wait_for_credits_and_a_fence_for_all_of_them() {
+    tasks(machine(1), 1, 1, |_| {
+        let memory = sim::memory::local().expect("a model");
+        let (latency, start) = (memory.idle_ps() / 1_000, sim::now());
+        memory.post(1);
+        assert!((sim::now() - start).0 < 5, "one line is posted at once");
+        sim::memory::fence();
+        let accepted = (sim::now() - start).0;
+        assert!((60..=75).contains(&(accepted * 100 / latency)), "accepted after {accepted} of {latency} ns");
+        let start = sim::now();
+        (0..256).for_each(|_| memory.post(64));
+        sim::memory::fence();
+        let (taken, least) = ((sim::now() - start).0 as f64, (1 << 20) as f64 / law().greatest(1.0));
+        assert!(taken >= least, "1 MiB in {taken} ns, and the channel alone takes {least}");
+        near(taken, 16_384.0 * 0.67 * latency as f64 / 16.0, 10.0, "1 MiB by 16 credits");
+        let idle = sim::now();
+        sim::memory::fence();
+        assert_eq!(sim::now(), idle, "nothing is under way");
+    });
+}
+
+#[test]
+fn tasks_that_post_without_end_do_not_pass_the_greatest_traffic_of_writes() {
+    let posted = Arc::new(AtomicU64::new(0));
+    let lines = Arc::clone(&posted);
+    tasks(machine(64), 64, 1, move |_| {
+        let memory = sim::memory::local().expect("a model");
+        while sim::now() < Nanos(1_000_000) {
+            memory.post(16);
+            lines.fetch_add(16, Relaxed);
+        }
+    });
+    let traffic = posted.load(Relaxed) as f64 * 64.0 / 1e6;
+    assert!(traffic <= law().greatest(1.0) * 1.02, "{traffic} of {}", law().greatest(1.0));
+}
+
+#[test]
+fn a_copy_from_a_card_is_one_stream_and_not_the_sum_of_two() {
+    let link = Link { rate: 31.5, header: 21.0, request: 17.0, card: 33.0 };
+    let law = Ddr { idle: 254.3, ..law() };
+    let card = Arc::new(Memory::new(MemoryModel { link: Some(link), ..MemoryModel::local(Law::Ddr(law)) }));
+    let time = |memory: Option<Arc<Memory>>| {
+        let found = Arc::new(AtomicU64::new(0));
+        let taken = Arc::clone(&found);
+        tasks(machine(1), 1, 1, move |_| {
+            let page = sim::CachedPage::new();
+            sim::copy_from_page(&page, 0, 4_096, Stream { memory: memory.as_deref(), goes_on: false });
+            taken.store(sim::now().0, Relaxed);
+        });
+        found.load(Relaxed)
+    };
+    let (local, far) = (time(None), time(Some(card)));
+    assert!(local >= 220 && local <= 235, "{local}");
+    assert!(
+        far < local + 150 && far > local + 130,
+        "4 KiB take {far} ns from the card and {local} from DRAM"
+    );
+}
+
+#[test]
+fn a_long_stream_takes_a_core_its_issue_and_a_latency_for_each_depth() {
+    tasks(machine(1), 1, 1, |_| {
+        let memory = sim::memory::local().expect("a model");
+        let start = sim::now();
+        (0..1_000).for_each(|_| memory.stream(43, 21, true));
+        near((sim::now() - start).0 as f64 / 64_000.0, 1.733 + 115.7 / 319.0, 3.0, "ns a line");
+    });
+}
+
+#[test]
+fn results_do_not_depend_on_other_runs_and_a_tail_keeps_the_mean() {
+    let run = |tail: Tail, seed: u64| {
+        let found = Arc::new(AtomicU64::new(0));
+        let taken = Arc::clone(&found);
+        let memory = Arc::new(Memory::new(MemoryModel { tail, ..model() }));
+        tasks(machine(4), 4, seed, move |_| {
+            (0..50_000).for_each(|_| memory.chase(1));
+            taken.fetch_max(sim::now().0, Relaxed);
+        });
+        found.load(Relaxed)
+    };
+    let alone: Vec<u64> = (1..=3).map(|seed| run(Tail::Card, seed)).collect();
+    let beside: Vec<u64> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..6).map(|at| scope.spawn(move || run(Tail::Card, at % 3 + 1))).collect();
+        all.into_iter().map(|one| one.join().expect("a run")).collect()
+    });
+    assert_eq!(beside, [&alone[..], &alone[..]].concat(), "host threads cannot be seen");
+    assert!(alone[0] != alone[1], "seeds can");
+    near(alone[0] as f64, run(Tail::None, 1) as f64, 1.0, "50,000 loads with a tail");
+}
+
+#[test]
+fn a_machine_without_a_model_charges_what_it_always_did() {
+    let plain = Machine { memory: None, ..machine(2) };
+    tasks(plain, 2, 1, |_| {
+        assert!(sim::memory::local().is_none());
+        let start = sim::now();
+        sim::copy_from(&Recency::new(), 64);
+        assert_eq!((sim::now() - start).0, 32, "half of 64 B at 1 ns");
+        assert_eq!(sim::copy_cost(4_096), Nanos(4_096));
+    });
+}
