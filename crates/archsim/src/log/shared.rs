@@ -167,7 +167,7 @@ impl SharedLog {
         self.superblock()
     }
 
-    /// Begins to grow; answers as [`SharedLog::begin_move`], or not if there is no further area.
+    /// Begins to grow; answers as `begin_move`, or not if there is no further area.
     pub fn begin_growth(&mut self, thread: usize) -> Option<[u64; 8]> {
         let (mut format, head) = (self.format, self.head);
         let grown = format.grow(self.tail);
