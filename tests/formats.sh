@@ -10,7 +10,6 @@
 # | folded | speedscope in Chromium; inferno-flamegraph or flamegraph.pl | npm; where they are on the path |
 # | prometheus | promtool, node_exporter's textfile collector | Debian |
 # | json | jq | Debian |
-# | github-benchmark, github-latency, bencher | no registry has the programs: their documented shape is checked | – |
 set -euo pipefail
 weir=$(realpath "${1:?usage: formats.sh WEIR [PART]…}")
 shift
@@ -193,28 +192,6 @@ documents_part() {
   else
     left_out "json: there is no jq"
   fi
-  for format in github-benchmark github-latency; do
-    "$weir" report result.json --as $format >$format.json
-    if python3 - $format.json <<'PY'
-import json, sys
-entries = json.load(open(sys.argv[1]))
-assert entries
-for entry in entries:
-    assert set(entry) <= {"name", "unit", "value", "range", "extra"}, entry
-    assert all(isinstance(entry[key], str) for key in ("name", "unit", "extra")) and entry["value"] > 0, entry
-PY
-    then left_out "$format: no registry has github-action-benchmark; the documented keys and types are right"; else bad "$format: its shape"; fi
-  done
-  "$weir" report result.json --as bencher >bencher.json
-  if python3 - <<'PY'
-import json
-cells = json.load(open("bencher.json"))
-assert cells
-for measures in cells.values():
-    for measure in measures.values():
-        assert set(measure) <= {"value", "lower_value", "upper_value"} and measure["value"] > 0, measure
-PY
-  then left_out "bencher: no registry has its program; the documented keys and types are right"; else bad "bencher: its shape"; fi
 }
 
 for part in "$@"; do

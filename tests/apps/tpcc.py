@@ -47,7 +47,7 @@ def server(path):
 def main():
     folder, count = sys.argv[1], int(sys.argv[2])
     failed = False
-    for layer in ("innodb", "postgres", "sqlite"):
+    for layer in ("innodb", "postgres"):
         for where in ("", ".host"):
             for sample in samples(f"{folder}/{layer}{where}.json"):
                 counters = sample["counters"]

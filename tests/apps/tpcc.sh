@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# app/tpcc: the write share of the storage layers and of SQLite, the consistency conditions after the run and, but for SQLite,
-# after the next mount, the same run twice, and, where PostgreSQL is installed, its write share and syncs beside those of the
+# app/tpcc: the write share of the storage layers, the consistency conditions after the run and after the next mount, the same
+# run twice, and, where PostgreSQL is installed, its write share and syncs beside those of the
 # layer `postgres`.
 #
 #   tests/apps/tpcc.sh WEIR
@@ -22,7 +22,7 @@ run() { # LAYER FS OUTPUT, and more options
     "$weir" bench app/tpcc --fs "$fs" -D layer="$layer" -D warehouses=1 -D new_orders="$count" -D pool=32MiB --runtime end \
         --warm-up none --quiet --json "$@" >"$out"
 }
-for layer in innodb postgres sqlite; do
+for layer in innodb postgres; do
     run $layer "${DESIGNS:-nova,pmfs}" "$work/$layer.json" --check
     run $layer "${DESIGNS:-nova,pmfs}" "$work/$layer.again.json" --check
     mkdir -p "$work/ours"

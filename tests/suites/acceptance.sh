@@ -55,7 +55,7 @@ for tool in tar unzip; do
     echo "6 archives: $tool unpacks what archive/$kind has packed, $count files without a difference"
 done
 
-for layer in innodb postgres sqlite; do
+for layer in innodb postgres; do
     bench app/tpcc --fs nova --medium dram -D layer=$layer -D new_orders=900 --runtime end --warm-up none >"$work/$layer.json"
     check tpcc "$work/$layer.json" $layer
 done
@@ -65,7 +65,7 @@ for workload in bonnie/seeks archive/unzip ffsb/mix app/tpcc; do
     case $workload in
         archive/*) variables=(-D files=100) ;;
         ffsb/*) variables=(-D files=100) ;;
-        app/*) variables=(-D layer=sqlite -D new_orders=100) ;;
+        app/*) variables=(-D layer=postgres -D new_orders=100) ;;
     esac
     for run in 1 2; do
         end=(--runtime end)

@@ -282,7 +282,7 @@ impl Thread {
     }
 
     /// A fence or commit, which has left the store buffer, completes at `done`.
-    pub fn complete_marker(&mut self, number: u64, done: Ps) {
+    pub(crate) fn complete_marker(&mut self, number: u64, done: Ps) {
         let slot = self.slot(number);
         (slot.done, slot.store) = (done, false);
     }
@@ -333,14 +333,14 @@ impl Thread {
     }
 
     /// Fetching may go on; from `now` on if it waited for the store buffer.
-    pub fn unblock(&mut self, now: Ps) {
+    pub(crate) fn unblock(&mut self, now: Ps) {
         if std::mem::replace(&mut self.blocked, false) && self.fetch_reason == Spent::Store {
             self.fetch = self.fetch.max(now);
         }
     }
 
     /// Puts an operation into the store buffer.
-    pub fn push_store(&mut self, op: Op, slot: u64) {
+    pub(crate) fn push_store(&mut self, op: Op, slot: u64) {
         if op.kind == Kind::Store {
             self.waiting[Self::filter(op.addr)] += 1;
         }
@@ -348,7 +348,7 @@ impl Thread {
     }
 
     /// The head of the store buffer has acted.
-    pub fn pop_store(&mut self) -> Option<Pending> {
+    pub(crate) fn pop_store(&mut self) -> Option<Pending> {
         let pending = self.stores.pop_front()?;
         if pending.op.kind == Kind::Store {
             self.waiting[Self::filter(pending.op.addr)] -= 1;
@@ -360,7 +360,7 @@ impl Thread {
 
     /// Whether a load of `addr` is served by the store buffer.
     #[inline]
-    pub fn forwards(&self, addr: u64) -> bool {
+    pub(crate) fn forwards(&self, addr: u64) -> bool {
         self.waiting[Self::filter(addr)] != 0
             && self.stores.iter().any(|pending| pending.op.kind == Kind::Store && pending.op.addr == addr)
     }
@@ -371,7 +371,7 @@ impl Thread {
 
     /// When the store buffer's head acts; `UNKNOWN` if it does not.
     #[inline]
-    pub fn next_store(&self) -> Ps {
+    pub(crate) fn next_store(&self) -> Ps {
         match self.stores.front() {
             Some(front) if self.stuck == Stuck::No && front.ready != UNKNOWN => {
                 front.ready.max(self.store_time)
@@ -393,14 +393,14 @@ impl Thread {
     }
 
     /// Lines of the write-combining buffer that have to leave before `line` can be combined at `now`.
-    pub fn combine_victim(&self, line: u64, most: usize, now: Ps, idle: Ps) -> Option<usize> {
+    pub(crate) fn combine_victim(&self, line: u64, most: usize, now: Ps, idle: Ps) -> Option<usize> {
         let old = self.combining.iter().position(|open| open.line != line && open.touched + idle < now);
         let full = self.combining.len() >= most && self.combining.iter().all(|open| open.line != line);
         old.or_else(|| full.then_some(0))
     }
 
     /// Combines words into their line; whether the line is complete.
-    pub fn combine(&mut self, addr: u64, word: u64, now: Ps) -> bool {
+    pub(crate) fn combine(&mut self, addr: u64, word: u64, now: Ps) -> bool {
         let line = addr / LINE;
         let at = self.combining.iter().position(|open| open.line == line).unwrap_or_else(|| {
             self.combining.push(Combined { line, mask: 0, data: [0; 8], opened: now, touched: now });

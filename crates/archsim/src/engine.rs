@@ -72,7 +72,7 @@ pub enum Persist {
     },
 }
 
-/// The state that crashes need: values in the caches, and everything that became durable.
+/// Records what a crash image is made of: the values in the caches, and every word that became durable with its time.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
     /// Memory as the caches have it, by word.
@@ -231,7 +231,7 @@ impl<F: Feed> Engine<F> {
     }
 
     /// Keeps what crashes need from now on; `coherent` is memory as the caches have it.
-    pub fn track(&mut self, coherent: Vec<u64>) {
+    pub(crate) fn track(&mut self, coherent: Vec<u64>) {
         self.tracker = Some(Tracker { coherent, ..Tracker::default() });
         if let Some(log) = &mut self.log {
             log.values = true;

@@ -92,7 +92,7 @@ impl Scanner {
     }
 
     /// The log is filling up: a scan begins at once, if none is under way.
-    pub fn alarm(&mut self, now: Ps) {
+    pub(crate) fn alarm(&mut self, now: Ps) {
         if self.watermark && self.phase == Phase::Idle && self.next > now {
             self.next = now;
             self.stats.by_watermark += 1;
@@ -125,7 +125,7 @@ impl Scanner {
     }
 
     /// Whether all sets were visited.
-    pub fn is_at_end(&self, sets: (usize, usize)) -> bool {
+    pub(crate) fn is_at_end(&self, sets: (usize, usize)) -> bool {
         self.phase == Phase::Lower(sets.1)
     }
 
@@ -153,7 +153,7 @@ impl Scanner {
     }
 
     /// Whether a head waits for writes.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
 }

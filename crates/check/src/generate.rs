@@ -39,8 +39,6 @@ impl Generator {
     /// Everything that there is but for mappings and clones.
     pub const ALL: Self =
         Self { reads: true, handles: true, remounts: true, bulk: true, maps: false, clones: false };
-    /// The same with mappings.
-    pub const MAPPED: Self = Self { maps: true, ..Self::ALL };
 
     /// The next operation; `tag` marks its data.
     pub fn op(self, rng: &mut Rng, tag: u8) -> Op {

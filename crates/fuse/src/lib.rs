@@ -72,8 +72,8 @@ mod writeback;
 
 pub use beside::Beside;
 pub use options::{
-    Backing, Cache, FLAG_WORDS, Moved, Options, RESULT_BYTES_MAX, SYNC_XATTR, TRIM_XATTR, end_xattr,
-    remount_xattr, result_of, time_flags,
+    Backing, Cache, FLAG_WORDS, Moved, Options, SYNC_XATTR, TRIM_XATTR, end_xattr, remount_xattr, result_of,
+    time_flags,
 };
 pub use panics::is_serving;
 pub use record::Recorder;

@@ -14,7 +14,7 @@ use crate::record::Recorder;
 pub(crate) const RESULT_XATTR: &str = "weir.result";
 
 /// The longest value of an attribute that a kernel passes on.
-pub const RESULT_BYTES_MAX: usize = 64 << 10;
+pub(crate) const RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes that requests of the kernel have moved since the mount was made. What its page cache serves is no request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,7 +162,7 @@ pub struct Options {
     pub poll: Duration,
     /// Keep access-control lists (acl(5)), and let the kernel check them.
     pub lists: bool,
-    /// What [`result_of`] answers: what the file system has done so far. At most [`RESULT_BYTES_MAX`].
+    /// What [`result_of`] answers: what the file system has done so far. At most 64 KiB.
     pub result_so_far: Arc<dyn Fn(Moved) -> Vec<u8> + Send + Sync>,
     /// The medium.
     pub backing: Arc<dyn Backing>,

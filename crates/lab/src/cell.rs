@@ -46,15 +46,15 @@ pub use region_pool::RegionPool;
 /// How a cell is run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Which clock.
+    /// The clock under which the cell runs.
     pub clock: Clock,
-    /// What CPU work costs under the virtual clock.
+    /// The costs of CPU work under the virtual clock.
     pub machine: Machine,
-    /// Whose locks stand beside a file system.
+    /// The kernel whose locks are charged beside those of the file system; none: only the design's own.
     pub kernel: Option<Linux>,
-    /// Where randomness starts.
+    /// The seed of all random numbers.
     pub seed: Seed,
-    /// Which repeat it is.
+    /// The number of the repeat, from 0.
     pub repeat: u32,
     /// Where to keep the unmounted image.
     pub save_image: Option<PathBuf>,
@@ -191,19 +191,25 @@ pub fn effort(spec: &CellSpec) -> u64 {
     running.saturating_add(spec.workload.data_bytes())
 }
 
-/// The region: what the plan says, or what the design needs for the workload's files and half as much more: files grow before
-/// they are removed.
+/// Bytes for the workload's files and half as much more, since files grow before they are removed, and for their growth.
+fn room(spec: &CellSpec) -> u64 {
+    let files = spec.workload.data_bytes();
+    files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec))
+}
+
+/// The region: the size that the plan says, or that which the design needs for so many bytes or so many inodes.
 fn region_size(spec: &CellSpec, design: &'static dyn Design, options: &Options) -> Bytes {
     if spec.block.is_some() {
         return spec.region.unwrap_or(BESIDE);
     }
-    let files = spec.workload.data_bytes();
-    let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
     let inodes = spec.workload.small_files();
     let of_inodes =
         inodes.saturating_add(inodes / 8).saturating_mul(design.format().bytes_per_inode(options));
     spec.region.unwrap_or_else(|| {
-        design.format().size_for(Bytes(usual.max(of_inodes)), options).max(design.format().min_size(options))
+        design
+            .format()
+            .size_for(Bytes(room(spec).max(of_inodes)), options)
+            .max(design.format().min_size(options))
     })
 }
 
@@ -296,9 +302,7 @@ fn on_device(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
     let built = match &spec.block {
         Some(model) => model.build(),
         None => {
-            let files = spec.workload.data_bytes();
-            let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
-            let size = spec.region.unwrap_or(Bytes(usual.next_multiple_of(MIB)));
+            let size = spec.region.unwrap_or(Bytes(room(spec).next_multiple_of(MIB)));
             let model = spec.medium.build().map_err(|error| failed(spec, error))?;
             MemoryDevice::nvmm(size, model).map(|device| Built::from(device as Arc<dyn BlockDevice>))
         }

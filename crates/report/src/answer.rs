@@ -25,7 +25,7 @@ use results::statistics::{self, CONFIDENCE, Comparison, Coverage, LEAST_REPEATS,
 use results::steady::{self, Steadiness};
 
 /// Differences below this are not called differences.
-pub const THRESHOLD: f64 = 0.02;
+pub(crate) const THRESHOLD: f64 = 0.02;
 /// A paragraph with more sentences than this is no answer; the rest is in the tables.
 const MOST_WORKLOADS: usize = 8;
 

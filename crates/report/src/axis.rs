@@ -4,7 +4,7 @@
 const DESIGN_AXES: [&str; 3] = ["fs", "scheme", "design"];
 
 /// The axis of `names` that holds the designs; `fs` if none does.
-pub fn design_axis<'a>(mut names: impl Iterator<Item = &'a str>) -> &'static str {
+pub(crate) fn design_axis<'a>(mut names: impl Iterator<Item = &'a str>) -> &'static str {
     let first = names.find_map(|name| DESIGN_AXES.iter().find(|axis| **axis == name));
     first.copied().unwrap_or(DESIGN_AXES[0])
 }

@@ -52,7 +52,7 @@ impl<'a> Cell<'a> {
     }
 
     /// The throughput of each repeat that was measured.
-    pub fn throughputs(&self) -> Vec<f64> {
+    pub(crate) fn throughputs(&self) -> Vec<f64> {
         self.measured().map(|sample| sample.throughput_ops_per_s).collect()
     }
 
@@ -79,7 +79,7 @@ impl<'a> Cell<'a> {
     }
 
     /// Whether its samples know what tasks waited for in the host's kernel.
-    pub fn knows_kernel(&self) -> bool {
+    pub(crate) fn knows_kernel(&self) -> bool {
         let told =
             |sample: &&Sample| sample.kernel_locks.as_ref().is_some_and(|known| !known.sources.is_empty());
         self.measured().next().is_some_and(|sample| told(&sample))
@@ -91,7 +91,7 @@ impl<'a> Cell<'a> {
     }
 
     /// Whether an interrupt ended a repeat before its time.
-    pub fn is_cut_short(&self) -> bool {
+    pub(crate) fn is_cut_short(&self) -> bool {
         self.samples.iter().any(|sample| sample.partial)
     }
 
@@ -184,7 +184,7 @@ impl Estimate {
 }
 
 /// Whether two cells differ in the design only. The host's own storage is set against every medium.
-pub fn same_place(a: &Cell<'_>, b: &Cell<'_>, design: &str) -> bool {
+pub(crate) fn same_place(a: &Cell<'_>, b: &Cell<'_>, design: &str) -> bool {
     let host = a.is_host() || b.is_host();
     let apart = |name: &str| name == design || (host && name == "medium");
     let covers = |a: &Cell<'_>, b: &Cell<'_>| {
@@ -194,14 +194,14 @@ pub fn same_place(a: &Cell<'_>, b: &Cell<'_>, design: &str) -> bool {
 }
 
 /// The values of each axis in order of first appearance; only axes that vary, or all.
-pub fn varying_axes<'a>(cells: &[Cell<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
+pub(crate) fn varying_axes<'a>(cells: &[Cell<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut axes = all_axes(cells);
     axes.retain(|_, values| values.len() > 1);
     axes
 }
 
 /// The values of each axis in order of first appearance.
-pub fn all_axes<'a>(cells: &[Cell<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
+pub(crate) fn all_axes<'a>(cells: &[Cell<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut axes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, value) in cells.iter().flat_map(|cell| cell.axes) {
         let values = axes.entry(name).or_default();

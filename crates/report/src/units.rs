@@ -38,7 +38,7 @@ const GIB: f64 = MIB * KIB;
 
 impl Unit {
     /// The unit that a counter's name ends in.
-    pub fn of_counter(name: &str) -> Self {
+    pub(crate) fn of_counter(name: &str) -> Self {
         let base = name.split('.').next().unwrap_or(name);
         if base.ends_with("_bytes") {
             Self::Bytes
@@ -85,7 +85,7 @@ impl Unit {
     }
 
     /// A number with its interval in the same unit: `2.31 Mop/s (2.28 to 2.35)`.
-    pub fn human_interval(self, value: f64, low: f64, high: f64) -> String {
+    pub(crate) fn human_interval(self, value: f64, low: f64, high: f64) -> String {
         let scale = self.scale(value);
         let [low, high] = [low, high].map(|end| self.digits(end, scale));
         format!("{} ({low} to {high})", self.human(value))

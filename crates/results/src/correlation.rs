@@ -49,7 +49,7 @@ pub struct Correlation {
 
 impl Correlation {
     /// Whether it is known which sign the coefficient has.
-    pub fn has_sign(&self) -> bool {
+    pub(crate) fn has_sign(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
@@ -61,7 +61,7 @@ impl Correlation {
 }
 
 /// The correlation of independent points; none of fewer than [`LEAST`], or where a column never changes.
-pub fn correlate(points: &[(f64, f64)]) -> Option<Correlation> {
+pub(crate) fn correlate(points: &[(f64, f64)]) -> Option<Correlation> {
     of(points, points.len() as f64)
 }
 

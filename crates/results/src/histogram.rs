@@ -162,7 +162,7 @@ impl Histogram {
     }
 
     /// The HdrHistogram V2 encoding as base64, the same for the same contents.
-    pub fn to_base64(&self) -> String {
+    pub(crate) fn to_base64(&self) -> String {
         let mut canonical = Self::covering(self.inner.max());
         canonical.inner.add(&self.inner).expect("it covers the maximum");
         let mut bytes = Vec::new();
@@ -173,7 +173,7 @@ impl Histogram {
     }
 
     /// Reads what [`Histogram::to_base64`] wrote.
-    pub fn from_base64(text: &str) -> Result<Self, DecodeError> {
+    pub(crate) fn from_base64(text: &str) -> Result<Self, DecodeError> {
         let bytes = BASE64.decode(text)?;
         let inner = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(DecodeError::Hdr)?;
         let mut histogram = Self { inner };

@@ -135,11 +135,6 @@ impl Comparison {
     pub fn change(&self) -> f64 {
         self.ratio - 1.0
     }
-
-    /// The relative change's interval.
-    pub fn change_interval(&self) -> Option<Interval> {
-        self.interval.map(|i| Interval { low: i.low - 1.0, high: i.high - 1.0, ..i })
-    }
 }
 
 /// The middle value, or the mean of the two middle ones; `None` for no data.
@@ -170,16 +165,6 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
         return None;
     }
     mean(&values.iter().map(|value| sim::math::ln(*value)).collect::<Vec<_>>()).map(sim::math::exp)
-}
-
-/// The sample standard deviation by the mean; `None` for fewer than two values or a mean of 0.
-pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
-    let mean = mean(values)?;
-    if values.len() < 2 || mean == 0.0 {
-        return None;
-    }
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((squares / (values.len() - 1) as f64).sqrt() / mean.abs())
 }
 
 /// The bootstrap interval of the median, the range of few values, or the one value that all have; `None` for fewer than two.
@@ -434,7 +419,6 @@ mod tests {
         close(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         close(mean(&[1.0, 2.0, 6.0]), 3.0);
         close(geometric_mean(&[1.0, 4.0]), 2.0);
-        close(coefficient_of_variation(&[9.0, 11.0]), 2.0_f64.sqrt() / 10.0);
     }
 
     #[test]
@@ -442,7 +426,6 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(mean(&[]), None);
         assert_eq!(geometric_mean(&[1.0, 0.0]), None);
-        assert_eq!(coefficient_of_variation(&[5.0]), None);
         assert_eq!(median_interval(&[5.0], SEED), None);
         assert_eq!(compare(&[0.0, 0.0], &[1.0, 1.0], 0.02, SEED), None);
     }

@@ -17,11 +17,11 @@ pub const WORK: &[Work] = &[PATH_COMPONENT, OPEN_FILE];
 /// A new inode in memory: getting it with accounting of memory, initialising it, security and notification.
 pub const NEW_INODE: Work = Work::new(32, "new_inode");
 /// An inode leaves memory: waiting for its users, taking its pages, freeing it.
-pub const EVICT_INODE: Work = Work::new(33, "evict_inode");
+pub(crate) const EVICT_INODE: Work = Work::new(33, "evict_inode");
 /// A new entry of the dentry cache.
-pub const NEW_DENTRY: Work = Work::new(34, "new_dentry");
+pub(crate) const NEW_DENTRY: Work = Work::new(34, "new_dentry");
 /// An entry of the dentry cache is taken out and freed.
-pub const DROP_DENTRY: Work = Work::new(35, "drop_dentry");
+pub(crate) const DROP_DENTRY: Work = Work::new(35, "drop_dentry");
 /// A call that makes a name: right to write to the mount, permission, hooks, notification.
 pub const CREATE: Work = Work::new(36, "create");
 /// A call that removes a name: the same.
@@ -29,11 +29,11 @@ pub const REMOVE: Work = Work::new(37, "remove");
 /// A call that renames: the same of both directories, and moving the entry.
 pub const RENAME: Work = Work::new(38, "rename");
 /// A read of an open file: range and permission, iterator, time of access.
-pub const READ_ITER: Work = Work::new(39, "read_iter");
+pub(crate) const READ_ITER: Work = Work::new(39, "read_iter");
 /// A write to an open file: range and limits, iterator, set-user-id bits, times.
-pub const WRITE_ITER: Work = Work::new(40, "write_iter");
+pub(crate) const WRITE_ITER: Work = Work::new(40, "write_iter");
 /// A change of attributes or size: permission, hooks, notification.
-pub const SET_ATTR: Work = Work::new(41, "set_attr");
+pub(crate) const SET_ATTR: Work = Work::new(41, "set_attr");
 /// What a copy that survives a machine check takes longer for a line than an ordinary one, in the kernels whose pmem driver copies
 /// so.
 pub const COPY_MCSAFE: Work = Work::new(42, "copy_mcsafe");

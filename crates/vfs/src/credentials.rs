@@ -84,7 +84,7 @@ impl Credentials {
     }
 
     /// Whether `gid` is the group or one of the supplementary groups.
-    pub fn in_group(&self, gid: u32) -> bool {
+    pub(crate) fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
 

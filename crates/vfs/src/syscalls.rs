@@ -174,7 +174,7 @@ pub trait Syscalls: Send + Sync {
 }
 
 /// The largest offset and the largest size of a file: to the kernel both are signed.
-pub const OFFSET_MAX: u64 = i64::MAX as u64;
+pub(crate) const OFFSET_MAX: u64 = i64::MAX as u64;
 
 /// `EINVAL` for what would be a negative offset or size; asked before the descriptor is looked at.
 #[inline]

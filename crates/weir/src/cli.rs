@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Bench(c::bench::Bench),
     /// Run a plan; without NAME, the plan `quick`
     Run(c::run::Run),
-    /// Run plans, readings and checks on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
+    /// Run plans, readings and checks on many hosts: Slurm, GNU parallel over ssh, or any other scheduler
     Campaign(c::campaign::CampaignCommand),
     /// Write an example plan, or check plans without running them
     Plan(c::plan::PlanCommand),
@@ -196,6 +196,21 @@ mod tests {
             let no_value = error.to_string().contains("a value is required");
             assert!(no_value || names_only.contains(&error.kind()), "{command}: {error}");
         }
+    }
+
+    #[test]
+    fn the_page_of_commands_has_every_command() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page = std::fs::read_to_string(root.join("docs/commands.md")).unwrap();
+        let mut cli = Cli::command();
+        cli.build();
+        let commands =
+            cli.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
+        let missing: Vec<_> = commands
+            .map(clap::Command::get_name)
+            .filter(|name| !page.contains(&format!("weir {name}")))
+            .collect();
+        assert_eq!(missing, [""; 0], "docs/commands.md");
     }
 
     /// Every command, and every option and argument of it, to the last subcommand.

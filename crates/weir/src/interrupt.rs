@@ -25,7 +25,7 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     }))
 }
 
-/// Whether there was a signal since they are caught.
+/// Returns whether a signal to end has arrived since the first call of `flag`.
 pub(crate) fn happened() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Relaxed))
 }

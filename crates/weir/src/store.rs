@@ -226,6 +226,9 @@ pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is =
         |format: &&dyn Format| name.strip_suffix(format.extension()).is_some_and(|rest| rest.ends_with('.'));
+    if let Some(instead) = report::format::replacement(&name) {
+        return Err(Failure::usage(format!("{}: {instead}", path.display())));
+    }
     let format = report::FORMATS.iter().copied().find(is).ok_or_else(|| {
         let known: Vec<_> = report::FORMATS.iter().map(|format| format!(".{}", format.extension())).collect();
         Failure::usage(format!("{}: the name must end in one of {}", path.display(), known.join(" ")))
@@ -234,12 +237,6 @@ pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
         Some(why) => Err(Failure::usage(format!("{}: {why}", path.display()))),
         None => Ok(format),
     }
-}
-
-/// The name of the format of tables that a file's name ends in; none where it is another or no format.
-pub(crate) fn table_format(path: &Path) -> Option<&'static str> {
-    let ending = path.extension()?;
-    ["csv", "parquet"].into_iter().find(|name| ending == *name)
 }
 
 /// Writes one table in the format of tables called `format`.

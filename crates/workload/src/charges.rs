@@ -5,7 +5,7 @@ use sim::{Activity, Op, Work};
 /// What the load generator does between calls.
 pub const GENERATING: Activity = Activity::new(10, "generator");
 /// Waiting for other threads of a recorded program, as its own order wants it.
-pub const TRACE_ORDER: Activity = Activity::new(11, "trace_order").with_waits();
+pub(crate) const TRACE_ORDER: Activity = Activity::new(11, "trace_order").with_waits();
 /// The activities that this crate declares. Indices 10 and 11.
 pub const ACTIVITIES: &[Activity] = &[GENERATING, TRACE_ORDER];
 

@@ -34,30 +34,14 @@ struct Run {
     calls: Arc<dyn Syscalls>,
     /// SQLite's own work on each page that it reads, in steps.
     page_steps: u64,
-    counts: Arc<Counts>,
+    /// Files that were asked for and not there.
+    missing: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Run").field("page_steps", &self.page_steps).finish_non_exhaustive()
     }
-}
-
-/// What SQLite has asked of its files.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// Files that were asked for and not there.
-    pub(crate) missing: AtomicU64,
-    pub(crate) reads: AtomicU64,
-    pub(crate) read_bytes: AtomicU64,
-    pub(crate) writes: AtomicU64,
-    pub(crate) written_bytes: AtomicU64,
-    /// Of these, those of the journal or the log.
-    pub(crate) log_writes: AtomicU64,
-    pub(crate) log_bytes: AtomicU64,
-    pub(crate) log_syncs: AtomicU64,
-    /// Syncs of the database itself.
-    pub(crate) page_syncs: AtomicU64,
 }
 
 /// The runs that are under way, by number. Held for a look-up only.
@@ -72,7 +56,7 @@ impl Databases {
     /// Those of a run that makes these calls; SQLite's own work on a page that it reads is so many steps.
     pub(crate) fn new(calls: Arc<dyn Syscalls>, page_steps: u64) -> Self {
         REGISTERED.call_once(|| register(VFS, Files, false).expect("SQLite takes a virtual file system"));
-        let run = Run { calls, page_steps, counts: Arc::default() };
+        let run = Run { calls, page_steps, missing: Arc::default() };
         let mut runs = runs();
         let number = runs.last_key_value().map_or(1, |(number, _)| number + 1);
         runs.insert(number, run.clone());
@@ -84,8 +68,9 @@ impl Databases {
         &*self.run.calls
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
-        &self.run.counts
+    /// How many files SQLite asked for that were not there.
+    pub(crate) fn missing(&self) -> u64 {
+        self.run.missing.load(Relaxed)
     }
 
     /// Opens a database, or makes it. Its memory is that of SQLite, and its temporary tables stay there.
@@ -110,7 +95,6 @@ struct Files;
 struct File {
     run: Run,
     fd: Fd,
-    is_log: bool,
     /// The directory that its first sync makes durable: that of a journal which is new.
     new_in: Option<Vec<u8>>,
     lock: LockKind,
@@ -153,7 +137,7 @@ impl Vfs for Files {
         let flags = if makes { flags | OpenFlags::CREATE } else { flags };
         let fd = run.calls.open(path, flags, 0o644).map_err(io)?;
         let new_in = (is_log && makes).then(|| above(path));
-        Ok(File { run, fd, is_log, new_in, lock: LockKind::None })
+        Ok(File { run, fd, new_in, lock: LockKind::None })
     }
 
     fn delete(&self, db: &str) -> Result<()> {
@@ -166,7 +150,7 @@ impl Vfs for Files {
         match run.calls.stat(path) {
             Ok(_) => Ok(true),
             Err(Errno::ENOENT) => {
-                run.counts.missing.fetch_add(1, Relaxed);
+                run.missing.fetch_add(1, Relaxed);
                 Ok(false)
             }
             Err(errno) => Err(io(errno)),
@@ -190,12 +174,6 @@ impl Vfs for Files {
     }
 }
 
-impl File {
-    fn counts(&self) -> &Counts {
-        &self.run.counts
-    }
-}
-
 impl DatabaseHandle for File {
     type WalIndex = WalDisabled;
 
@@ -206,8 +184,6 @@ impl DatabaseHandle for File {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         sim::work(Work::STEP, self.run.page_steps);
         let bytes = self.run.calls.pread(self.fd, buf, offset).map_err(io)?;
-        self.counts().reads.fetch_add(1, Relaxed);
-        self.counts().read_bytes.fetch_add(bytes as u64, Relaxed);
         if bytes < buf.len() {
             buf[bytes..].fill(0);
             return Err(ErrorKind::UnexpectedEof.into());
@@ -217,19 +193,10 @@ impl DatabaseHandle for File {
 
     fn write_all_at(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         let written = self.run.calls.pwrite(self.fd, buf, offset).map_err(io)?;
-        let (counts, bytes) = (self.counts(), written as u64);
-        counts.writes.fetch_add(1, Relaxed);
-        counts.written_bytes.fetch_add(bytes, Relaxed);
-        if self.is_log {
-            counts.log_writes.fetch_add(1, Relaxed);
-            counts.log_bytes.fetch_add(bytes, Relaxed);
-        }
         if written == buf.len() { Ok(()) } else { Err(ErrorKind::WriteZero.into()) }
     }
 
     fn sync(&mut self, _data_only: bool) -> Result<()> {
-        let kind = if self.is_log { &self.counts().log_syncs } else { &self.counts().page_syncs };
-        kind.fetch_add(1, Relaxed);
         self.run.calls.fdatasync(self.fd).map_err(io)?;
         let Some(directory) = self.new_in.take() else { return Ok(()) };
         let flags = OpenFlags::READ | OpenFlags::DIRECTORY;

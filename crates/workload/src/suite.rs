@@ -217,7 +217,7 @@ impl Cores {
     }
 
     /// The core of task number `task` when each socket takes one in turn.
-    pub fn round_robin(self, task: u64) -> u16 {
+    pub(crate) fn round_robin(self, task: u64) -> u16 {
         let task = (task % u64::from(self.count())) as u16;
         let sockets = self.sockets.max(1);
         task % sockets * self.per_socket + task / sockets

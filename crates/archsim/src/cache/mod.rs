@@ -113,7 +113,7 @@ impl Hierarchy {
 
     /// Where `line` lies in `core`'s L1, if it may be written there at once.
     #[inline]
-    pub fn place_to_write(&self, core: usize, line: u64) -> Option<usize> {
+    pub(crate) fn place_to_write(&self, core: usize, line: u64) -> Option<usize> {
         self.l1[core].find(line).filter(|at| self.l1[core].peek(*at).exclusive)
     }
 
@@ -161,7 +161,13 @@ impl Hierarchy {
 
     /// The same where the line was found at `place`; looks again if it is there no more.
     #[inline]
-    pub fn write_found(&mut self, core: usize, line: u64, place: Option<usize>, record: Option<(u64, u64)>) {
+    pub(crate) fn write_found(
+        &mut self,
+        core: usize,
+        line: u64,
+        place: Option<usize>,
+        record: Option<(u64, u64)>,
+    ) {
         match place.filter(|at| self.l1[core].line(*at) == line) {
             Some(at) => self.write_at(core, at, record),
             None => self.write(core, line, record),
@@ -237,7 +243,7 @@ impl Hierarchy {
     }
 
     /// Takes a line out of all caches, as a store past them does. Answers with its dirt, if it was dirty.
-    pub fn take_out(&mut self, line: u64) -> Option<Entry> {
+    pub(crate) fn take_out(&mut self, line: u64) -> Option<Entry> {
         self.l2.find(line)?;
         let dirt = self.write_back(line);
         self.l2.remove(line);

@@ -78,7 +78,6 @@ pub struct Recording {
     events: Vec<Persist>,
     effects: Vec<Vec<Effects>>,
     oracle: Vec<Ps>,
-    persistent_caches: bool,
     growths: usize,
 }
 
@@ -128,7 +127,6 @@ impl Recording {
             events: tracker.events,
             effects: engine.feed.program.effects.take().expect("kept for crashes"),
             oracle: tracker.oracle,
-            persistent_caches: scheme.persistent_caches,
             growths,
             config,
             mutant,
@@ -251,11 +249,6 @@ impl Recording {
             ));
         }
         Ok(())
-    }
-
-    /// Whether caches persist (eADR).
-    pub fn has_persistent_caches(&self) -> bool {
-        self.persistent_caches
     }
 }
 

@@ -112,7 +112,7 @@ impl Mutant {
     }
 
     /// What it changes in the engine.
-    pub fn flaws(self) -> Flaws {
+    pub(crate) fn flaws(self) -> Flaws {
         Flaws {
             head_ignores_active: self == Self::HeadIgnoresActive,
             late_superblock: self == Self::LateSuperblock,

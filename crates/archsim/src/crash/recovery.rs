@@ -75,7 +75,7 @@ struct Scanned {
     records: Vec<Record>,
     /// Behind the last of them.
     tail: u64,
-    /// Positions of the holes before the tail, each of [`Format::hole_step`] bytes.
+    /// Positions of the holes before the tail, each of `Format::hole_step` bytes.
     holes: Vec<u64>,
 }
 

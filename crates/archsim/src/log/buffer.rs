@@ -97,12 +97,12 @@ impl LogBuffer {
     }
 
     /// Whether more than `percent` of the area is used.
-    pub fn is_fuller_than(&self, percent: u64) -> bool {
+    pub(crate) fn is_fuller_than(&self, percent: u64) -> bool {
         self.used() * 100 > self.area.size * percent
     }
 
     /// Whether a record fits into the area, with `percent` of it as the limit.
-    pub fn has_space(&self, kind: Kind, percent: u64) -> bool {
+    pub(crate) fn has_space(&self, kind: Kind, percent: u64) -> bool {
         let bytes = 8 * self.format.length(kind) as u64;
         (self.used() + bytes) * 100 <= self.area.size * percent
     }
@@ -184,7 +184,7 @@ impl LogBuffer {
     }
 
     /// Changes the redo side of the record at `start`, if all of it is still in the buffer; whether it was.
-    pub fn amend(&mut self, start: u64, op: &Op, base: u64) -> bool {
+    pub(crate) fn amend(&mut self, start: u64, op: &Op, base: u64) -> bool {
         let Some(at) = self.recent.iter().position(|(begun, _)| *begun == start) else { return false };
         if self.lines.front().is_none_or(|front| front.start > start) {
             self.recent.clear();
@@ -208,7 +208,7 @@ impl LogBuffer {
     }
 
     /// Records up to `position` are waited for.
-    pub fn demand(&mut self, position: u64) {
+    pub(crate) fn demand(&mut self, position: u64) {
         self.demand = self.demand.max(position);
     }
 

@@ -23,7 +23,7 @@ use crate::machine::LINE;
 /// First word of a superblock.
 pub const MAGIC: u64 = 0x5745_4952_4c4f_4731;
 /// Longest record, in words.
-pub const MOST_WORDS: usize = 18;
+pub(crate) const MOST_WORDS: usize = 18;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Record {
 }
 
 /// How often a log can grow: as many positions as a superblock has room for.
-pub const MOST_GROWTHS: usize = 5;
+pub(crate) const MOST_GROWTHS: usize = 5;
 
 /// How a log has grown. Each time it went over to an area twice as large as the one before, which it does not share with others;
 /// those before are not used again.
@@ -136,13 +136,13 @@ impl Format {
     }
 
     /// Behind the last position that records can take before the head moves from `head`.
-    pub fn end_after(&self, head: u64) -> u64 {
+    pub(crate) fn end_after(&self, head: u64) -> u64 {
         let area = self.area();
         head.max(area.start) + area.size
     }
 
     /// How many bytes behind a position that is no record's start the next can begin: records are of an even number of words.
-    pub fn hole_step(&self) -> u64 {
+    pub(crate) fn hole_step(&self) -> u64 {
         if self.padded { LINE } else { 16 }
     }
 
@@ -164,7 +164,7 @@ impl Format {
     }
 
     /// The area in which a position lies.
-    pub fn area_of(&self, position: u64) -> Area {
+    pub(crate) fn area_of(&self, position: u64) -> Area {
         let passed = self.growth.starts.iter().take_while(|start| **start != 0 && **start <= position);
         self.area_after(passed.count())
     }
@@ -192,7 +192,7 @@ impl Format {
     }
 
     /// The layout with the growths that the superblock in an image tells, and the head.
-    pub fn of_image(mut self, read: &impl Fn(u64) -> u64) -> (Self, u64) {
+    pub(crate) fn of_image(mut self, read: &impl Fn(u64) -> u64) -> (Self, u64) {
         if read(self.base) != MAGIC {
             return (self, 0);
         }

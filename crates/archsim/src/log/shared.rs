@@ -20,14 +20,14 @@ use crate::machine::{LINE, Ps};
 use crate::scheme::software::VOLATILE;
 
 /// Byte addresses from here on are offsets into the record for which their thread has taken space last.
-pub const TAKEN: u64 = 1 << 45;
+pub(crate) const TAKEN: u64 = 1 << 45;
 /// Byte address of the tail.
 pub const TAIL: u64 = VOLATILE + (1 << 30);
 /// Byte address of the head.
 pub const HEAD: u64 = TAIL + LINE;
 
 /// Byte address of the first record that a thread needs.
-pub fn needed_by(thread: usize) -> u64 {
+pub(crate) fn needed_by(thread: usize) -> u64 {
     HEAD + LINE * (1 + thread as u64)
 }
 
@@ -142,7 +142,7 @@ impl SharedLog {
     }
 
     /// Whether the head stands at a record that this thread needs.
-    pub fn is_held_by(&self, thread: usize) -> bool {
+    pub(crate) fn is_held_by(&self, thread: usize) -> bool {
         self.parts[thread].oldest == Some(self.head)
     }
 
@@ -157,17 +157,17 @@ impl SharedLog {
     }
 
     /// The line of the superblock.
-    pub fn superblock_line(&self) -> u64 {
+    pub(crate) fn superblock_line(&self) -> u64 {
         self.format.base / LINE
     }
 
     /// Begins to move the head; answers with the superblock.
-    pub fn begin_move(&mut self, thread: usize, head: u64) -> [u64; 8] {
+    pub(crate) fn begin_move(&mut self, thread: usize, head: u64) -> [u64; 8] {
         self.moving = Some(Move { thread, head, format: self.format });
         self.superblock()
     }
 
-    /// Begins to grow; answers as [`SharedLog::begin_move`], or not if there is no further area.
+    /// Begins to grow; answers as `begin_move`, or not if there is no further area.
     pub fn begin_growth(&mut self, thread: usize) -> Option<[u64; 8]> {
         let (mut format, head) = (self.format, self.head);
         let grown = format.grow(self.tail);
@@ -185,12 +185,12 @@ impl SharedLog {
     }
 
     /// The thread that moves the head.
-    pub fn mover(&self) -> Option<usize> {
+    pub(crate) fn mover(&self) -> Option<usize> {
         self.moving.map(|moving| moving.thread)
     }
 
     /// The superblock is durable.
-    pub fn end_move(&mut self) {
+    pub(crate) fn end_move(&mut self) {
         if let Some(Move { head, format, .. }) = self.moving.take() {
             (self.head, self.format) = (head, format);
         }

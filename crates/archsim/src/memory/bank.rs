@@ -95,7 +95,7 @@ impl Place {
 impl Bank {
     /// Whether `place` lies in an open row.
     #[inline]
-    pub fn is_hit(&self, place: Place) -> bool {
+    pub(crate) fn is_hit(&self, place: Place) -> bool {
         self.open.iter().any(|open| open.row == place.row)
     }
 

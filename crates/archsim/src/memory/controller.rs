@@ -269,7 +269,7 @@ impl Controller {
     }
 
     /// Log position up to which all records are durable.
-    pub fn log_durable(&self) -> u64 {
+    pub(crate) fn log_durable(&self) -> u64 {
         self.log_durable
     }
 
@@ -279,7 +279,7 @@ impl Controller {
     }
 
     /// Whether a further write would leave reads first.
-    pub fn is_below_watermark(&self) -> bool {
+    pub(crate) fn is_below_watermark(&self) -> bool {
         (self.writes.len() + 1) * 100 < (self.machine.write_queue * self.machine.high_watermark) as usize
     }
 
@@ -294,7 +294,7 @@ impl Controller {
     }
 
     /// The lowest number of a write that is not durable; all below are.
-    pub fn oldest_open(&self) -> u64 {
+    pub(crate) fn oldest_open(&self) -> u64 {
         let queued = self.writes.iter().filter(|write| !write.durable).map(|write| write.id);
         let busy = self.jobs.iter().filter_map(|job| match job {
             Job::Write(write) if !write.durable => Some(write.id),

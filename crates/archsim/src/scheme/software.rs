@@ -30,7 +30,7 @@ use crate::op::{Kind, Op};
 use crate::workload::PmCtx;
 
 /// Volatile memory begins here: what lies above is no NVRAM.
-pub const VOLATILE: u64 = 1 << 44;
+pub(crate) const VOLATILE: u64 = 1 << 44;
 const CALL: u32 = 20;
 const RECORD: u32 = 4;
 const PROBE: u32 = 6;

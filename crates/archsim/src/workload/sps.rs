@@ -20,7 +20,7 @@ impl Sps {
 
     /// With `swaps` swaps in a transaction.
     #[must_use]
-    pub fn swaps(self, swaps: u64) -> Self {
+    pub(crate) fn swaps(self, swaps: u64) -> Self {
         Self { swaps, ..self }
     }
 

@@ -155,7 +155,7 @@ impl Page {
     }
 
     /// Whether the page must stay in memory.
-    pub fn is_pinned(&self) -> bool {
+    pub(crate) fn is_pinned(&self) -> bool {
         self.pins.load(Relaxed) > 0
     }
 
@@ -380,12 +380,12 @@ impl Mapping {
     }
 
     /// The indexes of dirty pages, in order.
-    pub fn dirty_indexes(&self) -> Vec<u64> {
+    pub(crate) fn dirty_indexes(&self) -> Vec<u64> {
         ran::collected(self.dirty.lock().iter().copied())
     }
 
     /// Waits for write-back of this mapping that is under way, and keeps others from starting.
-    pub fn begin_writing(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn begin_writing(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()
     }
 }

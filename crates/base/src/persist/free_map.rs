@@ -150,7 +150,7 @@ impl FreeMap {
     }
 
     /// The lowest free block at or after `from`.
-    pub fn first_from(&self, from: u64) -> Option<u64> {
+    pub(crate) fn first_from(&self, from: u64) -> Option<u64> {
         sim::ran::did(sim::Work::NODE, 1);
         let mut bit = from;
         for (height, level) in self.levels.iter().enumerate() {

@@ -255,8 +255,8 @@ impl Volume {
         self.retire(inode, ino::TAIL, &freed)
     }
 
-    /// Frees blocks that nothing durable leads to any more; copies of them are forgotten first.
-    /// Nothing does since the word at `word` of the inode has changed.
+    /// Frees blocks to which no durable pointer leads since the word at `word` of the inode was changed. Copies of them in the
+    /// page cache are dropped first.
     pub(crate) fn retire(&self, inode: &Inode, word: u64, freed: &Freed) -> Result<()> {
         let cache = self.cache.as_deref();
         let cached = cache.and_then(|cache| Some((cache, cache.known(inode.ino)?)));

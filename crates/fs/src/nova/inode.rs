@@ -281,7 +281,7 @@ pub(crate) struct Inodes {
     loaded: parking_lot::Mutex<VecDeque<u64>>,
 }
 
-/// So many inodes stay loaded that are not open.
+/// The largest number of inodes that stay loaded though no file of them is open.
 const KEPT_LOADED: usize = 1 << 16;
 
 impl Inodes {

@@ -105,12 +105,12 @@ pub(crate) struct Settings {
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// What a cache has of one file: its own business.
+/// The state that a page cache keeps for one file, which only the cache reads.
 pub(crate) type CachedFile = Arc<dyn Any + Send + Sync>;
 
-/// Copies of blocks in DRAM, above the medium: what a read asks first, and what a change tells.
+/// A cache of blocks in DRAM: a read looks there first, and a change of a block is reported to it.
 pub(crate) trait PageCache: Send + Sync {
-    /// What it has of an inode, for reads; made if there is nothing yet.
+    /// Returns the state of an inode for reads, and makes it at the first call.
     fn file(&self, inode: u64) -> CachedFile;
 
     /// The same, if there is anything.

@@ -4,8 +4,7 @@
 //! |---|---|---|
 //! | Slurm | `SLURM_ARRAY_TASK_ID` and an offset | `--requeue`; arrays of at most `MaxArraySize` |
 //! | GNU parallel | argument | `--retries` on another host; program, manifest and files travel, no folder is shared |
-//! | Kubernetes | `JOB_COMPLETION_INDEX` | `backoffLimitPerIndex` |
-//! | HTCondor | argument | its own |
+//! | any other | argument | its own |
 //!
 //! Everything here is text; `weir campaign submit` shows it before it runs it.
 
@@ -128,81 +127,17 @@ pub fn parallel(hosts: &[String], shards: &[usize], attempt: &str, more: &[Strin
     words
 }
 
-/// An Indexed Job of Kubernetes (`batch/v1`; limits for each index are stable since 1.33).
-const KUBERNETES: &str = r#"# Put the folder on the volume that the claim names, as `campaign`; then: kubectl apply -f FILE
-# `weir campaign status` and `weir campaign merge` read the folder from the volume.
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: weir-@name
-spec:
-  completionMode: Indexed
-  completions: @count
-  parallelism: @parallel
-  backoffLimitPerIndex: @tries
-  maxFailedIndexes: @count
-  template:
-    spec:
-      restartPolicy: Never
-      activeDeadlineSeconds: @seconds
-      containers:
-        - name: weir
-          image: debian:12-slim  # any image with the libraries that the program needs
-          command: ["/bin/sh", "-c"]
-          args:
-            - |
-              set -- @shards
-              shift "$JOB_COMPLETION_INDEX"
-              exec /campaigns/campaign/@program campaign run /campaigns/campaign --index "$1"
-          resources:
-            requests: { cpu: "1", memory: @memoryMi }
-            limits: { memory: @memoryMi }
-          volumeMounts:
-            - { name: campaigns, mountPath: /campaigns }
-      volumes:
-        - name: campaigns
-          persistentVolumeClaim: { claimName: weir-campaigns }  # its access mode must be ReadWriteMany
-"#;
-
-/// A job that runs these shards on a volume.
-pub fn kubernetes(campaign: &Campaign, shards: &[usize]) -> String {
+/// A line for each of these shards, to be run as a job of any scheduler on hosts that see the folder.
+pub fn plain(campaign: &Campaign, shards: &[usize]) -> String {
     let (memory, minutes) = needs(campaign, shards);
-    let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = campaign.manifest.name.chars().map(legal).take(40).collect();
-    let list: Vec<String> = shards.iter().map(ToString::to_string).collect();
-    let values = [
-        ("@name", format!("{name}-{}", &campaign.digest[..8])),
-        ("@count", shards.len().to_string()),
-        ("@parallel", shards.len().min(100).to_string()),
-        ("@tries", TRIES.to_string()),
-        ("@seconds", (minutes * 60).to_string()),
-        ("@shards", list.join(" ")),
-        ("@program", PROGRAM.to_owned()),
-        ("@memory", memory.to_string()),
-    ];
-    values.iter().fold(KUBERNETES.to_owned(), |text, (mark, value)| text.replace(mark, value))
-}
-
-/// A submit description of HTCondor that runs these shards without a shared folder.
-pub fn htcondor(campaign: &Campaign, shards: &[usize], attempt: &str) -> String {
-    let (memory, minutes) = needs(campaign, shards);
-    let folder = campaign.folder.display();
-    let list: Vec<String> = shards.iter().map(|shard| format!("{shard:05}")).collect();
-    format!(
-        "# condor_submit FILE\n\
-         executable = {folder}/{PROGRAM}\n\
-         arguments = \"campaign run . --index $(shard) --attempt {attempt}\"\n\
-         transfer_input_files = {folder}/{MANIFEST}\n\
-         should_transfer_files = YES\n\
-         when_to_transfer_output = ON_SUCCESS\n\
-         transfer_output_files = {OUT}/$(shard).{attempt}.jsonl\n\
-         transfer_output_remaps = \"$(shard).{attempt}.jsonl = {folder}/{OUT}/$(shard).{attempt}.jsonl\"\n\
-         request_cpus = 1\nrequest_memory = {memory}M\nmax_retries = {TRIES}\nallowed_execute_duration = {seconds}\n\
-         log = {folder}/log/htcondor.txt\noutput = {folder}/log/htcondor-$(shard).out\nerror = {folder}/log/htcondor-$(shard).err\n\
-         queue shard in ({list})\n",
-        seconds = minutes * 60,
-        list = list.join(" "),
-    )
+    let folder = quoted(&campaign.folder.display().to_string());
+    let program = quoted(&campaign.folder.join(PROGRAM).display().to_string());
+    let head = format!(
+        "# Each line is a job: one core, {memory} MiB of memory, {minutes} minutes at most; in any order, again where it failed.\n"
+    );
+    shards
+        .iter()
+        .fold(head, |text, shard| text + &format!("{program} campaign run {folder} --index {shard}\n"))
 }
 
 /// The value of `MaxArraySize` in what `scontrol show config` prints.
@@ -301,29 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn manifests_name_every_shard_and_what_one_needs() {
-        let of = campaign(3);
-        let job = kubernetes(&of, &[0, 2]);
-        for part in [
-            "completions: 2",
-            "set -- 0 2",
-            "name: weir-fig-7-01234567",
-            "memory: 300Mi",
-            "backoffLimitPerIndex: 3",
-        ] {
-            assert!(job.contains(part), "{part}: {job}");
-        }
-        assert!(
-            job.lines().all(|line| !line.contains('\t'))
-                && job.contains("\n      containers:\n        - name: weir\n")
-        );
-        let condor = htcondor(&of, &[0, 2], "a");
-        for part in [
-            "queue shard in (00000 00002)",
-            "request_memory = 300M",
-            "transfer_output_files = out/$(shard).a.jsonl",
-        ] {
-            assert!(condor.contains(part), "{part}: {condor}");
-        }
+    fn a_plain_job_names_every_shard_and_what_one_needs() {
+        let job = plain(&campaign(3), &[0, 2]);
+        let lines: Vec<_> = job.lines().collect();
+        assert!(lines[0].contains("300 MiB") && lines[0].contains("10 minutes"), "{job}");
+        let shard = |number| format!("'/a b/c/bin/weir' campaign run '/a b/c' --index {number}");
+        assert_eq!(lines[1..], [shard(0), shard(2)]);
     }
 }

@@ -9,7 +9,7 @@
 //! | [`folder`] | [`Campaign`]: the folder, the states of its shards, a shard that is run |
 //! | [`gather`] | what the shards have come to: verified, each cell once |
 //! | [`estimate`] | how long the cells will take, from runs of the smallest ones |
-//! | [`engine`] | what Slurm, GNU parallel, Kubernetes and HTCondor are given |
+//! | [`engine`] | what Slurm, GNU parallel and other schedulers are given |
 
 pub mod engine;
 pub mod estimate;

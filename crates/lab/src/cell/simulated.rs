@@ -83,7 +83,9 @@ pub(super) fn on_crashes(
 pub(super) fn on_ssd(spec: &CellSpec, run: &Run, stream: Stream) -> Result<Sample, Error> {
     let no_ssd = || failed(spec, "the medium is no SSD");
     let (model, phase) = spec.block.as_ref().and_then(|block| block.ssd()).ok_or_else(no_ssd)?;
-    let took = stream.run(model, phase, HostCost::of(&run.machine)).map_err(|error| failed(spec, error))?;
+    let took = stream
+        .run(model, phase, HostCost::of(&run.machine), run.seed)
+        .map_err(|error| failed(spec, error))?;
     let mut sample = Sample {
         elapsed_ns: took.elapsed.0,
         ops: took.reads,

@@ -30,10 +30,6 @@ impl HostCost {
     /// Nothing: the time of the device alone.
     pub const NONE: Self = Self { call: Nanos(0), page: Nanos(0), request: Nanos(0) };
 
-    /// The pair that fits the artifact's printed sample, for comparison: 58 us a call of 1 MiB, 0.25 us a request. Claims that
-    /// it was fitted on do not count.
-    pub const FITTED: Self = Self { call: Nanos(58_000), page: Nanos(0), request: Nanos(250) };
-
     /// What a machine says.
     pub fn of(machine: &Machine) -> Self {
         let cost = |work, count| machine.cost(work, count);

@@ -1,15 +1,15 @@
-//! The SSD model by itself: traces replayed on it, and the experiments of the FAST 2024 study of fragmentation.
+//! The SSD model by itself: traces replayed on it, and requests as plans give them.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`replay`] | a trace on a device: latencies, dies, write amplification over time |
-//! | [`fragmentation`] | layouts and raw reads on a device, and the claims that they answer |
+//! | `fragmentation` | files in pieces and raw reads on a device |
 //! | [`mod@file`] | what the extents of a file cost on a device |
 //! | [`stream`] | requests as workloads of plans |
 //! | [`host`] | what the host does around a request, priced by a machine |
 
 pub mod file;
-pub mod fragmentation;
+mod fragmentation;
 pub mod host;
 pub mod replay;
 pub mod stream;

@@ -224,7 +224,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Leaves out what is said of other designs than these only.
+    /// Removes the settings that concern only designs that are not among these.
     pub(super) fn keep_settings_of(&mut self, left: &[AxisValue]) {
         let stays = |label: &String| left.iter().any(|value| value.label == *label);
         self.axis.iter_mut().for_each(|axis| axis.unaffected.retain(stays));

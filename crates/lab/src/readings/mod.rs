@@ -113,7 +113,7 @@ pub struct Readings {
     pub list: Vec<Reading>,
     /// What is tried together.
     pub pairs: Vec<Pair>,
-    /// Mechanisms and sizes that are changed although no text suggests it: they explain a result, and class no claim.
+    /// Mechanisms and sizes that no text leaves open: `--choose` changes them to explain a result, and they class no claim.
     pub ablations: Vec<Reading>,
 }
 
@@ -181,8 +181,9 @@ impl Readings {
     fn find(&self, choice: &str) -> Result<(&Reading, &Alternative), String> {
         let (reading, alternative) =
             choice.split_once('=').ok_or_else(|| format!("\"{choice}\" is not reading=alternative"))?;
-        let found = self.list.iter().find(|one| one.name == reading).ok_or_else(|| {
-            let advice = nearest(reading, self.list.iter().map(|one| one.name.as_str()));
+        let all = || self.list.iter().chain(&self.ablations);
+        let found = all().find(|one| one.name == reading).ok_or_else(|| {
+            let advice = nearest(reading, all().map(|one| one.name.as_str()));
             format!("there is no reading \"{reading}\"; {advice}")
         })?;
         let known = || found.alternatives.iter().map(|one| one.choice.name.as_str());

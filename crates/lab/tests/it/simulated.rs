@@ -1,10 +1,7 @@
 //! Simulators as subjects of plans: their cells are what the simulators say by themselves, and claims are made of them.
 
 use archsim::{Config, Machine};
-use lab::flash::fragmentation;
-use lab::flash::host::HostCost;
-use lab::{MachinePreset, Plan, Runner, Settings, Silent};
-use media::flash::SsdModel;
+use lab::{Plan, Runner, Settings, Silent};
 use results::{ResultFile, Sample};
 
 fn plan(text: &str) -> Result<Plan, String> {
@@ -55,24 +52,42 @@ fn a_cell_of_a_processor_is_the_run_of_the_simulator_with_the_same_seed() {
     }
 }
 
+/// The independent model of the specification gives these throughputs of the device alone, in MiB/s.
 #[test]
-fn requests_to_an_ssd_take_what_the_experiment_of_their_name_prints() {
+fn a_file_in_pieces_takes_the_devices_time_of_figure_12() {
     let text = "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"end\"\nmachine = \"fast24-server\"\n[[axis]]\nfs = [\"ssd\"]\n\
-                [[axis]]\nmedium = [\"fast24\"]\n[[axis]]\ndepth = [1, 32]\nsets = [\"var.depth\"]\n\
-                [[axis]]\nblock = [\"4KiB\", \"256KiB\"]\nsets = [\"var.block\"]\n[[workload]]\nname = \"requests/interface\"\n";
+                [[axis]]\nmedium = [{ value = \"fast24\", label = \"off\" }, \
+                { value = \"fast24,allocation=on\", label = \"on\" }]\n\
+                [[axis]]\nwriting = [\"at-once\", \"append\", \"overwrite\"]\nsets = [\"var.writing\"]\n\
+                [[axis]]\ndummy = [\"published\", \"992KiB\"]\nsets = [\"var.dummy\"]\n[[workload]]\nname = \"requests/pieces\"\n";
     let file = run(text);
-    let host = HostCost::of(&MachinePreset::load("fast24-server").unwrap().machine);
-    let rows =
-        fragmentation::experiment("interface", &SsdModel::parse("fast24").unwrap(), host).unwrap().rows;
-    for (depth, block, label) in [("1", "4KiB", "4 KiB, depth 1"), ("32", "256KiB", "256 KiB, depth 32")] {
-        let sample = cell(&file, &[("depth", depth), ("block", block)], 0);
-        let (_, with_host, device) = rows.iter().find(|(name, ..)| name == label).unwrap();
-        assert_eq!(
-            (sample.elapsed_ns as f64 / 1e6, sample.counters["device_ns"] as f64 / 1e6),
-            (*with_host, *device)
-        );
-        assert_eq!(sample.read_bytes, 8 << 20);
+    for (writing, dummy, medium, expected) in [
+        ("at-once", "published", "off", 2495.0),
+        ("append", "992KiB", "off", 408.0),
+        ("append", "992KiB", "on", 2467.0),
+        ("append", "published", "off", 1609.0),
+        ("append", "published", "on", 2483.0),
+        ("overwrite", "992KiB", "off", 408.0),
+        ("overwrite", "992KiB", "on", 2467.0),
+        ("overwrite", "published", "off", 1609.0),
+        ("overwrite", "published", "on", 2483.0),
+    ] {
+        let sample = cell(&file, &[("writing", writing), ("dummy", dummy), ("medium", medium)], 0);
+        let is = 8e9 / sample.counters["device_ns"] as f64;
+        assert!((is / expected - 1.0).abs() < 0.03, "{writing} {dummy} {medium}: {is} for {expected}");
+        assert!(sample.elapsed_ns > sample.counters["device_ns"], "the host takes its part");
     }
+}
+
+#[test]
+fn random_sizes_of_other_files_come_from_the_seed_of_the_run() {
+    let text = "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"end\"\nmachine = \"fast24-server\"\nrepeats = 2\n\
+                [[axis]]\nfs = [\"ssd\"]\n[[axis]]\nmedium = [\"fast24\"]\n\
+                [[axis]]\ndummy = [\"published\", \"random\"]\nsets = [\"var.dummy\"]\n[[workload]]\nname = \"requests/pieces\"\n";
+    let file = run(text);
+    let took = |dummy: &str, repeat| cell(&file, &[("dummy", dummy)], repeat).elapsed_ns;
+    assert_eq!(took("published", 0), took("published", 1));
+    assert_ne!(took("random", 0), took("random", 1));
 }
 
 #[test]

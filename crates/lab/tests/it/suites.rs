@@ -49,25 +49,6 @@ fn every_design_runs_a_profile_of_ffsb() {
     }
 }
 
-#[test]
-fn tpcc_on_sqlite_is_the_same_again_and_its_conditions_hold_on_designs() {
-    let axes = "[[axis]]\nfs = [\"pmfs\", \"ext4\"]\n[[axis]]\nmedium = [\"dram\"]";
-    for journal in ["delete", "wal"] {
-        let vars = format!(
-            "layer = \"sqlite\", journal = \"{journal}\", terminals = \"4\", new_orders = \"60\", pool = \"8MiB\""
-        );
-        let once = || run("stop = \"end\"", axes, "app/tpcc", &vars).samples;
-        for (one, other) in once().iter().zip(&once()) {
-            is_whole(one);
-            let told = |sample: &results::Sample| (sample.ops, sample.elapsed_ns, sample.counters.clone());
-            assert_eq!(told(one), told(other), "{journal}: {:?}", one.axes);
-            let count = |name: &str| one.counters[&format!("tpcc.{name}")];
-            assert_eq!(count("new_orders") + count("rolled_back"), 60, "{journal}: {:?}", one.axes);
-            assert!((1..1000).contains(&count("write_share_permille")), "{journal}: {:?}", one.axes);
-        }
-    }
-}
-
 /// Of one task: a read that another task's write comes between copies a page again, and counts again.
 #[test]
 fn file_data_is_counted_in_the_page_cache_and_in_the_journal_where_it_goes_there() {

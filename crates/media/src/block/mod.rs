@@ -327,9 +327,4 @@ impl Storage {
     pub fn has_block(&self) -> bool {
         self.block.is_some()
     }
-
-    /// Whether there is memory.
-    pub fn has_memory(&self) -> bool {
-        self.memory.is_some()
-    }
 }

@@ -1,7 +1,7 @@
 //! A chart as a file of its own: legend and style inside, colours as numbers, because programs for papers know no variables.
 
 use super::palette::{self, PATTERNS, Palette};
-use super::{Curves, WIDE, curves, draw_at, legend_key};
+use super::{Curves, WIDE, chart, curves, legend_key};
 use crate::figure::{Figure, Kind, Panel};
 
 /// The light colours of the page (`templates/style.css`).
@@ -24,7 +24,8 @@ const LINE: f64 = 24.0;
 pub(crate) fn alone(figure: &Figure, panel: &Panel) -> String {
     let looks = palette(figure.kind, &figure.series);
     let legend = legend(figure.kind, &figure.series, &looks);
-    alone_drawing(&draw_at(figure, panel, &looks, WIDE), &legend)
+    let (_, _, draw) = chart(figure);
+    alone_drawing(&draw(figure, panel, &looks, WIDE), &legend)
 }
 
 /// A chart of curves; `names` are those of all charts beside it, so that a name looks the same in each.

@@ -60,13 +60,30 @@ const SMALL: Size = Size { class: "small", width: 340.0, height: 270.0, font: 12
 /// A heat map of more columns than this is as wide as the page.
 const COLUMNS: usize = 6;
 
+/// A kind of chart: its name in the text alternative, whether its panels are as wide as the page and stand below one another, and
+/// the drawing.
+type Chart = (&'static str, bool, fn(&Figure, &Panel, &Palette, Size) -> String);
+
+/// The chart of a figure's kind: every kind has its line here.
+fn chart(figure: &Figure) -> Chart {
+    let has_many_columns = figure.series.len() > COLUMNS;
+    match figure.kind {
+        Kind::Bars => ("Bar chart", false, bars::draw),
+        Kind::Lines => ("Line chart", false, lines::draw),
+        Kind::Breakdown => ("Stacked bars", false, breakdown::draw),
+        Kind::Heat => {
+            ("Heat map", has_many_columns, |figure, panel, _, size| heat::draw(figure, panel, size))
+        }
+        Kind::Classes => {
+            ("Map of classes", has_many_columns, |figure, panel, _, size| heat::draw(figure, panel, size))
+        }
+        Kind::Timeline => ("Timeline", true, timeline::draw),
+    }
+}
+
 /// Whether the panels of a figure are as wide as the page, and stand below one another.
 pub(crate) fn is_stacked(figure: &Figure) -> bool {
-    match figure.kind {
-        Kind::Timeline => true,
-        Kind::Heat | Kind::Classes => figure.series.len() > COLUMNS,
-        _ => false,
-    }
+    chart(figure).1
 }
 
 /// The sizes for the panels of a figure.
@@ -77,29 +94,13 @@ fn sizes(figure: &Figure) -> &'static [Size] {
 
 /// The drawings of a panel, one for each size, as SVG elements.
 pub(crate) fn draw(figure: &Figure, panel: &Panel, palette: &Palette) -> Vec<String> {
-    sizes(figure).iter().map(|size| draw_at(figure, panel, palette, *size)).collect()
-}
-
-fn draw_at(figure: &Figure, panel: &Panel, palette: &Palette, size: Size) -> String {
-    match figure.kind {
-        Kind::Bars => bars::draw(figure, panel, palette, size),
-        Kind::Lines => lines::draw(figure, panel, palette, size),
-        Kind::Breakdown => breakdown::draw(figure, panel, palette, size),
-        Kind::Heat | Kind::Classes => heat::draw(figure, panel, size),
-        Kind::Timeline => timeline::draw(figure, panel, palette, size),
-    }
+    let (_, _, draw) = chart(figure);
+    sizes(figure).iter().map(|size| draw(figure, panel, palette, *size)).collect()
 }
 
 /// The text alternative of a chart: what it is, and where its numbers are.
 fn description(figure: &Figure, panel: &Panel) -> String {
-    let kind = match figure.kind {
-        Kind::Bars => "Bar chart",
-        Kind::Lines => "Line chart",
-        Kind::Breakdown => "Stacked bars",
-        Kind::Heat => "Heat map",
-        Kind::Classes => "Map of classes",
-        Kind::Timeline => "Timeline",
-    };
+    let (kind, ..) = chart(figure);
     let of = if panel.title.is_empty() { String::new() } else { format!(", {}", panel.title) };
     format!(
         "{kind}: {}{of}. {} by {} for {}. The numbers are in the table below.",

@@ -197,7 +197,7 @@ impl Figure {
     }
 
     /// Whether x and series are the same, so that each x has one value.
-    pub fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         let single = |panel: &Panel| (0..panel.xs.len()).all(|x| panel.at(x).count() <= 1);
         self.kind != Kind::Breakdown && self.panels.iter().all(single)
     }
@@ -285,7 +285,7 @@ impl Figure {
     }
 
     /// A published number in words.
-    pub fn mark_text(&self, mark: &Published) -> String {
+    pub(crate) fn mark_text(&self, mark: &Published) -> String {
         let published = mark.claim.published.map_or_else(String::new, |value| units::ratio(value) + ", ");
         format!("{}: {published}band {}", self.series[mark.series], crate::claims::band(&mark.claim))
     }
@@ -300,7 +300,7 @@ impl Figure {
     }
 
     /// Whether any published number is drawn.
-    pub fn has_published(&self) -> bool {
+    pub(crate) fn has_published(&self) -> bool {
         self.panels.iter().any(|panel| !panel.published.is_empty())
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn whole_samples(report: &Report) -> impl Iterator<Item = (&ResultFil
 }
 
 /// The cells all of whose runs came to their end, each with a name that stays the same from run to run.
-pub(super) fn whole_cells(report: &Report) -> Vec<(String, &ResultFile, Cell<'_>)> {
+pub(super) fn whole_cells(report: &Report) -> Vec<(String, Cell<'_>)> {
     let several = report.sections.len() > 1;
     let mut found = Vec::new();
     for result in report.sections.iter().map(|section| &section.results) {
@@ -36,7 +36,7 @@ pub(super) fn whole_cells(report: &Report) -> Vec<(String, &ResultFile, Cell<'_>
         for cell in cell::cells(result) {
             if cell.samples.iter().all(|sample| is_whole(sample)) {
                 let plan = if several { format!("{}: ", result.name) } else { String::new() };
-                found.push((format!("{plan}{} ({clock})", self::cell(cell.axes)), result, cell));
+                found.push((format!("{plan}{} ({clock})", self::cell(cell.axes)), cell));
             }
         }
     }

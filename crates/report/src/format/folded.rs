@@ -29,7 +29,7 @@ impl Format for Folded {
 
     fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError> {
         let mut text = String::new();
-        for (name, _, cell) in exchange::whole_cells(report) {
+        for (name, cell) in exchange::whole_cells(report) {
             for (frames, ns) in stacks(&cell) {
                 let frames: Vec<String> =
                     [name.as_str()].into_iter().chain(frames.iter().map(String::as_str)).map(frame).collect();

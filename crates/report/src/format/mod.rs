@@ -16,7 +16,6 @@ mod parquet;
 mod parquet;
 mod prometheus;
 mod terminal;
-mod trackers;
 
 use crate::Report;
 use crate::grains::Grain;
@@ -90,9 +89,6 @@ pub(crate) fn left_out(what: &str, feature: &str) -> String {
 pub const FORMATS: &[&dyn Format] = &[
     &terminal::Terminal,
     &fio_json::FioJson,
-    &trackers::GithubBenchmark,
-    &trackers::GithubLatency,
-    &trackers::Bencher,
     &folded::Folded,
     &prometheus::Prometheus,
     &json::Json,
@@ -102,6 +98,14 @@ pub const FORMATS: &[&dyn Format] = &[
     &markdown::Markdown,
     &html::Html,
 ];
+
+/// What stands in the place of a format that was removed, by its name or by the end of a file's name; none where there was none.
+pub fn replacement(name: &str) -> Option<&'static str> {
+    let gone = ["github-benchmark", "github-latency", "bencher", "gha.json", "gha-latency.json", "bmf.json"];
+    gone.iter().any(|known| name.ends_with(known)).then_some(
+        "formats of trackers were removed: `weir compare main latest --fail-over 5%` is the gate, `--tables DIR` has the numbers",
+    )
+}
 
 /// A tidy table as a file of the format called `csv` or `parquet`; none for another format.
 pub fn table(grain: &Grain, name: &str) -> Option<Result<Vec<u8>, RenderError>> {

@@ -24,7 +24,6 @@ mod columns;
 mod samples;
 mod settings;
 mod verdicts;
-mod wide;
 
 use std::collections::BTreeMap;
 
@@ -115,11 +114,6 @@ pub fn samples(report: &Report) -> Grain {
 /// The rows of `settings` that come from presets of `results`.
 pub(crate) fn of_presets(results: &ResultFile) -> Vec<Vec<Value>> {
     results.inputs.iter().flat_map(settings::preset).collect()
-}
-
-/// The one wide table of earlier versions.
-pub fn wide(report: &Report) -> Grain {
-    wide::wide(report)
 }
 
 impl Grain {

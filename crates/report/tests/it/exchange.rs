@@ -117,73 +117,20 @@ fn fio_json_of_a_result_without_jobs_is_refused_with_what_to_do() {
     assert!(bytes("fio-json", failed).unwrap_err().contains("none that ran to their end"));
 }
 
-/// The cells of the page: name of the number by its median.
-fn medians(file: &ResultFile) -> BTreeMap<String, f64> {
-    let of = |cell: &report::cell::Cell<'_>| {
-        let rate = report::cell::Estimate::of(&cell.throughputs()).unwrap().value;
-        (
-            format!("{} {} medium nvmm threads 8", cell.axis("workload").unwrap(), cell.axis("fs").unwrap()),
-            rate,
-        )
-    };
-    report::cell::cells(file).iter().map(of).collect()
-}
-
-#[test]
-fn trackers_get_the_medians_and_intervals_of_the_page_with_the_clock_in_the_name() {
-    let expected = medians(&sample::bars());
-    let entries = json("github-benchmark", sample::bars());
-    let entries = entries.as_array().unwrap();
-    assert_eq!(entries.len(), expected.len());
-    for entry in entries {
-        let name = entry["name"].as_str().unwrap().strip_suffix(" (virtual clock) throughput").unwrap();
-        assert_eq!(entry["value"].as_f64(), Some(expected[name]), "{name}");
-        assert_eq!(entry["unit"], "operations/s");
-        assert!(entry["range"].as_str().unwrap().starts_with("± "));
-        assert!(entry["extra"].as_str().unwrap().contains("6 runs, seed 7, Weir 0.1.0"));
-    }
-    let document = json("bencher", sample::bars());
-    for (name, measures) in document.as_object().unwrap() {
-        let throughput = &measures["throughput"];
-        let [value, low, high] =
-            ["value", "lower_value", "upper_value"].map(|key| throughput[key].as_f64().unwrap());
-        let expected = expected[name.strip_suffix(" (virtual clock)").unwrap()];
-        assert_eq!(throughput["value"].as_f64(), Some(expected));
-        assert!(low <= value && value <= high);
-        assert!(measures["latency"]["value"].as_f64().unwrap() > 0.0);
-    }
-    let mut real = sample::bars();
-    real.clock = Clock::Real;
-    assert!(text("bencher", real).contains("(real clock)"));
-}
-
-#[test]
-fn latencies_are_smaller_is_better_and_apart_from_rates() {
-    let entries = json("github-latency", sample::bars());
-    let entries = entries.as_array().unwrap();
-    assert_eq!(entries.len(), 2 * medians(&sample::bars()).len());
-    assert!(
-        entries
-            .iter()
-            .all(|entry| entry["unit"] == "ns" && entry["name"].as_str().unwrap().ends_with("latency"))
-    );
-}
-
 #[test]
 fn a_run_that_failed_or_was_cut_short_is_a_number_in_no_format() {
     let file = unfinished();
     let left_out = [&file.samples[0], &file.samples[1]].map(|sample| sample.axes["fs"].clone());
     let workload = file.samples[0].axes["workload"].clone();
-    for format in ["github-benchmark", "github-latency", "bencher", "folded"] {
-        let text = text(format, file.clone());
-        for fs in &left_out {
-            assert!(!text.contains(&format!("{workload} {fs} ")), "{format}: {fs}");
-        }
-        assert!(text.contains(&file.samples[2].axes["fs"]), "{format}");
-        let told = by_name(format).unwrap().skips(&Report::new(vec![file.clone()]).unwrap()).unwrap();
-        assert!(told.starts_with("2 of 20 samples failed or were cut short"), "{told}");
-        assert_eq!(by_name(format).unwrap().skips(&Report::new(vec![sample::bars()]).unwrap()), None);
+    let text = text("folded", file.clone());
+    for fs in &left_out {
+        assert!(!text.contains(&format!("{workload} {fs} ")), "{fs}");
     }
+    assert!(text.contains(&file.samples[2].axes["fs"]));
+    let skipped = |file| by_name("folded").unwrap().skips(&Report::new(vec![file]).unwrap());
+    let told = skipped(file).unwrap();
+    assert!(told.starts_with("2 of 20 samples failed or were cut short"), "{told}");
+    assert_eq!(skipped(sample::bars()), None);
 }
 
 /// The sums of the lines of a folded document by their first two frames.

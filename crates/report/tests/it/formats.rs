@@ -593,7 +593,7 @@ fn a_cell_that_failed_is_marked_in_every_format_and_the_others_keep_their_number
         let marked = text.contains("the region is full")
             || format.skips(&report).is_some_and(|told| told.contains("1 of 2"));
         // These are of calls, of which the cells here have none.
-        let kept = text.contains("pmfs") || ["folded", "github-latency"].contains(&format.name());
+        let kept = text.contains("pmfs") || format.name() == "folded";
         assert!(marked && kept, "{}", format.name());
     }
     let text = render("terminal", &one(file));

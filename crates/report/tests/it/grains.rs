@@ -196,19 +196,6 @@ fn settings_have_their_source() {
     assert_eq!(row[place(settings, "source")], Value::Text("[R] a page".into()));
 }
 
-/// The table of earlier versions has the sample's own numbers in rows of `all`.
-#[test]
-fn the_wide_table_is_still_there() {
-    let report = Report::new(vec![sample::bars()]).unwrap();
-    let wide = grains::wide(&report);
-    let all =
-        wide.rows.iter().filter(|row| row[place(&wide, "operation")] == Value::Text("all".into())).count();
-    assert_eq!(all, sample::bars().samples.len());
-    for head in ["elapsed_ns", "throughput_ops_per_s", "read_bytes", "latency_p99_9_ns", "time_ns.journal"] {
-        place(&wide, head);
-    }
-}
-
 /// A place has the verdict that the page has for it.
 #[test]
 fn verdicts_are_those_of_the_page() {

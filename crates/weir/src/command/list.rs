@@ -26,7 +26,26 @@ pub(crate) struct List {
     /// What to list [default: everything]
     #[arg(value_enum)]
     kind: Option<Kind>,
+    /// List the media and machines of papers, too, that can no longer be bought
+    #[arg(long)]
+    all: bool,
 }
+
+/// Media and machines of papers: emulators of memory that was to come, and servers of ten years ago.
+const HISTORY: [&str; 12] = [
+    "classic",
+    "fxmark-server",
+    "hinfs",
+    "hinfs-server",
+    "hinfs-server-threads",
+    "nova.pcm",
+    "nova.sttram",
+    "pmep",
+    "rcache-server-3-channels",
+    "rcache-server-36",
+    "revised",
+    "sata-2015",
+];
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -89,7 +108,16 @@ impl List {
         let alone = lists.len() == 1;
         let text = lists.iter().map(|(kind, rows)| {
             let title = if alone { String::new() } else { format!("{}\n", kind.title()) };
-            title + &short(&columns(&rows.iter().map(Row::line).collect::<Vec<_>>()))
+            let (past, today): (Vec<&Row>, Vec<_>) = rows.iter().partition(|row| kind.is_of_history(row));
+            let past_shown = past.iter().copied().filter(|_| self.all);
+            let lines = today.into_iter().chain(past_shown).map(Row::line);
+            let left = past.len() * usize::from(!self.all);
+            let more = if left > 0 {
+                format!("and {left} of papers: weir list {} --all\n", kind.name())
+            } else {
+                String::new()
+            };
+            title + &short(&columns(&lines.collect::<Vec<_>>())) + &more
         });
         output.data(&text.collect::<Vec<_>>().join("\n"));
         Ok(())
@@ -125,6 +153,11 @@ impl Kind {
             Self::Formats => "report formats (-o FILE)",
             Self::Counts => "counts in results",
         }
+    }
+
+    /// Whether a row is listed with `--all` only.
+    fn is_of_history(self, row: &Row) -> bool {
+        matches!(self, Self::Media | Self::Machines) && HISTORY.contains(&row.name.as_str())
     }
 
     fn name(self) -> String {
@@ -307,4 +340,17 @@ fn document(lists: &[(Kind, Rows)]) -> serde_json::Value {
         document.insert(kind.name(), rows.iter().map(Row::document).collect::<Vec<_>>().into());
     }
     document.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_history_is_that_of_a_medium_or_a_machine() {
+        let rows = [Kind::Media, Kind::Machines].map(|kind| kind.rows().unwrap());
+        for name in HISTORY {
+            assert!(rows.iter().flatten().any(|row| row.name == name), "{name}");
+        }
+    }
 }

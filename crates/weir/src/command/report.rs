@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use ::report::{FORMATS, Format, grains};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -31,10 +30,10 @@ pub(crate) struct Report {
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
     /// Print the results in this format, or write the files of -o in it; with --tables: csv (the default) or parquet
-    #[arg(long = "as", value_name = "FORMAT", hide_short_help = true, value_parser = formats())]
+    #[arg(long = "as", value_name = "FORMAT", hide_short_help = true, value_parser = format_name)]
     format: Option<String>,
-    /// With -o FILE.csv or FILE.parquet: the wide table of earlier versions, in which rows of calls stand below those of samples
-    #[arg(long, hide_short_help = true)]
+    /// Was removed; --tables has the numbers.
+    #[arg(long, hide = true)]
     wide: bool,
     /// Write an archive with results, page, plan, scripts, machine and media; `weir run --like FILE` runs its plan again
     #[arg(long, value_name = "FILE")]
@@ -45,8 +44,10 @@ impl Report {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let results = self.results.iter().map(|name| store::read(name)).collect::<Result<Vec<_>, _>>()?;
         let report = ::report::Report::new(results.concat())?;
-        if self.wide && self.outputs.iter().all(|path| store::table_format(path).is_none()) {
-            return Err(Failure::usage("--wide needs -o FILE.csv or -o FILE.parquet".to_owned()));
+        if self.wide {
+            return Err(Failure::usage(
+                "the wide table was removed: --tables DIR has its numbers, a file for each grain",
+            ));
         }
         self.write_files(&report, output)?;
         if let Some(folder) = &self.figures {
@@ -75,15 +76,9 @@ impl Report {
     /// Writes the files of `-o`.
     fn write_files(&self, report: &::report::Report, output: &Output) -> Result<(), Failure> {
         for path in &self.outputs {
-            match (store::table_format(path).filter(|_| self.wide), self.format()?) {
-                (Some(format), None) => store::write_table(&grains::wide(report), format, path)?,
-                (Some(_), Some(_)) => {
-                    return Err(Failure::usage(
-                        "--wide has the format of the file's ending: leave --as out".to_owned(),
-                    ));
-                }
-                (None, Some(format)) => store::write_as(report, format, path, output)?,
-                (None, None) => store::write_report(report, path, output)?,
+            match self.format()? {
+                Some(format) => store::write_as(report, format, path, output)?,
+                None => store::write_report(report, path, output)?,
             }
             output.note(&format!("report   {}", path.display()));
         }
@@ -131,9 +126,14 @@ impl Report {
     }
 }
 
-/// The names that `--as` takes.
-fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name()))
+/// A name that `--as` takes.
+fn format_name(text: &str) -> Result<String, String> {
+    let names = || FORMATS.iter().map(|format| format.name());
+    if names().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    let known = || format!("expected one of {}", names().collect::<Vec<_>>().join(", "));
+    Err(::report::format::replacement(text).map_or_else(known, str::to_owned))
 }
 
 fn make(folder: &Path) -> Result<(), Failure> {

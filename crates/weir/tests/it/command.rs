@@ -183,7 +183,7 @@ fn every_reader_takes_several_results_from_a_file_and_from_a_folder() {
 /// What is cut is in `weir show` and in the JSON.
 #[test]
 fn lists_fit_eighty_columns() {
-    let text = String::from_utf8(run(&["list"]).stdout).unwrap();
+    let text = String::from_utf8(run(&["list", "--all"]).stdout).unwrap();
     assert!(text.lines().count() > 50);
     let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
     assert_eq!(wide, [""; 0]);

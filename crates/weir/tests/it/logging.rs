@@ -21,7 +21,7 @@ fn small<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn what_cannot_be_simulated_is_told_with_its_key_its_range_and_an_exit_code() {
     let home = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&["--set", "l1_size=33KiB"], &["l1_size = 33KiB", "from 256B to 16MiB, a power of two"]),
         (&["--set", "l2_banks=3"], &["l2_banks = 3", "a power of two"]),
         (&["--set", "l1_ways=0"], &["l1_ways = 0", "from 1 to 32"]),
@@ -35,7 +35,8 @@ fn what_cannot_be_simulated_is_told_with_its_key_its_range_and_an_exit_code() {
         (&["--threads", "9"], &["threads = 9: from 1 to 8"]),
         (&["--workload", "hsah"], &["hsah", "did you mean \"hash\"?"]),
         (&["--scheme", "fwd"], &["fwd", "did you mean \"fwb\"?"]),
-        (&["--sweep", "log_buffer=8,many"], &["log_buffer = many", "from 0 to 4096"]),
+        (&["--sweep", "log_buffer=8,64"], &["--sweep", "an axis of a plan", "weir show hw-logging-11"]),
+        (&["--ablate"], &["--ablate", "weir reproduce hw-logging --choose"]),
     ];
     for (arguments, words) in cases {
         let page = home.path().join("page.html");
@@ -107,7 +108,6 @@ fn a_crash_campaign_does_what_its_options_say_or_refuses_them() {
         (&["--workload", "hsah"], "hash"),
         (&["--machine", "tyni"], "tiny"),
         (&["--set", "log_bufer=0"], "log_buffer"),
-        (&["--sweep", "log_buffer=0,8"], "cannot be used with"),
         (&["--trace", "x"], "cannot be used with"),
     ] {
         let output = logging(home.path(), &[&["--crash", "200"], options].concat());
@@ -132,21 +132,6 @@ fn a_timeline_shows_the_way_of_a_store_and_is_drawn() {
     }
     let page = std::fs::read_to_string(home.path().join("page.html")).unwrap();
     assert!(page.contains("Timeline: One transaction, fwb") && !page.contains("could not be drawn"));
-}
-
-#[test]
-fn a_sweep_is_printed_and_drawn() {
-    let home = tempfile::tempdir().unwrap();
-    for (sweep, points) in
-        [("log_buffer=0,8,64", 3), ("threads=1,4", 2), ("machine=hpca18,cxl", 2), ("domain=media,adr", 2)]
-    {
-        let arguments = ["--scheme", "fwb", "--sweep", sweep, "-o", "page.html", "--json"];
-        let output = logging(home.path(), &small(&arguments));
-        assert!(output.status.success(), "{sweep}: {}", told(&output));
-        assert_eq!(document(&output)["samples"].as_array().unwrap().len(), points, "{sweep}");
-        let page = std::fs::read_to_string(home.path().join("page.html")).unwrap();
-        assert!(page.contains("<svg") && !page.contains("could not be drawn"), "{sweep}");
-    }
 }
 
 #[test]

@@ -97,7 +97,12 @@ fn a_processor_of_ones_own_is_shown_listed_and_simulated_alone_and_in_a_plan() {
         run(&["show", "mine.toml"]).contains("mine (processor)")
             && run(&["show", "hpca18"]).contains("(processor)")
     );
-    let machines = run(&["list", "machines"]);
+    let today = run(&["list", "machines"]);
+    assert!(
+        today.contains("spr-server") && today.contains("--all") && !today.contains("hinfs-server"),
+        "{today}"
+    );
+    let machines = run(&["list", "machines", "--all"]);
     for name in ["hinfs-server", "hpca18", "mcsima"] {
         assert!(machines.contains(name), "{machines}");
     }

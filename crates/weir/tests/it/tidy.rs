@@ -437,6 +437,65 @@ fn every_file_has_a_header() {
     assert_none("files without a //! header", &bare.map(|(path, _)| path.clone()).collect::<Vec<_>>());
 }
 
+/// Docs that begin with a question word, by crate: they are noun phrases that a reader must complete. A number may only become
+/// smaller.
+const QUESTIONS: [(&str, usize); 20] = [
+    ("archsim", 57),
+    ("base", 15),
+    ("check", 87),
+    ("crest", 101),
+    ("design", 23),
+    ("document", 6),
+    ("ext4", 102),
+    ("fs", 95),
+    ("fuse", 56),
+    ("lab", 221),
+    ("linux", 18),
+    ("media", 134),
+    ("pool", 8),
+    ("report", 108),
+    ("results", 114),
+    ("sim", 58),
+    ("trace", 90),
+    ("vfs", 50),
+    ("weir", 141),
+    ("workload", 369),
+];
+
+/// The first lines of docs that begin with What, Which or How.
+fn questions(text: &str) -> usize {
+    let mut before = "";
+    let mut found = 0;
+    for line in text.lines().map(str::trim_start) {
+        let first = line.strip_prefix("/// ").filter(|_| !before.starts_with("///"));
+        found += usize::from(
+            first.is_some_and(|doc| ["What ", "Which ", "How "].iter().any(|word| doc.starts_with(word))),
+        );
+        before = line;
+    }
+    found
+}
+
+#[test]
+fn docs_are_sentences_and_no_new_one_begins_with_a_question() {
+    assert_eq!(
+        questions("/// What is read.\nfn a() {}\n/// Reads it.\n/// How it does is told.\nfn b() {}\n"),
+        1
+    );
+    let mut counts: BTreeMap<&str, usize> = QUESTIONS.iter().map(|(name, _)| (*name, 0)).collect();
+    for (path, text) in sources() {
+        let name = path.split('/').nth(1).unwrap_or_default();
+        let count = QUESTIONS.iter().find(|(known, _)| *known == name);
+        *counts.get_mut(count.unwrap_or_else(|| panic!("QUESTIONS has no {name}")).0).unwrap() +=
+            questions(without_tests(&text));
+    }
+    let more = QUESTIONS.iter().filter(|(name, most)| counts[name] > *most);
+    let more: Vec<_> = more
+        .map(|(name, most)| format!("{name}: {} docs begin with a question, not {most}", counts[name]))
+        .collect();
+    assert_none("a doc is a sentence with a subject and a verb", &more);
+}
+
 #[test]
 fn every_dependency_has_its_reason() {
     let manifest = read(&root().join("Cargo.toml"));

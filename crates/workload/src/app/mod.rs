@@ -56,7 +56,6 @@ static CLASSES: &[&LockClass] = &[
     tpcc::CLASSES[2],
     tpcc::CLASSES[3],
     tpcc::CLASSES[4],
-    tpcc::CLASSES[5],
 ];
 
 /// The suite.

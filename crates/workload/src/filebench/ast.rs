@@ -213,7 +213,7 @@ impl Text {
     }
 
     /// The characters, or none when it holds variables.
-    pub fn as_literal(&self) -> Option<&str> {
+    pub(crate) fn as_literal(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
             [Piece::Literal(text)] => Some(text),

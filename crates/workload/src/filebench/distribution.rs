@@ -157,7 +157,7 @@ impl Distribution {
     }
 
     /// Clamps every sample to at least `min` and at most `max`.
-    pub fn clamped(mut self, min: Option<f64>, max: Option<f64>) -> Result<Self, DistributionError> {
+    pub(crate) fn clamped(mut self, min: Option<f64>, max: Option<f64>) -> Result<Self, DistributionError> {
         match (min, max) {
             (Some(low), Some(high)) if high < low => Err(DistributionError::Order("max", "min")),
             _ => {
@@ -188,7 +188,7 @@ impl Distribution {
     }
 
     /// Draws one value for a place that takes whole numbers: fractions are cut, negative values become 0.
-    pub fn sample_u64<R: Rng + ?Sized>(&self, rng: &mut R) -> u64 {
+    pub(crate) fn sample_u64<R: Rng + ?Sized>(&self, rng: &mut R) -> u64 {
         self.sample(rng) as u64
     }
 
@@ -203,17 +203,6 @@ impl Distribution {
             Kind::Weibull { shape, scale } => scale * gamma_function(1.0 + 1.0 / shape),
             Kind::Erlang { rate, .. } => *rate,
         }
-    }
-
-    /// The lowest value that can be drawn by a place that takes whole numbers.
-    pub fn lowest(&self) -> u64 {
-        let kind = match &self.kind {
-            Kind::Gamma { offset, .. } => *offset,
-            Kind::Uniform { low, .. } | Kind::Triangular { lower: low, .. } => *low,
-            Kind::Tabular { rows, .. } => rows.iter().map(|row| row.low).fold(f64::INFINITY, f64::min),
-            _ => 0.0,
-        };
-        self.min.map_or(kind, |min| kind.max(min)) as u64
     }
 }
 
@@ -422,7 +411,6 @@ mod tests {
         let distribution = Distribution::new(kind).unwrap();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         assert!((0..10_000).all(|_| distribution.sample(&mut rng) >= 1024.0));
-        assert_eq!(distribution.lowest(), 1024);
     }
 
     #[test]

@@ -171,11 +171,6 @@ impl Outcome {
         self.sum(|flowop| if flowop.direction == Direction::Write { flowop.counts.bytes } else { 0 })
     }
 
-    /// Operations a second: the number that Filebench's users quote.
-    pub fn ops_per_second(&self) -> f64 {
-        per(self.ops() as f64, self.elapsed.as_secs_f64())
-    }
-
     /// The flowop of this name.
     pub fn flowop(&self, name: &str) -> Option<&FlowopOutcome> {
         self.flowops.iter().find(|flowop| flowop.name == name)

@@ -331,7 +331,7 @@ impl Program {
     }
 
     /// How many threads run at once.
-    pub fn thread_instances(&self) -> u64 {
+    pub(crate) fn thread_instances(&self) -> u64 {
         self.threads()
             .map(|(process, thread)| u64::from(process.instances) * u64::from(thread.instances))
             .sum()
@@ -413,7 +413,7 @@ impl Amount {
     }
 
     /// The number to use now, with its fraction.
-    pub fn draw_f64<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+    pub(crate) fn draw_f64<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         match self {
             Self::Fixed(value) => *value as f64,
             Self::Drawn(distribution) => distribution.sample(rng),

@@ -275,10 +275,10 @@ pub const PROCESS_ATTRIBUTES: &[&str] = &["name", "instances", "nice"];
 pub const THREAD_ATTRIBUTES: &[&str] = &["name", "instances", "memsize", "useism", "ioprio"];
 
 /// The attributes of `define flowop`, besides its parameters.
-pub const COMPOSITE_ATTRIBUTES: &[&str] = &["name"];
+pub(crate) const COMPOSITE_ATTRIBUTES: &[&str] = &["name"];
 
 /// The attributes of a call of a composite flowop, besides its arguments.
-pub const CALL_ATTRIBUTES: &[&str] = &["name", "iters"];
+pub(crate) const CALL_ATTRIBUTES: &[&str] = &["name", "iters"];
 
 /// The attributes of `eventgen`.
 pub const EVENTGEN_ATTRIBUTES: &[&str] = &["rate"];
@@ -291,7 +291,7 @@ pub const RANDVAR_ATTRIBUTES: &[&str] =
 pub const CVAR_ATTRIBUTES: &[&str] = &["type", "parameters", "min", "max", "round"];
 
 /// Words of older or other spellings, as (statement, old word, modern word or what happens to it).
-pub const OLD_ATTRIBUTES: &[(&str, &str, OldAttribute)] = &[
+pub(crate) const OLD_ATTRIBUTES: &[(&str, &str, OldAttribute)] = &[
     ("fileset", "cached", OldAttribute::Ignored("the cache state is chosen by the plan")),
     ("file", "cached", OldAttribute::Ignored("the cache state is chosen by the plan")),
     ("fileset", "filesize", OldAttribute::Renamed("size")),
@@ -345,19 +345,19 @@ pub const CVARS: &[Cvar] = &[
 /// Limits of Filebench 1.5 (its shared memory has fixed tables). Weir warns above them and goes on.
 pub mod limits {
     /// Filesets, single files included.
-    pub const FILESETS: u64 = 16;
+    pub(crate) const FILESETS: u64 = 16;
     /// Files and directories of all filesets together.
     pub const ENTRIES: u64 = 1_048_576;
     /// Running process instances and definitions.
-    pub const PROCESSES: u64 = 1024;
+    pub(crate) const PROCESSES: u64 = 1024;
     /// Running thread instances and definitions.
     pub const THREADS: u64 = 1024;
     /// Variables.
-    pub const VARIABLES: u64 = 1024;
+    pub(crate) const VARIABLES: u64 = 1024;
     /// Custom variables.
     pub const CVARS: u64 = 16;
     /// Random variables.
-    pub const RANDVARS: u64 = 16;
+    pub(crate) const RANDVARS: u64 = 16;
     /// Descriptor slots of a thread. Weir has the same number.
     pub const SLOTS: u64 = 128;
 }

@@ -7,7 +7,7 @@
 
 use sim::{KIB, MIB};
 
-use super::{GRANULE, REQUEST, STRIPE, TARGET};
+use super::{GRANULE, REQUEST, TARGET};
 use crate::block::{Hint, Op, Request};
 
 /// How the target comes to be.
@@ -48,7 +48,7 @@ pub struct Layout {
 /// The sizes of the artifact's random dummies in granules: `rand() mod 32 + 1` of the C library without a seed, after the
 /// 209,715,200 draws that fill a buffer.
 #[rustfmt::skip]
-pub const PUBLISHED: [u8; 256] = [
+pub(crate) const PUBLISHED: [u8; 256] = [
     21, 2, 4, 7, 7, 31, 21, 7, 10, 22, 26, 2, 27, 5, 20, 19, 6, 30, 1, 30, 27, 7, 4, 7, 15, 4, 19, 3, 14, 22, 20, 3, 23, 23, 9,
     30, 21, 29, 4, 30, 18, 29, 31, 12, 1, 18, 30, 7, 15, 30, 4, 10, 5, 7, 16, 19, 10, 2, 22, 23, 23, 9, 25, 14, 31, 1, 11, 19,
     30, 14, 17, 15, 11, 15, 27, 11, 1, 24, 17, 15, 22, 20, 24, 26, 26, 7, 12, 3, 9, 1, 26, 31, 9, 18, 12, 7, 19, 22, 26, 16, 4,
@@ -197,40 +197,20 @@ pub(super) fn mixed(seed: u64, index: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// The layouts of figure 12 by name.
-pub const FIGURE_12: [(&str, Layout); 5] = [
-    ("contiguous", Layout { writing: Writing::AtOnce, dummy: Dummy::None, phase: 0 }),
-    (
-        "append-worst",
-        Layout { writing: Writing::Appends(256), dummy: Dummy::Bytes(STRIPE - GRANULE), phase: 0 },
-    ),
-    ("append-random", Layout { writing: Writing::Appends(256), dummy: Dummy::Published, phase: 0 }),
-    (
-        "overwrite-worst",
-        Layout { writing: Writing::Overwrites(256), dummy: Dummy::Bytes(STRIPE - GRANULE), phase: 0 },
-    ),
-    ("overwrite-random", Layout { writing: Writing::Overwrites(256), dummy: Dummy::Published, phase: 0 }),
-];
-
-/// The layout of figures 3 and 4: this many pieces, each period a multiple of the stripe.
-pub fn degree(pieces: u64) -> Layout {
-    let dummy = TARGET - TARGET / pieces;
-    Layout { writing: Writing::Appends(pieces), dummy: Dummy::Bytes(dummy), phase: 0 }
-}
-
-/// The layouts of figure 11: dummies that bring every piece to the same die (`false`) or each to the next one (`true`).
-pub fn pseudo(writing: Writing, restored: bool) -> Layout {
-    let bytes = if restored { STRIPE } else { STRIPE - GRANULE };
-    Layout { writing, dummy: Dummy::Bytes(bytes), phase: 0 }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::STRIPE;
     use super::*;
+
+    const WORST: Dummy = Dummy::Bytes(STRIPE - GRANULE);
+
+    fn traffic(writing: Writing, dummy: Dummy) -> Traffic {
+        Layout { writing, dummy, phase: 0 }.traffic()
+    }
 
     #[test]
     fn the_worst_case_puts_every_piece_a_stripe_apart() {
-        let traffic = FIGURE_12[1].1.traffic();
+        let traffic = traffic(Writing::Appends(256), WORST);
         assert_eq!(traffic.extents.len(), 256);
         assert!((0..).zip(&traffic.extents).all(|(i, extent)| *extent == (i * STRIPE, GRANULE)));
         let second = traffic.writes[2][0];
@@ -241,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_contiguous_file_is_read_in_large_requests() {
-        let traffic = FIGURE_12[0].1.traffic();
+        let traffic = traffic(Writing::AtOnce, Dummy::None);
         assert_eq!(traffic.extents, [(0, TARGET)]);
         let reads = traffic.reads(MIB);
         assert!(reads.len() == 8 && reads.iter().all(|call| call.len() == 4));
@@ -250,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_overwrite_leaves_one_extent() {
-        let traffic = FIGURE_12[3].1.traffic();
+        let traffic = traffic(Writing::Overwrites(256), WORST);
         assert_eq!((traffic.extents.len(), traffic.writes.len()), (1, 8 + 2 * 256));
         assert_eq!(traffic.writes[8][0].hint, Hint::Overwrite);
     }
@@ -264,7 +244,7 @@ mod tests {
     #[test]
     fn a_period_of_any_degree_is_eight_mib() {
         for pieces in [1, 2, 32, 256] {
-            let traffic = degree(pieces).traffic();
+            let traffic = traffic(Writing::Appends(pieces), Dummy::Bytes(TARGET - TARGET / pieces));
             assert!((0..).zip(&traffic.extents).all(|(i, (start, _))| *start == i * TARGET));
         }
     }

@@ -37,7 +37,7 @@ use sim::KIB;
 /// How much one die takes before the next: the dies' granularity of the artifact's device.
 pub const GRANULE: u64 = 32 * KIB;
 /// A granule on each of its eight dies.
-pub const STRIPE: u64 = 8 * GRANULE;
+pub(crate) const STRIPE: u64 = 8 * GRANULE;
 /// The target file.
 pub const TARGET: u64 = 8 << 20;
 /// What the system hands to the device at once, at most.

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use rusqlite::{Connection, params};
 use sim::{KIB, Nanos};
@@ -144,7 +143,7 @@ impl Job for Run {
     fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
         let mut measured = Measured { counters: self.shape()?, ..Measured::default() };
         watch(Phase::Begins);
-        let missing = self.databases.counts().missing.load(Relaxed);
+        let missing = self.databases.missing();
         for _ in 0..self.plan.reads.max(1) {
             self.databases.calls().sync().map_err(told("sync"))?;
             settle(self.databases.calls())?;
@@ -157,7 +156,7 @@ impl Job for Run {
             measured.ops += rows * 4;
         }
         watch(Phase::Ends);
-        measured.provided_for = self.databases.counts().missing.load(Relaxed) - missing;
+        measured.provided_for = self.databases.missing() - missing;
         (measured.read_ops, measured.read_bytes) = (measured.ops, measured.ops * 4 * KIB);
         Ok(measured)
     }

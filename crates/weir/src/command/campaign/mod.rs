@@ -20,7 +20,7 @@ use lab::campaign::{self, FaultKind};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Run plans, readings and checks on many hosts: Slurm, GNU parallel over ssh, Kubernetes, HTCondor
+/// Run plans, readings and checks on many hosts: Slurm, GNU parallel over ssh, or any other scheduler
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example: weir campaign new DIR plan.toml; weir campaign submit DIR --engine slurm;\n         \

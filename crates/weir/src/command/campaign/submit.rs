@@ -22,7 +22,7 @@ pub(super) struct Submit {
     /// The folder of the campaign
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The engine; of kubernetes and htcondor a description is printed
+    /// The engine; plain prints a command for each shard, as a job of any other scheduler
     #[arg(long, value_enum)]
     engine: Engine,
     /// Submit again what has failed or is missing, and is neither running nor queued
@@ -46,7 +46,10 @@ pub(super) struct Submit {
 enum Engine {
     Slurm,
     Parallel,
+    Plain,
+    #[value(hide = true)]
     Kubernetes,
+    #[value(hide = true)]
     Htcondor,
 }
 
@@ -78,14 +81,13 @@ impl Submit {
         match self.engine {
             Engine::Slurm => self.slurm(&campaign, &shards, output),
             Engine::Parallel => self.parallel(&campaign, &shards, &attempt, output),
-            Engine::Kubernetes => {
-                output.data(&engine::kubernetes(&campaign, &shards));
+            Engine::Plain => {
+                output.data(&engine::plain(&campaign, &shards));
                 Ok(())
             }
-            Engine::Htcondor => {
-                output.data(&engine::htcondor(&campaign, &shards, &attempt));
-                Ok(())
-            }
+            Engine::Kubernetes | Engine::Htcondor => Err(Failure::usage(
+                "no description is printed any more: --engine plain prints a command for each shard, for a job of yours",
+            )),
         }
     }
 

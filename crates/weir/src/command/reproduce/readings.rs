@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use lab::cells::Kept;
 use lab::claims::Paper;
 use lab::plan::Scale;
-use lab::readings::{Choice, Pair, Reading, Variation, run};
+use lab::readings::{Choice, Pair, Reading, Readings, Variation, run};
 use lab::{Plan, Runner, environment};
 use results::{ClaimOutcome, Class, Clock, ResultFile};
 use serde_json::{Value, json};
@@ -166,7 +166,8 @@ pub(super) fn list<'p>(papers: impl Iterator<Item = &'p Paper>, output: &Output)
 }
 
 fn list_of(paper: &Paper, output: &Output) {
-    for Reading { name, question, default, alternatives, fitted_on } in &paper.readings.list {
+    let Readings { list, ablations, .. } = &paper.readings;
+    for Reading { name, question, default, alternatives, fitted_on } in list.iter().chain(ablations) {
         let row = |choice: &Choice, mark: &str| (format!("{}{mark}", choice.name), choice.why.clone());
         let others = alternatives.iter().map(|one| row(&one.choice, ""));
         let rows: Vec<_> = [row(default, " (default)")].into_iter().chain(others).collect();

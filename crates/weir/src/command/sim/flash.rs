@@ -1,4 +1,4 @@
-//! `weir sim flash`: block traces on the SSD model, and the experiments of the FAST 2024 study on the device alone.
+//! `weir sim flash`: block traces on the SSD model.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -6,11 +6,8 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use lab::claims::Paper;
-use lab::flash::fragmentation::{self, EXPERIMENTS};
-use lab::flash::host::HostCost;
+use lab::Error;
 use lab::flash::replay::{self, Bad, Fill, Replayed, Settings, Survey};
-use lab::{Error, MachinePreset};
 use media::flash::{Data, Ssd, SsdModel};
 use report::table::Table;
 use report::units::Unit;
@@ -24,12 +21,10 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Counter;
 
-/// Replay a block trace on a simulated SSD, or run an experiment on it.
+/// Replay a block trace on a simulated SSD.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples: weir sim flash trace.csv --device fast24,allocation=on · weir sim flash --experiment alignment · \
-                  weir sim flash x.csv.zst --columns time:us,device,op,offset:512,size:512 --devices merge"
-)]
+#[command(after_help = "Examples: weir sim flash trace.csv --device fast24,allocation=on · \
+                  weir sim flash x.csv.zst --columns time:us,device,op,offset:512,size:512 --devices merge")]
 pub(crate) struct Flash {
     /// A trace, also packed with gzip, zstd or xz: iolog of fio, text of blkparse, MSR Cambridge, MQSim, Alibaba, Tencent, SPC
     /// (UMass), FIU, SYSTOR '17, or any lines of columns (--columns)
@@ -74,15 +69,12 @@ pub(crate) struct Flash {
     #[arg(long, default_value_t = 1, value_name = "N", hide_short_help = true)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=72))]
     queues: u16,
-    /// Run an experiment instead: interface, alignment, degree, pseudo, sequences, hypothetical
-    #[arg(long, conflicts_with = "trace", value_name = "NAME")]
+    /// Went to plans.
+    #[arg(long, hide = true)]
     experiment: Option<String>,
-    /// Instead, measure the claims of the FAST 2024 study that need only the device; the others have no value
-    #[arg(long, conflicts_with_all = ["trace", "experiment"])]
+    /// Went to plans.
+    #[arg(long, hide = true)]
     claims: bool,
-    /// The machine that models the host's part of an experiment
-    #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
-    machine: String,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -122,17 +114,17 @@ impl From<Choice> for Bad {
 
 impl Flash {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if self.experiment.is_some() || self.claims {
+            return Err(Failure::usage(
+                "experiments on a device alone are plans now: `weir run fragmentation-device`, or \
+                 fs = [\"ssd\"] with a workload requests/NAME (`weir list workloads`) in a plan of your own",
+            ));
+        }
         let model = SsdModel::parse(&self.device)?;
         model.config().map_err(Error::from)?;
-        if let Some(name) = &self.experiment {
-            return self.experiment(name, &model, output);
-        }
-        if self.claims {
-            return self.claims(&model, output);
-        }
         match &self.trace {
             Some(path) => self.replay(path, &model, output),
-            None => Err(Failure::usage("give a trace, --experiment or --claims")),
+            None => Err(Failure::usage("give a trace")),
         }
     }
 
@@ -188,102 +180,6 @@ impl Flash {
         } else {
             output.data(&shown.text());
         }
-        Ok(())
-    }
-
-    fn host(&self) -> Result<HostCost, Failure> {
-        Ok(HostCost::of(&MachinePreset::load(&self.machine)?.machine))
-    }
-
-    fn experiment(&self, name: &str, model: &SsdModel, output: &Output) -> Result<(), Failure> {
-        let experiment = fragmentation::experiment(name, model, self.host()?)?;
-        let rows = &experiment.rows;
-        if output.is_json() {
-            let row = |(label, value, device): &(String, f64, f64)| {
-                let case = label.as_str();
-                json!({ "case": case, "value": value, "device_only": device })
-            };
-            output.document(&json!({
-                "schema": "weir.sim.flash.experiment/1",
-                "experiment": experiment.name,
-                "device": model.to_string(),
-                "machine": self.machine,
-                "unit": experiment.unit,
-                "rows": rows.iter().map(row).collect::<Vec<_>>(),
-            }));
-            return Ok(());
-        }
-        let what = EXPERIMENTS.iter().find(|(known, _)| *known == name).map_or("", |(_, what)| *what);
-        let mut table = Table::new(format!("{name} on {}: {what}", model.name()));
-        table.words("case");
-        for column in [format!("with the host, {}", experiment.unit), "device only".to_owned()] {
-            table.numbers(column);
-        }
-        let cells = |(label, value, device): &(String, f64, f64)| {
-            vec![label.clone(), format!("{value:.2}"), format!("{device:.2}")]
-        };
-        table.rows = rows.iter().map(cells).collect();
-        output.data(&table.to_text());
-        Ok(())
-    }
-
-    fn claims(&self, model: &SsdModel, output: &Output) -> Result<(), Failure> {
-        let answers = fragmentation::answers(model, self.host()?)?;
-        let paper = Paper::load("fragmentation")?;
-        let mut rows = Vec::new();
-        for claim in &paper.claims {
-            let answer = answers.iter().find(|answer| answer.id == claim.claim.id);
-            rows.push((claim, answer));
-        }
-        let inside = |claim: &results::claim::Claim, value: f64| (claim.low..=claim.high).contains(&value);
-        if output.is_json() {
-            let row = |(claim, answer): &(&lab::claims::PaperClaim, Option<&fragmentation::Answer>)| {
-                let known = &claim.claim;
-                json!({
-                    "id": known.id,
-                    "published": known.published,
-                    "low": known.low,
-                    "high": known.high.is_finite().then_some(known.high),
-                    "value": answer.map(|answer| answer.value),
-                    "device_only": answer.map(|answer| answer.device),
-                    "inside": answer.is_some_and(|answer| inside(known, answer.value)),
-                    "complete": answer.is_some_and(|answer| answer.complete),
-                })
-            };
-            output.document(&json!({
-                "schema": "weir.sim.flash.claims/1",
-                "device": model.to_string(),
-                "machine": self.machine,
-                "claims": rows.iter().map(row).collect::<Vec<_>>(),
-            }));
-            return Ok(());
-        }
-        let mut table = Table::new("The device's answers; a claim that needs ext4 is measured by ext4");
-        table.words("claim");
-        for column in ["published", "low", "high", "value", "device only"] {
-            table.numbers(column);
-        }
-        table.words("");
-        for (claim, answer) in &rows {
-            let known = &claim.claim;
-            let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
-            let word = match answer {
-                None => "needs a file system",
-                Some(answer) if !inside(known, answer.value) => "outside",
-                Some(answer) if answer.complete => "inside",
-                Some(_) => "inside, to be confirmed by ext4",
-            };
-            table.rows.push(vec![
-                known.id.clone(),
-                number(known.published),
-                number(Some(known.low)),
-                number(Some(known.high)),
-                number(answer.map(|answer| answer.value)),
-                number(answer.map(|answer| answer.device)),
-                word.to_owned(),
-            ]);
-        }
-        output.data(&table.to_text());
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What a terminal draws for its transactions (TPC-C 5.11, clauses 2.4.1 to 2.8.1), whatever holds the rows.
+//! What a terminal draws for its transactions (TPC-C 5.11, clauses 2.4.1 to 2.8.1).
 
 use rand::RngExt as _;
 use sim::Rng;

@@ -1,5 +1,4 @@
-//! TPC-C (standard, revision 5.11): the orders of a wholesale supplier, on a storage engine of Weir's own with two storage layers,
-//! or on SQLite.
+//! TPC-C (standard, revision 5.11): the orders of a wholesale supplier, on a storage engine of Weir's own with two storage layers.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,7 +8,6 @@
 //! | `transactions` | the five transactions and their locks |
 //! | `conditions` | consistency conditions 1 to 4 |
 //! | `engine` | pages, trees, log, checkpoints, recovery |
-//! | `sqlite` | the same transactions on SQLite itself, in SQL |
 //!
 //! Not as in the standard: terminals do not think or key in; a Delivery is done at once, not queued; there is no isolation of reads
 //! from transactions that commit between two of them. Not as in the servers: PostgreSQL writes a new version of a row where here it
@@ -21,7 +19,6 @@ mod inputs;
 mod populate;
 mod random;
 mod schema;
-mod sqlite;
 #[cfg(test)]
 mod tests;
 mod transactions;
@@ -29,14 +26,13 @@ mod transactions;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use sim::{Bytes, LockClass, Nanos, Rng, Seed};
+use sim::{Bytes, LockClass, Nanos, Seed};
 use vfs::Syscalls;
 
 use self::engine::{Calls, Changes, Done, Engine, Layer, Server};
 use self::inputs::Inputs;
 use self::random::{Constants, Deck};
 use self::schema::{DISTRICTS, Scale};
-use self::sqlite::Journal;
 use self::transactions::{Locks, Terminal};
 use super::control::{Control, Does, Failure, Kind, Tally};
 use super::run::{self, Place, Plan, Run};
@@ -45,8 +41,8 @@ use crate::charges::GENERATOR;
 use crate::suite::{Cores, Growth, How, Job, JobError, LoadError, Measured, Processes, Settings, Workload};
 
 /// The classes of its locks.
-pub(super) static CLASSES: [&LockClass; 6] =
-    [&transactions::ROW, &engine::READ, &engine::DOUBLE, &engine::LOG, &engine::WORK, &sqlite::CONNECTION];
+pub(super) static CLASSES: [&LockClass; 5] =
+    [&transactions::ROW, &engine::READ, &engine::DOUBLE, &engine::LOG, &engine::WORK];
 
 pub(super) const DETAIL: &str = "\
 Terminals make the five transactions of TPC-C in the mix of the standard (45, 43, 4, 4, 4 of a deck of 100 cards) on a database with
@@ -55,10 +51,8 @@ B+-trees, a pool of pages and a log. Each commit is durable before the terminal 
   terminals   how many there are (--threads); terminal K is at warehouse K modulo warehouses
   warehouses  each has about 80 MB of rows
   layer       innodb: 16-KiB pages in one file, a doublewrite buffer, two log files in a circle;
-              postgres: 8-KiB pages in a file for each table, segments of log, whole pages logged after a checkpoint;
-              sqlite: SQLite itself, in this process, one connection whose turns the terminals take
-  journal     of sqlite: delete, old pages are journalled; wal, new pages are appended to a log
-  pool        bytes of pages in memory; 0: 128 MiB of innodb, 32 MiB of postgres, 2000 KiB of sqlite
+              postgres: 8-KiB pages in a file for each table, segments of log, whole pages logged after a checkpoint
+  pool        bytes of pages in memory; 0: 128 MiB of innodb, 32 MiB of postgres
   new_orders  New-Orders after which the run ends; 0: until the time is over
   row_ns      what a terminal computes for each row that it reads or changes
 
@@ -70,9 +64,6 @@ tpcc.write_share_permille is write calls in a thousand of reads and writes at th
 /// What a row takes to be read or changed: the processor time of PostgreSQL 15 for a transaction of `tests/apps/tpcc.sql` in memory
 /// without syncs, 0.98 ms, by the 51 rows that a transaction has here in the mean.
 const ROW_NS: u64 = 19_000;
-/// The same of SQLite 3.54.1, in the process that calls it: 0.206 ms of user time for each of 11,115 transactions on files of a
-/// tmpfs (AMD EPYC at 2.6 GHz, all pages in memory), by the 41 rows that SQL reads or changes in one.
-const SQLITE_ROW_NS: u64 = 5_000;
 /// Bytes of a transaction that stay: an order with ten lines in trees that are three quarters full.
 const GROWTH: u64 = 1200;
 
@@ -85,23 +76,7 @@ const KINDS: &[Kind] = &[
     Kind { name: "stock_level", does: Does::Reads },
 ];
 
-/// A terminal, on whichever store.
-trait Works: Send {
-    /// Its random numbers.
-    fn rng(&mut self) -> &mut Rng;
-    /// A New-Order; false where it was rolled back because of an item that does not exist.
-    fn new_order(&mut self) -> Done<bool>;
-    fn payment(&mut self) -> Done;
-    fn order_status(&mut self) -> Done;
-    fn delivery(&mut self) -> Done;
-    fn stock_level(&mut self) -> Done;
-    /// Calls at the file system count from now on, if this was not said before.
-    fn begin_counting(&self);
-    /// It has ended; the last one tells what was counted.
-    fn leave(&self, tally: &mut Tally);
-}
-
-/// What is counted at the file system, whatever holds the rows.
+/// What is counted at the file system.
 const COUNTS: [&str; 8] = [
     "tpcc.read_calls",
     "tpcc.read_bytes",
@@ -113,17 +88,11 @@ const COUNTS: [&str; 8] = [
     "tpcc.page_syncs",
 ];
 
-/// What holds the rows.
-#[derive(Clone, Debug)]
-enum Store {
-    Engine(Server),
-    Sqlite(sqlite::Settings),
-}
-
 /// What all terminals of a run share.
-enum Database {
-    Engine { engine: Arc<Engine<'static>>, locks: Arc<Locks>, history: Arc<AtomicU64> },
-    Sqlite(Arc<sqlite::Database>),
+struct Database {
+    engine: Arc<Engine<'static>>,
+    locks: Arc<Locks>,
+    history: Arc<AtomicU64>,
 }
 
 /// A database, or why there is none.
@@ -141,14 +110,12 @@ impl std::fmt::Debug for Opened {
 
 /// All variables, checked.
 struct TpcC {
-    store: Store,
+    server: Server,
     clients: u64,
     scale: Scale,
     new_orders: u64,
     row: Nanos,
     values: Values,
-    /// What starts the processes of a run.
-    processes: Option<Arc<dyn Processes>>,
     /// The database of a run.
     database: OnceLock<Opened>,
 }
@@ -156,75 +123,43 @@ struct TpcC {
 impl std::fmt::Debug for TpcC {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TpcC")
-            .field("store", &self.store)
+            .field("server", &self.server)
             .field("values", &self.values)
             .finish_non_exhaustive()
     }
 }
 
-/// The layers of the engine; none: SQLite.
-const LAYERS: [(&str, Option<Layer>); 3] =
-    [("innodb", Some(Layer::InnoDb)), ("postgres", Some(Layer::Postgres)), ("sqlite", None)];
-const JOURNALS: [(&str, Journal); 2] = [("delete", Journal::Delete), ("wal", Journal::Wal)];
+const LAYERS: [(&str, Layer); 2] = [("innodb", Layer::InnoDb), ("postgres", Layer::Postgres)];
+
+/// The answer to a layer that was removed.
+const SQLITE: &str = "app/tpcc: layer=sqlite is no longer there: fragmentation/sqlite runs SQLite itself on a design, and \
+                      layer=innodb or layer=postgres TPC-C (the commit 677650c had both)";
 
 pub(super) fn load(settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
     let mut reader = Reader::new("tpcc", "terminals", settings);
     let clients = reader.count("terminals", 8, 1..=MAX_CLIENTS)?;
     let warehouses = reader.count("warehouses", 1, 1..=schema::MOST_WAREHOUSES)?;
+    if settings.vars.get("layer").is_some_and(|layer| layer.trim() == "sqlite") {
+        return Err(LoadError::Wrong(SQLITE.to_owned()));
+    }
     let layer = reader.word("layer", &LAYERS)?;
-    let pool = reader.bytes("pool", 0, 0..=1 << 40)?;
-    let (store, usual_row) = match layer {
-        Some(layer) => {
-            let pool = if pool == 0 { layer.usual_pool() } else { pool };
-            (Store::Engine(Server { layer, pool, rows: &schema::ROWS, clients }), ROW_NS)
-        }
-        None => {
-            let journal = reader.word("journal", &JOURNALS)?;
-            let cache = if pool == 0 { sqlite::USUAL_CACHE } else { pool };
-            (Store::Sqlite(sqlite::Settings { cache, journal, clients }), SQLITE_ROW_NS)
-        }
+    let pool = match reader.bytes("pool", 0, 0..=1 << 40)? {
+        0 => layer.usual_pool(),
+        pool => pool,
     };
+    let server = Server { layer, pool, rows: &schema::ROWS, clients };
     let new_orders = reader.count("new_orders", 0, 0..=1_000_000_000)?;
-    let row = Nanos(reader.count("row_ns", usual_row, 0..=1_000_000_000)?);
+    let row = Nanos(reader.count("row_ns", ROW_NS, 0..=1_000_000_000)?);
     let values = reader.finish()?;
-    let least = layer.map_or(sqlite::LEAST_CACHE, |layer| engine::least_pool(layer, clients));
-    if store.pool() < least {
-        let told = format!(
-            "app/tpcc: pool={}: {clients} terminals need at least {}",
-            Bytes(store.pool()),
-            Bytes(least)
-        );
+    let least = engine::least_pool(layer, clients);
+    if pool < least {
+        let told =
+            format!("app/tpcc: pool={}: {clients} terminals need at least {}", Bytes(pool), Bytes(least));
         return Err(LoadError::Wrong(told));
     }
     let scale = Scale::standard(warehouses);
-    let (processes, database) = (None, OnceLock::new());
-    Ok(Arc::new(TpcC { store, clients, scale, new_orders, row, values, processes, database }))
-}
-
-impl Store {
-    /// Bytes of pages in memory.
-    fn pool(&self) -> u64 {
-        match self {
-            Self::Engine(server) => server.pool,
-            Self::Sqlite(settings) => settings.cache,
-        }
-    }
-
-    /// Bytes of a page.
-    fn page(&self) -> u64 {
-        match self {
-            Self::Engine(server) => server.layer.page() as u64,
-            Self::Sqlite(_) => sqlite::PAGE,
-        }
-    }
-
-    /// Bytes besides those of rows.
-    fn besides_rows(&self) -> u64 {
-        match self {
-            Self::Engine(server) => server.layer.besides_pages() + 11 * 64 * self.page(),
-            Self::Sqlite(_) => sqlite::BESIDE,
-        }
-    }
+    let database = OnceLock::new();
+    Ok(Arc::new(TpcC { server, clients, scale, new_orders, row, values, database }))
 }
 
 impl Workload for TpcC {
@@ -238,7 +173,8 @@ impl Workload for TpcC {
 
     /// Rows in pages that are as full as they are made, pages of extents that no one has, and the log.
     fn data_bytes(&self) -> u64 {
-        self.scale.bytes() / 100 * 118 + self.store.besides_rows()
+        let layer = self.server.layer;
+        self.scale.bytes() / 100 * 118 + layer.besides_pages() + 11 * 64 * layer.page() as u64
     }
 
     fn small_files(&self) -> u64 {
@@ -268,9 +204,8 @@ impl Workload for TpcC {
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
         // The database is that of one run.
         let plan = Self {
-            store: self.store.clone(),
+            server: self.server.clone(),
             values: self.values.clone(),
-            processes: Some(Arc::clone(&processes)),
             database: OnceLock::new(),
             ..*self
         };
@@ -279,22 +214,10 @@ impl Workload for TpcC {
 }
 
 impl TpcC {
-    /// Calls of a new process of the run.
-    fn calls(&self) -> Done<Arc<dyn Syscalls>> {
-        let processes = self.processes.as_ref();
-        processes.map(|processes| processes.start()).ok_or_else(|| Failure::new("no run has begun", None))
-    }
-
     fn open(&self, calls: Arc<dyn Syscalls>) -> Done<Database> {
-        let server = match &self.store {
-            Store::Sqlite(settings) => {
-                return sqlite::Database::open(calls, *settings).map(Arc::new).map(Database::Sqlite);
-            }
-            Store::Engine(server) => server,
-        };
-        let engine = server.recover(Calls::Own(calls))?;
+        let engine = self.server.recover(Calls::Own(calls))?;
         let last = engine.last_key(schema::HISTORY)?.unwrap_or(0);
-        Ok(Database::Engine {
+        Ok(Database {
             engine: Arc::new(engine),
             locks: Arc::new(Locks::new(self.scale.warehouses)),
             history: Arc::new(AtomicU64::new(last)),
@@ -302,28 +225,21 @@ impl TpcC {
     }
 
     /// What terminal `client` works with.
-    fn terminal(&self, client: u64, database: &Database, seed: Seed) -> Box<dyn Works> {
+    fn terminal(&self, client: u64, database: &Database, seed: Seed) -> Terminal {
         let warehouses = self.scale.warehouses;
-        let row = self.row;
         let inputs = Inputs {
             scale: self.scale,
             constants: Constants::new(seed),
             rng: seed.derive("app.tpcc", client).rng(),
             home: (client % warehouses + 1, client / warehouses % DISTRICTS + 1),
         };
-        match database {
-            Database::Sqlite(database) => {
-                let database = Arc::clone(database);
-                Box::new(sqlite::Terminal { database, inputs, row })
-            }
-            Database::Engine { engine, locks, history } => Box::new(Terminal {
-                engine: Arc::clone(engine),
-                locks: Arc::clone(locks),
-                inputs,
-                row,
-                history: Arc::clone(history),
-                changes: Changes::default(),
-            }),
+        Terminal {
+            engine: Arc::clone(&database.engine),
+            locks: Arc::clone(&database.locks),
+            inputs,
+            row: self.row,
+            history: Arc::clone(&database.history),
+            changes: Changes::default(),
         }
     }
 }
@@ -342,14 +258,11 @@ impl Plan for TpcC {
     }
 
     fn buffer(&self) -> Bytes {
-        Bytes(self.store.page())
+        Bytes(self.server.layer.page() as u64)
     }
 
     fn prepare(&self, how: &How, calls: &dyn Syscalls) -> Result<(), Failure> {
-        match &self.store {
-            Store::Engine(server) => populate::populate(server, self.scale, how.seed, Calls::Lent(calls)),
-            Store::Sqlite(_) => sqlite::populate(self.calls()?, self.scale, how.seed),
-        }
+        populate::populate(&self.server, self.scale, how.seed, Calls::Lent(calls))
     }
 
     fn client(self: Arc<Self>, client: u64, place: Place<'_>) -> Box<dyn run::Client> {
@@ -361,7 +274,7 @@ impl Plan for TpcC {
         let database = opened.database.as_ref();
         let terminal = database.map(|database| self.terminal(client, database, place.how.seed));
         let starts = match database {
-            Ok(Database::Engine { engine, .. }) if client == 0 => {
+            Ok(Database { engine, .. }) if client == 0 => {
                 Some((Arc::clone(engine), place.how.cores, self.clients))
             }
             _ => None,
@@ -386,24 +299,18 @@ impl Plan for TpcC {
         ));
         measured.counters.insert("tpcc.write_share_permille".to_owned(), share);
         measured.counters.insert("tpcc.tpmc".to_owned(), rate);
-        match database {
-            Database::Sqlite(database) => database.close(!measured.cut_short),
-            Database::Engine { .. } if measured.cut_short => Ok(()),
-            Database::Engine { engine, .. } => conditions::check(engine, self.scale.warehouses),
-        }
+        if measured.cut_short { Ok(()) } else { conditions::check(&database.engine, self.scale.warehouses) }
     }
 
     fn verify(&self, calls: &dyn Syscalls) -> Result<(), Failure> {
-        // Of SQLite the names and sizes are compared, as of every application.
-        let Store::Engine(server) = &self.store else { return Ok(()) };
-        let engine = server.recover(Calls::Lent(calls))?;
+        let engine = self.server.recover(Calls::Lent(calls))?;
         conditions::check(&engine, self.scale.warehouses)
     }
 }
 
 /// A terminal that works.
 struct Client {
-    terminal: Done<Box<dyn Works>>,
+    terminal: Done<Terminal>,
     left: Arc<AtomicU64>,
     /// The first one starts the tasks beside the terminals, on these cores behind theirs.
     starts: Option<(Arc<Engine<'static>>, Cores, u64)>,
@@ -426,10 +333,10 @@ impl run::Client for Client {
         }
         let is_counted = sim::now() >= control.begin();
         if is_counted {
-            terminal.begin_counting();
+            terminal.engine.begin_counting();
         }
         sim::work(GENERATOR, 1);
-        let kind = self.deck.draw(terminal.rng());
+        let kind = self.deck.draw(&mut terminal.inputs.rng);
         if self.left.load(Relaxed) == 0 || (kind == NEW_ORDER && !take(&self.left)) {
             return Ok(false);
         }
@@ -437,12 +344,12 @@ impl run::Client for Client {
         let mut add = |name| tally.add(name, u64::from(is_counted));
         match kind {
             NEW_ORDER => {
-                add(if terminal.new_order()? { "tpcc.new_orders" } else { "tpcc.rolled_back" });
+                add(if terminal.new_order()?.is_some() { "tpcc.new_orders" } else { "tpcc.rolled_back" });
             }
-            1 => terminal.payment()?,
+            1 => _ = terminal.payment()?,
             2 => terminal.order_status()?,
-            3 => terminal.delivery()?,
-            _ => terminal.stock_level()?,
+            3 => _ = terminal.delivery()?,
+            _ => _ = terminal.stock_level()?,
         }
         control.note(tally, kind, 0, started);
         Ok(true)
@@ -454,7 +361,7 @@ impl run::Client for Client {
             tally.add(name, 0);
         }
         if let Ok(terminal) = &self.terminal {
-            terminal.leave(tally);
+            terminal.engine.leave(tally);
         }
     }
 }

@@ -6,13 +6,12 @@
 use std::sync::Arc;
 
 use rand::RngExt as _;
-use sim::{LockClass, Mutex, MutexGuard, Nanos, Rng};
+use sim::{LockClass, Mutex, MutexGuard, Nanos};
 
-use super::Works;
 use super::engine::{Changes, Done, Engine};
 use super::inputs::{Chosen, Inputs, Line};
 use super::schema::{self, DISTRICTS, customer, district, history, item, line, order, stock, warehouse};
-use crate::app::control::{Failure, Tally};
+use crate::app::control::Failure;
 
 pub(super) static ROW: LockClass = LockClass::new("app.tpcc.row");
 
@@ -346,39 +345,5 @@ impl Terminal {
             low += u64::from(quantity < threshold);
         }
         Ok(low)
-    }
-}
-
-impl Works for Terminal {
-    fn rng(&mut self) -> &mut Rng {
-        &mut self.inputs.rng
-    }
-
-    fn new_order(&mut self) -> Done<bool> {
-        Self::new_order(self).map(|order| order.is_some())
-    }
-
-    fn payment(&mut self) -> Done {
-        Self::payment(self).map(|_| ())
-    }
-
-    fn order_status(&mut self) -> Done {
-        Self::order_status(self)
-    }
-
-    fn delivery(&mut self) -> Done {
-        Self::delivery(self).map(|_| ())
-    }
-
-    fn stock_level(&mut self) -> Done {
-        Self::stock_level(self).map(|_| ())
-    }
-
-    fn begin_counting(&self) {
-        self.engine.begin_counting();
-    }
-
-    fn leave(&self, tally: &mut Tally) {
-        self.engine.leave(tally);
     }
 }

@@ -59,7 +59,7 @@ const TABLES: [(&str, u8, &str); 7] = [
 ];
 
 /// The word of a trace whose columns the user describes.
-pub const DESCRIBED: &str = "columns";
+pub(crate) const DESCRIBED: &str = "columns";
 
 /// Every format by its word.
 pub const FORMATS: [&str; 9] =

@@ -122,7 +122,7 @@ impl Bitset {
     }
 
     /// The lowest member that is `from` or more, or else the lowest of all.
-    pub fn next_wrapping(&self, from: usize) -> Option<usize> {
+    pub(crate) fn next_wrapping(&self, from: usize) -> Option<usize> {
         self.next(from).or_else(|| self.next(0))
     }
 

@@ -129,7 +129,7 @@ impl Picker {
     }
 
     /// Picks the next existing entry by the rotor that all threads share.
-    pub fn pick_existing(&mut self) -> Pick {
+    pub(crate) fn pick_existing(&mut self) -> Pick {
         let mut rotor = self.existing_rotor;
         let pick = self.pick_existing_from(&mut rotor);
         self.existing_rotor = rotor;
@@ -137,17 +137,17 @@ impl Picker {
     }
 
     /// Picks the next existing entry by a rotor of the caller's own (`opennext`).
-    pub fn pick_existing_from(&mut self, rotor: &mut Rotor) -> Pick {
+    pub(crate) fn pick_existing_from(&mut self, rotor: &mut Rotor) -> Pick {
         Self::rotate(&mut self.existing, rotor)
     }
 
     /// Picks the next absent entry by the rotor that all threads share.
-    pub fn pick_absent(&mut self) -> Pick {
+    pub(crate) fn pick_absent(&mut self) -> Pick {
         Self::rotate(&mut self.absent, &mut self.absent_rotor)
     }
 
     /// Picks the entry `index` of this state, or the next one that there is (`indexed`).
-    pub fn pick_by_index(&mut self, state: State, index: u32) -> Pick {
+    pub(crate) fn pick_by_index(&mut self, state: State, index: u32) -> Pick {
         let members = self.members_mut(state);
         match members.find(index) {
             Ok((_, idle)) => Self::take(members, idle),
@@ -205,7 +205,7 @@ impl Picker {
     }
 
     /// How many slots hold `entry` open.
-    pub fn open_count(&self, entry: u32) -> u32 {
+    pub(crate) fn open_count(&self, entry: u32) -> u32 {
         self.opens[entry as usize]
     }
 

@@ -29,7 +29,7 @@ use crate::filebench::distribution::{Distribution, Kind};
 use crate::filebench::program::{Amount, Fileset};
 
 /// The most files or empty directories of a fileset: as many as eight digits can name.
-pub const MAX_FILES: u64 = 99_999_999;
+pub(crate) const MAX_FILES: u64 = 99_999_999;
 
 /// The most directories on a path: more do not fit into the 4096 bytes that a path may have.
 const MAX_LEVELS: u32 = 400;
@@ -137,7 +137,7 @@ impl Tree {
     }
 
     /// Number of empty directories.
-    pub fn leaf_directories(&self) -> u32 {
+    pub(crate) fn leaf_directories(&self) -> u32 {
         self.leafdirs.len() as u32
     }
 
@@ -167,7 +167,7 @@ impl Tree {
 
     /// Writes the path of `entry` into `path`, which is overwritten.
     ///
-    /// Nothing is allocated when `path` has room for [`Self::longest_path`] bytes.
+    /// Nothing is allocated when `path` has room for `Self::longest_path` bytes.
     pub fn path_of(&self, entry: Entry, path: &mut String) {
         path.clear();
         path.push_str(&self.base);
@@ -196,7 +196,7 @@ impl Tree {
     }
 
     /// An upper bound of the length of any path, in bytes.
-    pub fn longest_path(&self) -> usize {
+    pub(crate) fn longest_path(&self) -> usize {
         self.base.len() + (self.levels as usize + 1) * 9
     }
 

@@ -2,16 +2,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `ablate` | claims with one mechanism changed |
 //! | `crash` | the matrix of schemes and mutants |
 //! | `timeline` | one transaction, span by span |
-//! | `sweep` | one setting varied |
 //! | `files` | what file systems ask of memory, with their own protocol and with hardware logging |
 
-mod ablate;
 mod crash;
 mod files;
-mod sweep;
 mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -65,24 +61,24 @@ pub(crate) struct Logging {
     /// Instead, crash each scheme that promises recovery at least N times, and each seeded bug until a crash shows it or N
     /// are tried
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    #[arg(conflicts_with_all = ["trace", "capture", "timeline", "sweep", "ablate", "outputs"])]
+    #[arg(conflicts_with_all = ["trace", "capture", "timeline", "outputs"])]
     crash: Option<u64>,
     /// Instead, print what each part of the machine does during this transaction, counted from 0
     #[arg(long, value_name = "TRANSACTION", value_parser = clap::value_parser!(u64).range(..=LAST_OF_TIMELINE))]
     timeline: Option<u64>,
-    /// Run with each of these values of a parameter of the machine, of `threads`, or of `machine`
-    #[arg(long, value_name = "KEY=VALUE,VALUE...")]
+    /// Is an axis of a plan now.
+    #[arg(long, hide = true)]
     sweep: Option<String>,
     /// Instead, record the memory accesses of a few calls on these designs, and simulate them as recorded and under each
     /// --scheme
     #[arg(long, value_name = "FS,FS...", value_delimiter = ',')]
-    #[arg(conflicts_with_all = ["trace", "capture", "crash", "timeline", "sweep"])]
+    #[arg(conflicts_with_all = ["trace", "capture", "crash", "timeline"])]
     fs: Vec<String>,
     /// Write a report in the format of the file's ending: .html .json[.gz] .csv .parquet .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
-    /// Instead, change one mechanism at a time and print the value of each published claim
-    #[arg(long)]
+    /// Are answers of `weir reproduce --choose` now.
+    #[arg(long, hide = true)]
     ablate: bool,
     /// Replay a trace instead of a workload: a file written by --capture, the text of valgrind --tool=lackey
     /// --trace-mem=yes, or a trace of ChampSim (.xz, .gz, or named *.champsim)
@@ -109,7 +105,16 @@ impl Logging {
             return Ok(());
         }
         if self.ablate {
-            return ablate::run(self.seed, output);
+            return Err(Failure::usage(
+                "--ablate is `weir reproduce hw-logging --choose MECHANISM=ANSWER` now; \
+                 `weir reproduce hw-logging --readings --list` names the mechanisms",
+            ));
+        }
+        if self.sweep.is_some() {
+            return Err(Failure::usage(
+                "--sweep is an axis of a plan now: [[axis]] log_buffer = [0, 8, 64] with sets = [\"processor.log_buffer\"], \
+                 as `weir show hw-logging-11` has it",
+            ));
         }
         self.outputs.iter().try_for_each(|path| store::check_report(path))?;
         if let Some(points) = self.crash {
@@ -121,9 +126,6 @@ impl Logging {
         }
         if !self.fs.is_empty() {
             return self.files(&machine, output);
-        }
-        if let Some(sweep) = &self.sweep {
-            return self.sweep(&machine, sweep, output);
         }
         let trace = self.trace.as_deref().map(|path| self.read(path)).transpose()?;
         if let Some(trace) = &trace {
