@@ -9,6 +9,7 @@ mod faults;
 mod formats;
 mod fuzz;
 mod hinfs;
+mod inclusion;
 mod linux;
 mod mapped;
 mod model;

@@ -1,6 +1,6 @@
 //! What calls have written, and what was sent to the standard output, the standard error and sockets.
 //!
-//! strace shows the bytes of writes when its strings are long enough ([`FLAGS_OF_CONTENTS`]); those of reads are not asked for.
+//! strace shows the bytes of writes when its strings are long enough ([`flags_with_contents`]); those of reads are not asked for.
 //! The standard output is the open file that the first process had as descriptor 1: copies by dup, fork and exec lead to it too, and
 //! a descriptor 1 that leads elsewhere (a pipe of a shell's substitution) does not.
 
@@ -10,18 +10,20 @@ use rustc_hash::FxHashMap;
 
 use super::line::Outcome;
 use super::store::{class_of, result_of};
-use super::{Importer, args};
+use super::{FLAGS, Importer, args};
 use crate::contents::{APPEND, Channel, DSYNC, SYNC, Sent, Writer};
 
-/// Beside [`super::FLAGS`]: strings as long as any write (a longer one is named as cut), reads without their bytes, sends to sockets.
-pub const FLAGS_OF_CONTENTS: &[&str] = &[
-    "-s",
-    "16777216",
-    "-e",
-    "raw=read,pread64,readv,preadv,preadv2",
-    "-e",
-    "trace=+sendto,sendmsg,?io_submit",
-];
+/// The arguments of strace that show contents too: strings as long as any write (a longer one is named as cut), reads without
+/// their bytes, sends to sockets. Everything else is as in [`FLAGS`].
+pub fn flags_with_contents() -> Vec<String> {
+    let mut all: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
+    if let Some(traced) = all.last_mut() {
+        traced.push_str(",sendto,sendmsg,?io_submit");
+    }
+    let more = ["-s", "16777216", "-e", "raw=read,pread64,readv,preadv,preadv2"];
+    all.extend(more.map(str::to_owned));
+    all
+}
 
 /// What is kept, and which descriptors lead to the first process's output.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ use super::{Emitter, ImportError, Sums};
 use crate::record::{Entry, Record, Status};
 use crate::scope::Scope;
 use crate::snapshot::Snapshot;
-pub use contents::FLAGS_OF_CONTENTS;
+pub use contents::flags_with_contents;
 use line::{Event, Outcome};
 pub(super) use told::Told;
 
