@@ -255,7 +255,6 @@ pub fn site(story: &Story, operations: &Operations, number: u32) -> String {
     let micro = &operations.all[number as usize];
     let call = &story.calls[micro.call as usize];
     let part = match micro.change {
-        Change::Extend { .. } => " (size)",
         Change::Cut { .. } if call.name == "open" => " (truncated)",
         _ => "",
     };

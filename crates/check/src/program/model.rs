@@ -47,6 +47,20 @@ pub enum FolderSync {
     All,
 }
 
+/// What stands beside a score: how much of it needs no model at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Null {
+    /// It is a model.
+    No,
+    /// A random half of what has begun persists, in no order and whatever was synced.
+    Random,
+    /// Names persist at once, and of data what a sync has covered: as tools do that drop unsynced writes.
+    Unsynced,
+}
+
+/// The null models, by name.
+pub const NULLS: [(&str, Null); 2] = [("null-random", Null::Random), ("null-unsynced", Null::Unsynced)];
+
 /// A file system as clauses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
@@ -64,6 +78,8 @@ pub struct Model {
     pub datasync_counts_names: bool,
     /// What a sync of a folder covers.
     pub folder_sync: FolderSync,
+    /// A sync of a file covers it also while it has no name.
+    pub syncs_unnamed: bool,
     /// A new name of a file that was synced before goes into the log of the next sync of any file.
     pub log_takes_names: bool,
     /// Blocks that were never written show old bytes of the disk.
@@ -74,6 +90,8 @@ pub struct Model {
     pub tear: u64,
     /// Only what was there before survives.
     pub volatile: bool,
+    /// Whether it is a null model.
+    pub null: Null,
 }
 
 /// The models by name, with the text of their presets.
@@ -98,6 +116,9 @@ const SIZES: [(&str, SizeAfter); 4] = [
 impl Model {
     /// The model with a name and options: `ext4`, `ext4:zeros=no,replace=yes`. The error says which there are.
     pub fn named(asked: &str) -> Result<Self, String> {
+        if let Some((name, null)) = NULLS.iter().find(|(name, _)| *name == asked) {
+            return Ok(Self { name: (*name).to_owned(), null: *null, ..Self::named("posix")? });
+        }
         let (name, options) = asked.split_once(':').map_or((asked, None), |(name, rest)| (name, Some(rest)));
         let Some((_, text)) = MODELS.iter().find(|(known, _)| *known == name) else {
             return Err(document::nearest(name, MODELS.iter().map(|(known, _)| *known)));
@@ -165,11 +186,13 @@ impl Model {
                 ("journal", FolderSync::Journal),
                 ("all", FolderSync::All),
             ])?,
+            syncs_unnamed: flag("syncs_unnamed")?,
             log_takes_names: flag("log_takes_names")?,
             stale: flag("stale")?,
             pages: flag("pages")?,
             tear: clauses.need("tear", why)?.number()?,
             volatile: flag("volatile")?,
+            null: Null::No,
         };
         Ok(model)
     }

@@ -135,6 +135,8 @@ pub struct Operations {
     pub of_inode: FxHashMap<Inode, Vec<u32>>,
     /// All that change names.
     pub names: Bits,
+    /// Inodes that were made without a name.
+    pub unnamed: FxHashSet<Inode>,
     /// Inodes that there are.
     pub inodes: usize,
     /// When the last thing happened.
@@ -185,11 +187,16 @@ impl Operations {
         out.end_ns = story.end_ns.saturating_add(1);
         out.acks.clone_from(&story.acks);
         out.names = Bits::new(out.all.len());
+        let mut named = FxHashSet::default();
         for (number, micro) in out.all.iter().enumerate() {
             let number = number as u32;
             out.of_inode.entry(micro.inode).or_default().push(number);
-            if matches!(micro.change, Change::Names { .. }) {
+            if let Change::Names { makes, .. } = micro.change {
                 out.names.add(number);
+                let is_first = named.insert(micro.inode) && !story.inodes[micro.inode as usize].initial;
+                if is_first && !makes {
+                    out.unnamed.insert(micro.inode);
+                }
             }
         }
         out

@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
                 }
             },
             What::File { inode, data_only, range, of_write } => {
-                if micro.inode != inode {
+                if micro.inode != inode || !self.is_synced(sync, inode) {
                     return false;
                 }
                 match &micro.change {
@@ -251,6 +251,16 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    /// Whether a sync of a file covers anything: where that needs a name, the file must have one.
+    fn is_synced(&self, sync: &Sync, inode: Inode) -> bool {
+        if self.model.syncs_unnamed || !self.operations.unnamed.contains(&inode) {
+            return true;
+        }
+        let own = self.operations.of_inode.get(&inode).into_iter().flatten();
+        let mut own = own.map(|number| &self.operations.all[*number as usize]);
+        own.any(|micro| matches!(micro.change, Change::Names { .. }) && micro.end_ns < sync.begin_ns)
     }
 
     /// The last change of a file that the journal has, as a sync of it counts them.

@@ -5,7 +5,7 @@ use sim::Seed;
 
 use super::Bits;
 use super::closure::Closure;
-use super::model::Model;
+use super::model::{Model, Null};
 use super::operations::{Change, Operations};
 use super::points::Point;
 
@@ -100,7 +100,7 @@ impl<'a> States<'a> {
     /// The states of a point in a model.
     pub fn new(operations: &'a Operations, model: &'a Model, point: &'a Point, seed: u64) -> Self {
         let mut closure = Closure::new(operations, model, &point.loose, &point.free);
-        let all = closure.all(&point.covered, ALL_MAX);
+        let all = if model.null == Null::No { closure.all(&point.covered, ALL_MAX) } else { None };
         Self { operations, model, point, closure, all, stage: Stage::Whole, at: 0, seed, pair: (0, 1) }
     }
 
@@ -136,6 +136,9 @@ impl<'a> States<'a> {
 
     /// The next state; none at the end. Some come twice: their trees are compared.
     pub fn next(&mut self) -> Option<State> {
+        if self.model.null != Null::No {
+            return self.next_of_null();
+        }
         loop {
             let at = self.at;
             self.at += 1;
@@ -169,6 +172,31 @@ impl<'a> States<'a> {
             }
             self.advance();
         }
+    }
+
+    fn next_of_null(&mut self) -> Option<State> {
+        let at = self.at;
+        self.at += 1;
+        let set = match self.model.null {
+            Null::Unsynced if at == 0 => {
+                let mut set = self.point.covered.clone();
+                let names = self.point.free.iter().filter(|number| self.is_commit(**number));
+                names.for_each(|number| set.add(*number));
+                set
+            }
+            Null::Random if at < DRAWS => {
+                let mut rng = Seed(self.seed ^ self.point.at_ns).derive("null", at as u64).rng();
+                let mut set = Bits::new(self.operations.all.len());
+                for (number, micro) in self.operations.all.iter().enumerate() {
+                    if micro.begin_ns < self.point.at_ns && rng.random_range(0..2) == 0 {
+                        set.add(number as u32);
+                    }
+                }
+                set
+            }
+            _ => return None,
+        };
+        Some(State { set, torn: None })
     }
 
     fn advance(&mut self) {

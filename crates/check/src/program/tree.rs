@@ -277,9 +277,13 @@ impl<'a> Trees<'a> {
                 Change::Cut { to } if has => file.cut(*to),
                 Change::Zero { from, to } if has => file.zero(*from, *to),
                 Change::Extend { to, .. } if has => file.size = file.size.max(*to),
-                Change::Data { offset, bytes, .. } if has || torn.is_some() => {
+                Change::Data { offset, bytes, fresh, .. } if has || torn.is_some() => {
                     let part = Part::Bytes(offset % BLOCK, *bytes, torn.map(|torn| (torn, self.tear)));
-                    file.blocks.entry(offset / BLOCK).or_default().push(part);
+                    let parts = file.blocks.entry(offset / BLOCK).or_default();
+                    if torn.is_some() && *fresh && self.stale {
+                        parts.push(Part::Stale);
+                    }
+                    parts.push(part);
                 }
                 Change::Data { offset, fresh: true, .. } if self.stale => {
                     file.blocks.entry(offset / BLOCK).or_default().push(Part::Stale);

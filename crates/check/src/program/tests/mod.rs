@@ -176,10 +176,6 @@ impl View<'_> {
         found.map(|(_, inode)| *inode)
     }
 
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.inode(path).is_some()
-    }
-
     /// The bytes of a file.
     pub(super) fn file(&self, path: &str) -> Option<Vec<u8>> {
         let found = self.asked.trees.found(self.inode(path)?, self.asked.state);
@@ -193,6 +189,11 @@ impl View<'_> {
         };
         found.contents(put).unwrap();
         Some(bytes)
+    }
+
+    /// Whether a file has these bytes.
+    pub(super) fn holds(&self, path: &str, bytes: &[u8]) -> bool {
+        self.file(path).is_some_and(|own| own == bytes)
     }
 
     pub(super) fn attribute(&self, path: &str) -> bool {

@@ -117,8 +117,8 @@ const USUAL: [&str; 5] = ["posix", "ext4", "xfs", "btrfs", "f2fs"];
 const USUAL_DESIGNS: [&str; 3] = ["crest", "nova", "pmfs"];
 /// The prefix of a design.
 const DESIGN: &str = "design:";
-/// Its findings never decide.
-const VOLATILE: &str = "tmpfs";
+/// Findings on these never decide: one loses everything, the others are no models.
+const UNDECIDED: [&str; 3] = ["tmpfs", "null-random", "null-unsynced"];
 
 /// What came of a design.
 struct Designed {
@@ -274,8 +274,8 @@ impl ProgramCheck {
         };
         let (mut models, mut designs) = (Vec::new(), Vec::new());
         for name in &named {
-            let is_model =
-                MODELS.iter().any(|(known, _)| *known == name.split(':').next().unwrap_or_default());
+            let base = name.split(':').next().unwrap_or_default();
+            let is_model = MODELS.iter().any(|(known, _)| *known == base) || base.starts_with("null-");
             if let Some(design) =
                 name.strip_prefix(DESIGN).or_else(|| (!is_model && !name.contains(':')).then_some(name))
             {
@@ -335,7 +335,8 @@ impl Ran<'_> {
         if let Some(fault) = self.outcome.faults.first() {
             return Err(Failure::new(Exit::Run, format!("the checker is at fault: {fault}")));
         }
-        let decides = |finding: &&Finding| finding.models.iter().any(|model| model != VOLATILE);
+        let decides =
+            |finding: &&Finding| finding.models.iter().any(|model| !UNDECIDED.contains(&model.as_str()));
         let new = |finding: &&Finding| !known.contains(&finding.cause.key);
         let count = self.outcome.findings.iter().filter(decides).filter(new).count();
         let on_designs = self.designs.iter().map(|one| one.found.len() + one.gathered.bugs.len());
