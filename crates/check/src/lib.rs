@@ -26,6 +26,7 @@
 //! | [`faults`] | failures of every access of programs, and of the recoveries after crashes |
 //! | [`fuzz`] | edited images: no call panics or hangs, and fsck and mount agree |
 //! | [`schedules`] | several tasks at once, in many orders |
+//! | [`program`] | what a power loss leaves of a user's own program, on models of file systems and on designs |
 //! | [`canary`] | designs with a flaw that must be found |
 //! | [`Limits`] | how many threads work, and until when |
 //!
@@ -47,6 +48,7 @@ pub mod model;
 mod names;
 pub mod observe;
 pub mod op;
+pub mod program;
 pub mod recall;
 pub mod schedules;
 pub mod shrink;

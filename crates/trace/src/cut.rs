@@ -45,6 +45,8 @@ pub fn cut(mut reader: Reader, part: &Part, write: &mut dyn FnMut(&Record) -> Re
 /// The head of a part.
 pub fn head(head: &Head, part: &Part) -> Head {
     let mut head = head.clone();
+    // Contents are kept by the numbers of calls, which a part changes.
+    head.keys.retain(|(key, _)| **key != *crate::contents::KEY.as_bytes());
     let mut words = Vec::new();
     let mut word =
         |name: &str, value: Option<u64>| words.extend(value.map(|value| format!("{name}={value}")));

@@ -14,6 +14,7 @@
 //! | `text` | records as lines |
 //! | `writer`, `reader` | a trace as a stream: [`Writer`], [`Reader`] |
 //! | [`scope`], [`snapshot`] | which files a trace is about; what existed before |
+//! | [`contents`] | what was written, in a file beside the trace |
 //! | [`import`] | traces of other programs; [`import::Emitter`] for recorders |
 //! | [`stat`], [`anonymize`], [`cut`] | what `weir trace` does |
 //! | `state` | what a trace has shown so far: names, inodes, descriptors |
@@ -83,6 +84,7 @@
 pub mod anonymize;
 pub mod call;
 pub mod compile;
+pub mod contents;
 pub mod cut;
 mod error;
 pub mod import;

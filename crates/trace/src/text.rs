@@ -190,8 +190,8 @@ pub(crate) fn print(record: &Record, out: &mut Vec<u8>) {
 // ---- reading ----
 
 /// The words of a line, one after the other.
-struct Words<'a> {
-    rest: &'a [u8],
+pub(crate) struct Words<'a> {
+    pub(crate) rest: &'a [u8],
 }
 
 impl<'a> Words<'a> {
@@ -206,11 +206,11 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    fn word(&mut self, what: &str) -> Result<&'a [u8], Wrong> {
+    pub(crate) fn word(&mut self, what: &str) -> Result<&'a [u8], Wrong> {
         self.try_word().filter(|word| !word.is_empty()).ok_or_else(|| format!("{what} is missing"))
     }
 
-    fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, Wrong> {
+    pub(crate) fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, Wrong> {
         parse(self.word(what)?).ok_or_else(|| format!("{what} is not a number that fits"))
     }
 
@@ -221,7 +221,7 @@ impl<'a> Words<'a> {
         mode.ok_or_else(|| format!("{} is not an octal mode", shown(word)))
     }
 
-    fn quoted(&mut self, what: &str) -> Result<Box<[u8]>, Wrong> {
+    pub(crate) fn quoted(&mut self, what: &str) -> Result<Box<[u8]>, Wrong> {
         let inner =
             self.rest.strip_prefix(b"\"").ok_or_else(|| format!("{what} does not begin with a quote"))?;
         let end = inner.iter().position(|byte| *byte == b'"').ok_or_else(|| format!("{what} has no end"))?;

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
     completing::answer();
     media::nvmm::lost::say_when_lost(LOST, Exit::Run as i32);
     let arguments = command::mount::by_type::arguments(std::env::args_os());
+    let arguments = command::check::program_arguments(arguments);
     let json = arguments.iter().any(|argument| argument == "--json");
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,

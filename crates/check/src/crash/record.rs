@@ -126,7 +126,7 @@ pub(crate) fn record(
 }
 
 /// Fills every free block with garbage and frees it again, so that bytes which a program never wrote are recognised.
-pub(super) fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
+pub(crate) fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     let filled = || {
         let ino = fs.create(fs.root(), b"garbage", &NEW)?.ino;
         let piece = vec![GARBAGE; 16 * PAGE_BYTES];

@@ -9,6 +9,7 @@ mod faults;
 mod formats;
 mod fuzz;
 mod hinfs;
+mod inclusion;
 mod linux;
 mod lock_order;
 mod mapped;

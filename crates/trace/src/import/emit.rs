@@ -196,6 +196,11 @@ impl<W: Write> Emitter<W> {
         self.level_ns = Some(level_ns);
     }
 
+    /// A time of the recorder's clock as nanoseconds since the beginning of the trace.
+    pub(super) fn since_begin(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.begin_ns.unwrap_or(at_ns))
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.writer.calls()

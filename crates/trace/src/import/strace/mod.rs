@@ -19,6 +19,7 @@
 
 mod args;
 mod calls;
+mod contents;
 mod line;
 mod process;
 mod store;
@@ -33,6 +34,7 @@ use super::{Emitter, ImportError, Sums};
 use crate::record::{Entry, Record, Status};
 use crate::scope::Scope;
 use crate::snapshot::Snapshot;
+pub use contents::flags_with_contents;
 use line::{Event, Outcome};
 pub(super) use told::Told;
 
@@ -137,6 +139,8 @@ pub struct Importer<W: Write> {
     first_strange: Option<(u64, &'static str)>,
     /// Calls of which the recorder knows that it has not seen them.
     lost: u64,
+    /// Keeps what is written, where that is asked for.
+    kept: Option<contents::Kept>,
 }
 
 impl<W: Write> Importer<W> {
@@ -164,6 +168,7 @@ impl<W: Write> Importer<W> {
             strange: 0,
             first_strange: None,
             lost: 0,
+            kept: None,
         }
     }
 
@@ -220,6 +225,7 @@ impl<W: Write> Importer<W> {
 
     /// Hands what was written to the output.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.flush_contents()?;
         self.out.flush()
     }
 
@@ -228,6 +234,7 @@ impl<W: Write> Importer<W> {
         while let Some(tid) = self.held.keys().next().copied() {
             self.begin_alone(tid, self.now_ns)?;
         }
+        self.finish_contents()?;
         let halves = self.threads.values().filter(|runner| runner.half.is_some()).count();
         if halves > 0 {
             self.out.count("calls that had not returned at the end", halves as u64);

@@ -78,6 +78,7 @@ impl<W: Write> Importer<W> {
         let (table, cwd) = (self.tables.len() - 1, self.directories.len() - 1);
         self.threads.insert(tid, Runner { number, pid: tid, table, cwd, half: None });
         self.mains.insert(tid, number);
+        self.first_channels(number, table);
         self.release(tid)
     }
 
@@ -97,6 +98,7 @@ impl<W: Write> Importer<W> {
             table
         } else {
             self.tables.push(self.tables[table].clone());
+            self.copy_channels(table, self.tables.len() - 1);
             self.tables.len() - 1
         };
         let cwd = if shares_cwd {

@@ -49,7 +49,7 @@ fn class_of_call(name: &[u8]) -> String {
 }
 
 /// The result: a number, or −errno; none where the call has not returned to the program.
-fn result_of(text: &[u8]) -> Option<i64> {
+pub(super) fn result_of(text: &[u8]) -> Option<i64> {
     if let Some(error) = text.strip_prefix(b"-1 ") {
         let name = error.split(|byte| *byte == b' ').next().unwrap_or_default();
         return error_number(name).map(|errno| -i64::from(errno));
@@ -74,8 +74,8 @@ struct Named {
 }
 
 impl<W: Write> Importer<W> {
-    /// A whole call.
-    pub(super) fn call(
+    /// A whole call, contents aside.
+    pub(super) fn store_line(
         &mut self,
         tid: u32,
         name: &[u8],
@@ -431,11 +431,13 @@ impl<W: Write> Importer<W> {
         if self.threads.values().filter(|runner| runner.table == table).count() > 1 {
             self.tables.push(slots);
             let new = self.tables.len() - 1;
+            self.copy_channels(table, new);
             self.runner(tid).table = new;
         } else {
             self.tables[table] = slots;
             self.mappings.remove(&table);
         }
+        self.exec_channels(tid);
         let name = full.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         self.out.rename(number, (pid, tid), name)
     }

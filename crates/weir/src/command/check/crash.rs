@@ -26,7 +26,8 @@ const NESTED: [usize; 3] = [20, 3, 1];
 
 /// Crash small programs at every point, recover, and judge the result.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 no violation, 1 violations (each printed with what had persisted)")]
+#[command(after_help = "Exit codes: 0 no violation, 1 violations (each printed with what had persisted).\n\
+                  Of your own program: weir check crash trace:FILE (see weir check crash trace: --help)")]
 pub(super) struct CrashCheck {
     #[command(flatten)]
     pub(super) shared: Shared,

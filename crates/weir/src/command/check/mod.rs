@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `model` | random operations beside a reference model and, if asked, beside the host's kernel |
 //! | `crash` | crashes at every point of small programs |
+//! | `program` | crashes of a user's own program, which `crash trace:FILE` means |
 //! | `faults` | failures of every access of small programs |
 //! | `recall` | what the checks find of bugs that were seeded |
 //! | `schedules` | several tasks at once, in many orders |
@@ -24,6 +25,7 @@ mod fuzz;
 mod ledger;
 mod model;
 mod parts;
+mod program;
 mod recall;
 mod record;
 mod schedules;
@@ -42,6 +44,7 @@ use sim::{Bytes, KIB};
 
 use self::ledger::Ledger;
 pub(crate) use self::parts::{Parts, Tallied};
+pub(crate) use self::program::arguments as program_arguments;
 use super::mkfs::options;
 use crate::checked::{Size, checked, mounts, promises, seeded};
 use crate::failure::{Exit, Failure};
@@ -79,6 +82,8 @@ enum What {
     Schedules(schedules::SchedulesCheck),
     /// Edit images: nothing may panic or hang, and fsck and mount must agree
     Fuzz(fuzz::FuzzCheck),
+    #[command(name = program::WORD, hide = true)]
+    Program(program::ProgramCheck),
     #[command(hide = true)]
     Record(record::Record),
 }
@@ -115,6 +120,7 @@ impl Check {
             (false, Some(What::Recall(check))) => check.run(output, &ledger),
             (false, Some(What::Schedules(check))) => check.run(output, &ledger),
             (false, Some(What::Fuzz(check))) => check.run(output, &ledger),
+            (false, Some(What::Program(check))) => check.run(output),
             (false, Some(What::Record(record))) => record.run(&ledger),
             _ => Err(Failure::usage(
                 "name a check, or give --evidence for what was checked before; `weir check -h` lists the checks",

@@ -1,6 +1,7 @@
 //! `weir record`: a program's calls of files as a trace. `strace` and `preload` start the program and hand its calls to the
 //! importer; this module has what both need: the scope, the trace's place and head, the report.
 
+mod contents;
 mod preload;
 mod strace;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::json;
+use sim::Bytes;
 use trace::Writer;
 use trace::import::strace::{Importer, Start};
 use trace::import::{Emitter, Sums};
@@ -34,7 +36,7 @@ use crate::output::{self, Output};
 /// Run a program and record its calls of files.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Contents of files are never stored. A call takes 30 to 120 us more by strace, 0.3 us by preload, which does not see what stays \
+Contents of files are stored only with --contents, beside the trace. A call takes 30 to 120 us more by strace, 0.3 us by preload, which does not see what stays \
 inside libc (streams of stdio), says so, and refuses static programs and those of Go. The exit code is the program's.
 Example: weir record -o cp.wtrace -- cp -a src dst")]
 pub(crate) struct Record {
@@ -50,6 +52,10 @@ pub(crate) struct Record {
     /// What the trace says of files that existed before: those that the calls touch, all below the roots, or none
     #[arg(long, value_enum, default_value_t = Before::Touched, hide_possible_values = true, value_name = "touched|all|none")]
     snapshot: Before,
+    /// Also keep what is written, what files contained before, and what is told, in TRACE.data [LIMIT: 1GiB]: for `weir check
+    /// crash trace:FILE`
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1GiB", value_name = "LIMIT")]
+    contents: Option<Bytes>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -82,28 +88,60 @@ impl Record {
             How::Preload => "preload".to_owned(),
         };
         let program = find(&self.program[0])?;
+        self.refuse_contents()?;
         if self.how == How::Preload {
             preload::refuse(&program)?;
         }
         let (scope, roots) = self.scope()?;
         let place = Place::new(&self.file(), &roots)?;
         let snapshot = self.take_snapshot(&scope, output)?;
-        let head = self.head(&scope, &recorder, snapshot.as_ref());
+        let mut head = self.head(&scope, &recorder, snapshot.as_ref());
+        let kept = self.contents.map(|limit| {
+            let id = contents::identity();
+            head.set(trace::contents::KEY, id.as_bytes());
+            contents::begin(&place, &scope, &roots, &id, limit.0)
+        });
+        let kept = kept.transpose()?;
         let (file, out) = place.create()?;
         let mut emitter = Writer::new(out, &head, true).map(Emitter::new).map_err(place.unwritten())?;
         let start = self.start(snapshot, &mut emitter).map_err(place.unwritten())?;
         let directory = std::env::current_dir().unwrap_or_default();
-        let importer = Importer::new(emitter, scope, start, directory.as_os_str().as_bytes());
+        let mut importer = Importer::new(emitter, scope, start, directory.as_os_str().as_bytes());
+        kept.into_iter().for_each(|writer| importer.keep_contents(writer));
         place.tell(output);
         let recorded = match self.how {
             How::Strace => strace::record(&self, importer, &program, output, &place),
             How::Preload => preload::record(&self, importer, &program, output, &place),
         }?;
         let path = place.settle(&file)?;
+        if self.contents.is_some() {
+            let data = contents::settle(&place, &path)?;
+            output.note(&format!(
+                "{} has what was written: give it away with the trace only if all may read it",
+                data.display()
+            ));
+        }
         self.report(&recorded, &path, output);
         // The caller asked for this program, and hears of it as if Weir were not there.
         let code = recorded.status.code().unwrap_or_else(|| 128 + recorded.status.signal().unwrap_or(0));
         if code == 0 { Ok(()) } else { std::process::exit(code) }
+    }
+
+    fn refuse_contents(&self) -> Result<(), Failure> {
+        match (self.contents, self.how, self.snapshot) {
+            (Some(_), How::Preload, _) => {
+                Err(Failure::usage("--contents needs --how strace: preload keeps no bytes"))
+            }
+            (Some(_), _, Before::None) => {
+                Err(Failure::usage("--contents keeps the tree before: leave --snapshot out"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the trace says of the files before.
+    fn before(&self) -> Before {
+        if self.contents.is_some() { Before::All } else { self.snapshot }
     }
 
     fn file(&self) -> PathBuf {
@@ -162,7 +200,7 @@ impl Record {
         head.set("clock", if self.how == How::Strace { b"traced" } else { b"wall" });
         let words: Vec<&[u8]> = self.program.iter().map(|word| word.as_bytes()).collect();
         head.set("command", &words.join(&b' '));
-        let known = match (snapshot, self.snapshot) {
+        let known = match (snapshot, self.before()) {
             (None, _) => "none",
             (Some(_), Before::All) => "all",
             (Some(_), _) => "touched",
@@ -173,7 +211,7 @@ impl Record {
 
     fn start(&self, snapshot: Option<Snapshot>, emitter: &mut Emitter<Out>) -> std::io::Result<Start> {
         let Some(mut snapshot) = snapshot else { return Ok(Start::Unknown) };
-        if self.snapshot == Before::All {
+        if self.before() == Before::All {
             snapshot.rest(&mut |entry| emitter.record(&trace::record::Record::Entry(entry)))?;
         }
         Ok(Start::Snapshot(snapshot))
@@ -313,6 +351,13 @@ struct Place {
 
 impl Place {
     fn new(wanted: &Path, roots: &[PathBuf]) -> Result<Self, Failure> {
+        let data = trace::contents::beside(wanted);
+        if data.exists() {
+            return Err(Failure::usage(format!(
+                "{} exists: name another file with -o, or remove it",
+                data.display()
+            )));
+        }
         if wanted.exists() {
             let what = format!("{} exists: name another file with -o, or remove it", wanted.display());
             return Err(Failure::usage(what));

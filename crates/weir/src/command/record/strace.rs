@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
-use trace::import::strace::{FLAGS, Importer};
+use trace::import::strace::{FLAGS, Importer, flags_with_contents};
 
 use super::{FLUSH_EVERY, Out, Place, Record, Recorded, ended, has_ended, leave_signals_to};
 use crate::failure::{Exit, Failure};
@@ -68,7 +68,11 @@ pub(super) fn record(
 fn spawn(asked: &Record, pipe: &Pipe, program: &Path, output: &Output) -> Result<Child, Failure> {
     let mut strace = Command::new("strace");
     // With -D the program stays our child, so that its exit code and CPU time are its own.
-    strace.arg("-D").args(FLAGS).arg("-o").arg(&pipe.path).arg("--").arg(program).args(&asked.program[1..]);
+    let flags = match asked.contents {
+        Some(_) => flags_with_contents(),
+        None => FLAGS.iter().map(|flag| (*flag).to_owned()).collect(),
+    };
+    strace.arg("-D").args(flags).arg("-o").arg(&pipe.path).arg("--").arg(program).args(&asked.program[1..]);
     if output.is_json() {
         // The one document of the standard output is ours.
         strace.stdout(Stdio::from(std::io::stderr()));

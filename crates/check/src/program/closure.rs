@@ -1,0 +1,213 @@
+//! Which sets of micro-operations are legal in a model.
+//!
+//! Two passes over what is free, in the order of the program: [`Closure::trim`] takes out what needs something that is missing, and
+//! [`Closure::fill`] adds what is needed. Both are linear: that metadata persists in one order is one number (the earliest end of
+//! what is missing; the latest begin of what is kept), and that a size needs data is a mark for each file.
+//!
+//! In one order means: what had ended before something else began. Calls of threads that overlap have no order.
+
+use super::Bits;
+use super::model::{Model, Order, SizeAfter};
+use super::operations::{Change, Micro, Operations};
+use super::points::some;
+
+/// Marks of a file within a pass.
+const DATA: u8 = 1;
+const FRESH: u8 = 2;
+const SIZE: u8 = 4;
+
+/// The rules of a model on what is free at a point.
+pub(super) struct Closure<'a> {
+    operations: &'a Operations,
+    model: &'a Model,
+    loose: &'a Bits,
+    free: &'a [u32],
+    /// By inode: the marks of the pass, and which pass has set them.
+    marks: Vec<(u32, u8)>,
+    pass: u32,
+}
+
+impl<'a> Closure<'a> {
+    pub(super) fn new(
+        operations: &'a Operations,
+        model: &'a Model,
+        loose: &'a Bits,
+        free: &'a [u32],
+    ) -> Self {
+        Self { operations, model, loose, free, marks: vec![(0, 0); operations.inodes], pass: 0 }
+    }
+
+    fn micro(&self, number: u32) -> &'a Micro {
+        &self.operations.all[number as usize]
+    }
+
+    fn marks(&self, inode: u32) -> u8 {
+        let (pass, marks) = self.marks[inode as usize];
+        if pass == self.pass { marks } else { 0 }
+    }
+
+    fn mark(&mut self, inode: u32, mark: u8) {
+        let marks = self.marks(inode) | mark;
+        self.marks[inode as usize] = (self.pass, marks);
+    }
+
+    /// Whether it can persist only with what is older: names, and what becomes visible by the journal.
+    fn is_ordered(&self, number: u32, micro: &Micro) -> bool {
+        self.model.names == Order::One
+            && !self.loose.has(number)
+            && match micro.change {
+                Change::Data { fresh, .. } => fresh,
+                // Within its block, the size is moved at once.
+                _ => true,
+            }
+    }
+
+    fn is_page_bound(&self, micro: &Micro) -> bool {
+        self.model.pages && !matches!(micro.change, Change::Data { direct: true, .. })
+    }
+
+    /// Whether an operation is missing what it needs. `missing_end` is the earliest end of missing metadata.
+    fn is_lacking(&self, number: u32, set: &Bits, missing_end: u64) -> bool {
+        let micro = self.micro(number);
+        let lost = |needed: u32| some(needed).is_some_and(|needed| !set.has(needed));
+        if micro.needs.iter().any(|needed| lost(*needed)) || self.is_page_bound(micro) && lost(micro.page) {
+            return true;
+        }
+        if micro.begin_ns > missing_end && self.is_ordered(number, micro) {
+            return true;
+        }
+        match &micro.change {
+            Change::Extend { inside, .. } => match self.model.size_after {
+                SizeAfter::Nothing => false,
+                SizeAfter::Last => !set.has(number - 1),
+                SizeAfter::Allocated => {
+                    self.marks(micro.inode) & FRESH != 0 || !*inside && !set.has(number - 1)
+                }
+                SizeAfter::All => self.marks(micro.inode) & DATA != 0,
+            },
+            Change::Names { replaced: true, subject, .. } => {
+                self.model.replace_waits && self.marks(*subject) & (DATA | SIZE) != 0
+            }
+            _ => false,
+        }
+    }
+
+    fn miss(&mut self, number: u32, missing_end: &mut u64) {
+        let micro = self.micro(number);
+        match micro.change {
+            Change::Data { fresh, .. } => self.mark(micro.inode, if fresh { DATA | FRESH } else { DATA }),
+            Change::Extend { .. } => self.mark(micro.inode, SIZE),
+            _ => *missing_end = (*missing_end).min(micro.end_ns),
+        }
+    }
+
+    /// Takes out what needs something that is missing.
+    pub(super) fn trim(&mut self, set: &mut Bits) {
+        self.pass += 1;
+        let mut missing_end = u64::MAX;
+        for number in self.free {
+            if set.has(*number) && self.is_lacking(*number, set, missing_end) {
+                set.remove(*number);
+            }
+            if !set.has(*number) {
+                self.miss(*number, &mut missing_end);
+            }
+        }
+    }
+
+    /// Whether a set is legal.
+    pub(super) fn is_legal(&mut self, set: &Bits) -> bool {
+        let mut trimmed = set.clone();
+        self.trim(&mut trimmed);
+        trimmed == *set
+    }
+
+    /// Adds what is needed.
+    pub(super) fn fill(&mut self, set: &mut Bits) {
+        self.pass += 1;
+        let mut kept_begin = 0_u64;
+        for number in self.free.iter().rev().copied() {
+            let micro = self.micro(number);
+            let wanted = match micro.change {
+                Change::Data { fresh, .. } => {
+                    let marks = self.marks(micro.inode);
+                    marks & DATA != 0 || fresh && marks & FRESH != 0
+                }
+                Change::Extend { .. } => self.marks(micro.inode) & SIZE != 0,
+                _ => self.model.names == Order::One && micro.end_ns < kept_begin,
+            };
+            if wanted {
+                set.add(number);
+            }
+            if !set.has(number) {
+                continue;
+            }
+            for needed in micro.needs.iter().filter_map(|needed| some(*needed)) {
+                set.add(needed);
+            }
+            if self.is_page_bound(micro) {
+                some(micro.page).into_iter().for_each(|page| set.add(page));
+            }
+            if self.is_ordered(number, micro) {
+                kept_begin = kept_begin.max(micro.begin_ns);
+            }
+            match &micro.change {
+                Change::Extend { inside, .. } => match self.model.size_after {
+                    SizeAfter::Nothing => {}
+                    SizeAfter::Last => set.add(number - 1),
+                    SizeAfter::Allocated => {
+                        if !*inside {
+                            set.add(number - 1);
+                        }
+                        self.mark(micro.inode, FRESH);
+                    }
+                    SizeAfter::All => self.mark(micro.inode, DATA),
+                },
+                Change::Names { replaced: true, subject, .. } if self.model.replace_waits => {
+                    self.mark(*subject, DATA | SIZE);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Every legal set that contains `base`, if there are at most `limit`.
+    pub(super) fn all(&mut self, base: &Bits, limit: usize) -> Option<Vec<Bits>> {
+        // An order of n elements has more than n sets that are closed under it.
+        if self.free.len() >= limit {
+            return None;
+        }
+        let mut found = Vec::new();
+        self.pass += 1;
+        let mut search = Search { set: base.clone(), found: &mut found, limit };
+        self.descend(0, u64::MAX, &mut search).then_some(found)
+    }
+
+    fn descend(&mut self, at: usize, missing_end: u64, search: &mut Search<'_>) -> bool {
+        let Some(number) = self.free.get(at).copied() else {
+            search.found.push(search.set.clone());
+            return search.found.len() <= search.limit;
+        };
+        if !self.is_lacking(number, &search.set, missing_end) {
+            search.set.add(number);
+            let goes_on = self.descend(at + 1, missing_end, search);
+            search.set.remove(number);
+            if !goes_on {
+                return false;
+            }
+        }
+        let inode = self.micro(number).inode as usize;
+        let before = (self.marks[inode], missing_end);
+        let mut end = missing_end;
+        self.miss(number, &mut end);
+        let goes_on = self.descend(at + 1, end, search);
+        self.marks[inode] = before.0;
+        goes_on
+    }
+}
+
+struct Search<'a> {
+    set: Bits,
+    found: &'a mut Vec<Bits>,
+    limit: usize,
+}

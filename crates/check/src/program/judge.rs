@@ -1,0 +1,377 @@
+//! Which trees are judged, in which order, and what came of it.
+//!
+//! States are taken in turn from all points, first the ones that show most, so that no budget is spent on the first points. Their
+//! trees are compared by hash; a tree is judged once for what was acknowledged, whichever models have it. Judgements run in
+//! parallel, and what comes of them does not depend on how many at once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Bits;
+use super::checker::{Checker, Place, Verdict};
+use super::folder::{FolderError, LeftOut, put, put_seen};
+use super::model::Model;
+use super::operations::Operations;
+use super::points::{Point, points};
+use super::states::{State, States};
+use super::story::Story;
+use super::tree::{Names, Trees};
+use crate::tree::Tree;
+
+/// Judges trees.
+pub trait Oracle: Sync {
+    /// What it says of a state's tree, when so many acknowledgements had begun.
+    fn judge(&self, of: &Asked<'_>) -> Result<Verdict, FolderError>;
+
+    /// What it says of a tree that was seen on a design.
+    fn judge_seen(&self, tree: &Tree, acks: usize, worker: usize) -> Result<Verdict, FolderError>;
+}
+
+/// A state whose tree is to be judged.
+pub struct Asked<'a> {
+    /// Trees of the program.
+    pub trees: &'a Trees<'a>,
+    /// The names of the state.
+    pub names: &'a Names,
+    /// The state.
+    pub state: &'a State,
+    /// Acknowledgements that had begun.
+    pub acks: usize,
+    /// A number of the worker.
+    pub worker: usize,
+}
+
+/// The user's checker, on trees in folders.
+pub struct ByCommand<'a> {
+    /// The program.
+    pub story: &'a Story,
+    /// The command.
+    pub checker: Checker,
+    /// Where trees go.
+    pub scratch: PathBuf,
+    /// What had to be left out of trees.
+    pub left_out: Mutex<LeftOut>,
+}
+
+impl ByCommand<'_> {
+    /// Runs the command on a tree that `put` makes.
+    fn on(
+        &self,
+        worker: usize,
+        acks: usize,
+        put: &dyn Fn(&Path) -> Result<LeftOut, FolderError>,
+    ) -> Result<Verdict, FolderError> {
+        let folder = self.scratch.join(worker.to_string());
+        let failed = |error| FolderError::Io { path: folder.clone(), error };
+        let place = Place::new(folder.clone()).map_err(failed)?;
+        let left_out = put(&place.tree());
+        let told = acks.checked_sub(1).map_or(0, |last| self.story.acks[last].bytes);
+        let judged = left_out.and_then(|left_out| {
+            if left_out != LeftOut::default() {
+                *self.left_out.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = left_out;
+            }
+            self.checker.run(&place, &self.story.told[..told]).map_err(failed)
+        });
+        place.remove();
+        judged
+    }
+}
+
+impl Oracle for ByCommand<'_> {
+    fn judge(&self, of: &Asked<'_>) -> Result<Verdict, FolderError> {
+        self.on(of.worker, of.acks, &|folder| put(of.trees, of.names, of.state, folder))
+    }
+
+    fn judge_seen(&self, tree: &Tree, acks: usize, worker: usize) -> Result<Verdict, FolderError> {
+        self.on(worker, acks, &|folder| put_seen(tree, folder))
+    }
+}
+
+/// How far a search goes.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Distinct trees of each model.
+    pub states: usize,
+    /// Time for each model.
+    pub time: Duration,
+    /// The seed of draws.
+    pub seed: u64,
+    /// Judgements at once.
+    pub jobs: usize,
+}
+
+/// States that are looked at for each tree that may be judged.
+const LOOKED: usize = 40;
+
+/// A state that is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// A number of the points.
+    pub point: usize,
+    /// What had persisted.
+    pub state: State,
+    /// Acknowledgements that had begun.
+    pub acks: usize,
+    /// What the judge says.
+    pub message: String,
+}
+
+/// What came of a model.
+#[derive(Clone, Debug, Default)]
+pub struct Explored {
+    /// The model.
+    pub model: String,
+    /// Crash points, and those that were left out.
+    pub points: usize,
+    /// Points of which no state was taken.
+    pub points_left_out: usize,
+    /// States that were looked at.
+    pub states: usize,
+    /// Legal states that there are; at least so many, if `is_exact` is false.
+    pub legal: usize,
+    /// Whether all legal states were looked at.
+    pub is_exact: bool,
+    /// Distinct trees.
+    pub trees: usize,
+    /// It was ended by its time.
+    pub cut: bool,
+    /// By message: what is broken, at most [`KEPT`] each, and how many there were.
+    pub violations: BTreeMap<String, (usize, Vec<Violation>)>,
+    /// Faults of the checker, by message.
+    pub faults: BTreeMap<String, usize>,
+    /// Trees of which the checker said nothing.
+    pub nothing: usize,
+}
+
+/// Violations of one message that are kept.
+pub const KEPT: usize = 4;
+
+/// A message without its numbers: what is alike.
+pub fn bucket(message: &str) -> String {
+    let mut out = String::new();
+    for word in message.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let plain = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_number = plain.bytes().any(|byte| byte.is_ascii_digit());
+        let is_hex = plain.len() >= 6 && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if plain.is_empty() || !(is_number || is_hex) {
+            out.push_str(word);
+        } else {
+            if !out.ends_with('#') {
+                out.push('#');
+            }
+            out.push_str(&word[plain.len()..]);
+        }
+    }
+    // Lists of numbers of any length are alike.
+    let mut shorter = out.replace("#, ", "#");
+    while shorter.contains("##") {
+        shorter = shorter.replace("##", "#");
+    }
+    shorter
+}
+
+/// Judges trees, and remembers what came of them.
+pub struct Judge<'a> {
+    oracle: &'a dyn Oracle,
+    memo: FxHashMap<(u64, usize), Verdict>,
+    jobs: usize,
+    /// Judgements that were made.
+    pub runs: usize,
+}
+
+/// A tree that waits for its judgement.
+struct Waiting {
+    key: (u64, usize),
+    point: usize,
+    state: State,
+    names: Arc<Names>,
+}
+
+impl<'a> Judge<'a> {
+    /// A judge that remembers nothing yet.
+    pub fn new(oracle: &'a dyn Oracle, jobs: usize) -> Self {
+        Self { oracle, memo: FxHashMap::default(), jobs: jobs.max(1), runs: 0 }
+    }
+
+    /// What it says of one state.
+    pub fn ask(&mut self, trees: &mut Trees<'_>, state: &State, acks: usize) -> Result<Verdict, FolderError> {
+        let key = (trees.hash(state)?, acks);
+        if let Some(known) = self.memo.get(&key) {
+            return Ok(known.clone());
+        }
+        let verdict = self.anew(trees, state, acks)?;
+        self.memo.insert(key, verdict.clone());
+        Ok(verdict)
+    }
+
+    /// The same, whatever it has said before.
+    pub fn anew(
+        &mut self,
+        trees: &mut Trees<'_>,
+        state: &State,
+        acks: usize,
+    ) -> Result<Verdict, FolderError> {
+        let names = trees.names(&state.set);
+        self.runs += 1;
+        self.oracle.judge(&Asked { trees, names: &names, state, acks, worker: 0 })
+    }
+
+    fn all(&mut self, trees: &Trees<'_>, waiting: &[Waiting]) -> Result<(), FolderError> {
+        let next = AtomicUsize::new(0);
+        let oracle = self.oracle;
+        let work = |worker: usize| -> Result<Vec<((u64, usize), Verdict)>, FolderError> {
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Relaxed);
+                let Some(one) = waiting.get(at) else { return Ok(done) };
+                let asked = Asked { trees, names: &one.names, state: &one.state, acks: one.key.1, worker };
+                done.push((one.key, oracle.judge(&asked)?));
+            }
+        };
+        let done: Vec<Result<Vec<_>, FolderError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.jobs).map(|worker| scope.spawn(move || work(worker))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        for part in done {
+            let part = part?;
+            self.runs += part.len();
+            self.memo.extend(part);
+        }
+        Ok(())
+    }
+
+    /// Searches the states of a model.
+    pub fn explore(
+        &mut self,
+        story: &Story,
+        operations: &Operations,
+        model: &Model,
+        limits: &Limits,
+    ) -> Result<(Explored, Vec<Point>), FolderError> {
+        let (points, points_left_out) = points(operations, model);
+        let mut trees = Trees::new(story, operations, model.stale, model.tear);
+        let mut explored = Explored {
+            model: model.name.clone(),
+            points: points.len(),
+            points_left_out,
+            is_exact: points_left_out == 0,
+            ..Explored::default()
+        };
+        let mut search = Search { began: Instant::now(), seen: FxHashSet::default(), waiting: Vec::new() };
+        let mut all: Vec<(usize, States<'_>)> = points
+            .iter()
+            .enumerate()
+            .map(|(number, point)| (number, States::new(operations, model, point, limits.seed)))
+            .collect();
+        for (_, states) in &all {
+            explored.is_exact &= states.legal().is_some();
+            explored.legal += states.legal().unwrap_or(super::states::ALL_MAX + 1);
+        }
+        'search: while !all.is_empty() {
+            let mut at = 0;
+            while at < all.len() {
+                let (point, states) = &mut all[at];
+                let Some(state) = states.next() else {
+                    all.remove(at);
+                    continue;
+                };
+                at += 1;
+                explored.states += 1;
+                let key = (trees.hash(&state)?, points[*point].acks);
+                if search.seen.insert(key) {
+                    let names = trees.names(&state.set);
+                    search.waiting.push(Waiting { key, point: *point, state, names });
+                }
+                let is_full = search.seen.len() >= limits.states
+                    || explored.states >= limits.states.saturating_mul(LOOKED);
+                if search.waiting.len() >= 32 * self.jobs || is_full {
+                    self.settle(&trees, &mut search, &mut explored)?;
+                }
+                if is_full || search.began.elapsed() > limits.time {
+                    explored.cut = !is_full;
+                    explored.is_exact = false;
+                    break 'search;
+                }
+            }
+        }
+        self.settle(&trees, &mut search, &mut explored)?;
+        explored.trees = search.seen.len();
+        explored.legal = explored.legal.max(1);
+        drop(all);
+        Ok((explored, points))
+    }
+
+    fn settle(
+        &mut self,
+        trees: &Trees<'_>,
+        search: &mut Search,
+        explored: &mut Explored,
+    ) -> Result<(), FolderError> {
+        let waiting = std::mem::take(&mut search.waiting);
+        let (known, new): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|one| self.memo.contains_key(&one.key));
+        self.all(trees, &new)?;
+        for one in known.into_iter().chain(new) {
+            match &self.memo[&one.key] {
+                Verdict::Sound => {}
+                Verdict::Nothing => explored.nothing += 1,
+                Verdict::Fault(what) => *explored.faults.entry(what.clone()).or_default() += 1,
+                Verdict::Broken(message) => {
+                    let Waiting { point, state, key: (_, acks), .. } = one;
+                    let kept = explored.violations.entry(bucket(message)).or_default();
+                    kept.0 += 1;
+                    let violation = Violation { point, state, acks, message: message.clone() };
+                    keep(&mut kept.1, violation);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps those in which the most has persisted: they are the nearest to the fewest lost operations.
+fn keep(kept: &mut Vec<Violation>, new: Violation) {
+    let place = kept.iter().position(|old| old.state.set.count() < new.state.set.count());
+    kept.insert(place.unwrap_or(kept.len()), new);
+    kept.truncate(KEPT);
+}
+
+struct Search {
+    began: Instant,
+    seen: FxHashSet<(u64, usize)>,
+    waiting: Vec<Waiting>,
+}
+
+/// The state in which everything has persisted.
+pub fn whole(operations: &Operations) -> State {
+    let mut set = Bits::new(operations.all.len());
+    (0..operations.all.len() as u32).for_each(|number| set.add(number));
+    State { set, torn: None }
+}
+
+/// The state in which nothing has.
+pub fn nothing(operations: &Operations) -> State {
+    State { set: Bits::new(operations.all.len()), torn: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    #[test]
+    fn messages_that_differ_in_numbers_are_alike() {
+        let one = bucket("durability: 2 records were stored, 1 are there");
+        assert_eq!(one, bucket("durability: 4 records were stored, 0 are there"));
+        assert_eq!(bucket("transfers [1, 2, 3]"), bucket("transfers [1]"));
+        assert_ne!(bucket("settings.json is empty"), bucket("index is empty"));
+    }
+}

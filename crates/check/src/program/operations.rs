@@ -1,0 +1,325 @@
+//! Micro-operations: what persists alone.
+//!
+//! | kind | one is |
+//! |---|---|
+//! | names | one atomic change of one or two entries of folders |
+//! | cut | a set size (truncate, fallocate), or a range that becomes zeros |
+//! | attribute | one attribute of one inode |
+//! | extend | the size that a write moves, a step for each block |
+//! | data | the bytes of a write in one block |
+//!
+//! They stand in the order in which their calls ended, and are applied in this order. What is true in every model stands in
+//! [`Micro::needs`]: names of one entry in their order, attributes of one kind, data after the cut that freed its block, data of one
+//! page after the data before it (the page goes out with what it holds), unless it bypasses the page cache.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Bits;
+use super::story::{Ack, Attr, Deed, Entry, Inode, Slice, Story, What};
+
+/// A block, a page.
+pub const BLOCK: u64 = 4096;
+
+/// What a micro-operation changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Entries, and what they lead to then.
+    Names {
+        /// The entry that matters: where something is made or goes to, or what goes.
+        entry: Entry,
+        /// What it leads to.
+        leads: Option<Inode>,
+        /// Another entry that changes with it, and what that leads to.
+        other: Option<(Entry, Option<Inode>)>,
+        /// Whose name it is.
+        subject: Inode,
+        /// A file that had the name.
+        replaced: bool,
+        /// The inode is made by it.
+        makes: bool,
+    },
+    /// The size is set.
+    Cut {
+        /// The size.
+        to: u64,
+    },
+    /// A range becomes zeros.
+    Zero {
+        /// From.
+        from: u64,
+        /// To.
+        to: u64,
+    },
+    /// An attribute is set.
+    Set(Attr),
+    /// The size is at least this.
+    Extend {
+        /// The size.
+        to: u64,
+        /// The block was allocated before.
+        inside: bool,
+    },
+    /// Bytes of one block.
+    Data {
+        /// Where in the file.
+        offset: u64,
+        /// What.
+        bytes: Slice,
+        /// It is the first in its block, which is allocated for it.
+        fresh: bool,
+        /// It bypasses the page cache.
+        direct: bool,
+    },
+}
+
+/// No micro-operation.
+pub const NONE: u32 = u32::MAX;
+
+/// A micro-operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Micro {
+    /// A number of [`Story::calls`].
+    pub call: u32,
+    /// The inode; of names, the subject.
+    pub inode: Inode,
+    /// What changes.
+    pub change: Change,
+    /// Those that it needs in every model.
+    pub needs: [u32; 3],
+    /// Data before it in its page.
+    pub page: u32,
+    /// When its call began.
+    pub begin_ns: u64,
+    /// When its call had returned.
+    pub end_ns: u64,
+}
+
+impl Micro {
+    /// Whether a journal has it: names, attributes, set sizes.
+    pub fn is_metadata(&self) -> bool {
+        matches!(
+            self.change,
+            Change::Names { .. } | Change::Cut { .. } | Change::Zero { .. } | Change::Set(_)
+        )
+    }
+
+    /// Whether it touches an entry of a folder; of a rename, the folder that it goes to.
+    pub fn is_in(&self, folder: Inode) -> bool {
+        matches!(&self.change, Change::Names { entry, .. } if entry.0 == folder)
+    }
+}
+
+/// A sync, and when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// A number of [`Story::calls`].
+    pub call: u32,
+    /// What it is about.
+    pub what: What,
+    /// When it began.
+    pub begin_ns: u64,
+    /// When it had returned.
+    pub end_ns: u64,
+}
+
+/// A program as micro-operations.
+#[derive(Clone, Debug, Default)]
+pub struct Operations {
+    /// The micro-operations.
+    pub all: Vec<Micro>,
+    /// The syncs.
+    pub syncs: Vec<Sync>,
+    /// What was acknowledged.
+    pub acks: Vec<Ack>,
+    /// Those of each inode.
+    pub of_inode: FxHashMap<Inode, Vec<u32>>,
+    /// All that change names.
+    pub names: Bits,
+    /// Inodes that were made without a name.
+    pub unnamed: FxHashSet<Inode>,
+    /// Inodes that there are.
+    pub inodes: usize,
+    /// When the last thing happened.
+    pub end_ns: u64,
+}
+
+#[derive(Default)]
+struct Builder {
+    out: Operations,
+    entries: FxHashMap<Entry, u32>,
+    attributes: FxHashMap<(Inode, Vec<u8>), u32>,
+    /// By inode: the last cut.
+    cuts: FxHashMap<Inode, u32>,
+    /// By block: the last data, and the cut that freed it.
+    pages: FxHashMap<(Inode, u64), u32>,
+    freed: FxHashMap<(Inode, u64), u32>,
+    /// From this block on everything is freed by this cut.
+    freed_from: FxHashMap<Inode, (u64, u32)>,
+    allocated: FxHashSet<(Inode, u64)>,
+    sizes: FxHashMap<Inode, u64>,
+}
+
+impl Operations {
+    /// Takes a program apart.
+    pub fn of(story: &Story) -> Self {
+        let mut builder = Builder::default();
+        for (number, node) in story.inodes.iter().enumerate() {
+            builder.sizes.insert(number as Inode, node.size);
+            builder.allocated.extend((0..node.size.div_ceil(BLOCK)).map(|block| (number as Inode, block)));
+        }
+        for done in &story.deeds {
+            let call = &story.calls[done.call as usize];
+            let times = (call.begin_ns, call.end_ns);
+            match &done.deed {
+                Deed::Sync(what) => {
+                    builder.out.syncs.push(Sync {
+                        call: done.call,
+                        what: *what,
+                        begin_ns: times.0,
+                        end_ns: times.1,
+                    });
+                }
+                deed => builder.deed(done.call, deed, times),
+            }
+        }
+        let mut out = builder.out;
+        out.inodes = story.inodes.len();
+        out.end_ns = story.end_ns.saturating_add(1);
+        out.acks.clone_from(&story.acks);
+        out.names = Bits::new(out.all.len());
+        let mut named = FxHashSet::default();
+        for (number, micro) in out.all.iter().enumerate() {
+            let number = number as u32;
+            out.of_inode.entry(micro.inode).or_default().push(number);
+            if let Change::Names { makes, .. } = micro.change {
+                out.names.add(number);
+                let is_first = named.insert(micro.inode) && !story.inodes[micro.inode as usize].initial;
+                if is_first && !makes {
+                    out.unnamed.insert(micro.inode);
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Builder {
+    fn push(&mut self, call: u32, inode: Inode, change: Change, needs: [u32; 3], times: (u64, u64)) -> u32 {
+        let (begin_ns, end_ns) = times;
+        self.out.all.push(Micro { call, inode, change, needs, page: NONE, begin_ns, end_ns });
+        self.out.all.len() as u32 - 1
+    }
+
+    fn deed(&mut self, call: u32, deed: &Deed, times: (u64, u64)) {
+        match deed {
+            Deed::Make(entry, inode) => {
+                self.name(call, (*entry, Some(*inode)), None, (*inode, false, true), times)
+            }
+            Deed::Link(entry, inode) => {
+                self.name(call, (*entry, Some(*inode)), None, (*inode, false, false), times)
+            }
+            Deed::Unlink(entry, inode) => {
+                self.name(call, (*entry, None), None, (*inode, false, false), times)
+            }
+            Deed::Rename { from, to, inode, replaced, exchange } => {
+                let other = Some((*from, replaced.filter(|_| *exchange)));
+                let over = replaced.is_some() && !exchange;
+                self.name(call, (*to, Some(*inode)), other, (*inode, over, false), times);
+            }
+            Deed::Write { inode, offset, bytes, direct } => {
+                self.write(call, *inode, (*offset, *bytes, *direct), times)
+            }
+            Deed::Size { inode, size } => self.size(call, *inode, *size, times),
+            Deed::Zero { inode, offset, len } => {
+                let needs = [self.cuts.get(inode).copied().unwrap_or(NONE), NONE, NONE];
+                let number =
+                    self.push(call, *inode, Change::Zero { from: *offset, to: offset + len }, needs, times);
+                let first = offset.div_ceil(BLOCK);
+                for block in first..((offset + len) / BLOCK).max(first) {
+                    self.allocated.remove(&(*inode, block));
+                    self.freed.insert((*inode, block), number);
+                    self.pages.remove(&(*inode, block));
+                }
+            }
+            Deed::Set(inode, attr) => {
+                let key = match attr {
+                    Attr::Mode(_) => b"m".to_vec(),
+                    Attr::Owner(..) => b"o".to_vec(),
+                    Attr::Extended(name, _) => [b"x", &name[..]].concat(),
+                };
+                let before = self.attributes.get(&(*inode, key.clone())).copied().unwrap_or(NONE);
+                let number = self.push(call, *inode, Change::Set(attr.clone()), [before, NONE, NONE], times);
+                self.attributes.insert((*inode, key), number);
+            }
+            Deed::Sync(_) => {}
+        }
+    }
+
+    fn name(
+        &mut self,
+        call: u32,
+        (entry, leads): (Entry, Option<Inode>),
+        other: Option<(Entry, Option<Inode>)>,
+        (subject, replaced, makes): (Inode, bool, bool),
+        times: (u64, u64),
+    ) {
+        let last = |entry: &Entry| self.entries.get(entry).copied().unwrap_or(NONE);
+        let needs = [last(&entry), other.as_ref().map_or(NONE, |(other, _)| last(other)), NONE];
+        let change = Change::Names { entry, leads, other, subject, replaced, makes };
+        let number = self.push(call, subject, change, needs, times);
+        self.entries.insert(entry, number);
+        if let Some((other, _)) = other {
+            self.entries.insert(other, number);
+        }
+    }
+
+    fn size(&mut self, call: u32, inode: Inode, size: u64, times: (u64, u64)) {
+        let before = self.cuts.get(&inode).copied().unwrap_or(NONE);
+        let number = self.push(call, inode, Change::Cut { to: size }, [before, NONE, NONE], times);
+        self.cuts.insert(inode, number);
+        let old = self.sizes.insert(inode, size).unwrap_or(0);
+        if size < old {
+            let first = size.div_ceil(BLOCK);
+            for block in first..old.div_ceil(BLOCK) {
+                self.allocated.remove(&(inode, block));
+                self.pages.remove(&(inode, block));
+                self.freed.insert((inode, block), number);
+            }
+            self.freed_from.insert(inode, (first, number));
+        }
+    }
+
+    fn write(
+        &mut self,
+        call: u32,
+        inode: Inode,
+        (offset, bytes, direct): (u64, Slice, bool),
+        times: (u64, u64),
+    ) {
+        let (mut at, end) = (offset, offset + bytes.len);
+        let mut size = self.sizes.get(&inode).copied().unwrap_or(0);
+        while at < end {
+            let block = at / BLOCK;
+            let stop = end.min((block + 1) * BLOCK);
+            let slice = Slice { start: bytes.start + at - offset, len: stop - at, ..bytes };
+            let fresh = self.allocated.insert((inode, block));
+            let beyond =
+                self.freed_from.get(&inode).filter(|(first, _)| block >= *first).map(|(_, cut)| *cut);
+            let freed = self.freed.get(&(inode, block)).copied().or(beyond).unwrap_or(NONE);
+            let page = if direct { NONE } else { self.pages.get(&(inode, block)).copied().unwrap_or(NONE) };
+            let change = Change::Data { offset: at, bytes: slice, fresh, direct };
+            let data = self.push(call, inode, change, [freed, NONE, NONE], times);
+            self.out.all[data as usize].page = page;
+            self.pages.insert((inode, block), data);
+            if stop > size {
+                // Past the page cache, the size is set when the data is on the medium.
+                let written = if direct { data } else { NONE };
+                let needs = [self.cuts.get(&inode).copied().unwrap_or(NONE), written, NONE];
+                self.push(call, inode, Change::Extend { to: stop, inside: !fresh }, needs, times);
+                size = stop;
+            }
+            at = stop;
+        }
+        self.sizes.insert(inode, size);
+    }
+}

@@ -1,0 +1,325 @@
+//! Crash points: moments, with what has begun, what syncs have covered, and what is free to be lost or kept.
+//!
+//! What may be lost grows with every call that begins and shrinks with every sync that returns; what was told grows when a telling
+//! begins. So the moments just before a sync returns, just before something is told, and the last one have all legal states of the
+//! moments before them, and are the points. A sync covers what had ended before it began.
+
+use rustc_hash::FxHashMap;
+
+use super::Bits;
+use super::closure::Closure;
+use super::model::{FileSync, FolderSync, Model};
+use super::operations::{Change, Micro, NONE, Operations, Sync};
+use super::story::{Inode, What};
+
+/// A moment.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Just before this time.
+    pub at_ns: u64,
+    /// What must be in every state.
+    pub covered: Bits,
+    /// What may be in a state without what is older.
+    pub loose: Bits,
+    /// What has begun and is not covered, in order.
+    pub free: Vec<u32>,
+    /// How many acknowledgements have begun.
+    pub acks: usize,
+}
+
+/// The most numbers that the free lists of all points may have; beyond, points are left out evenly.
+const FREE_MAX: usize = 8 << 20;
+
+/// The points of a program, and how many were left out.
+pub fn points(operations: &Operations, model: &Model) -> (Vec<Point>, usize) {
+    let moments = moments(operations);
+    let mut run = Run::new(operations, model);
+    let (mut all, mut held, mut left_out) = (Vec::new(), 0, 0);
+    let worst = operations.all.len() + operations.inodes + 1;
+    let stride = (moments.len() * worst / FREE_MAX).max(1);
+    for (number, moment) in moments.iter().enumerate() {
+        run.until(*moment);
+        let is_last = number + 1 == moments.len();
+        if number % stride != 0 && !is_last || held > FREE_MAX {
+            left_out += 1;
+            continue;
+        }
+        let point = run.point(*moment);
+        held += point.free.len();
+        all.push(point);
+    }
+    (all, left_out)
+}
+
+/// The moment just before a time.
+pub(super) fn point_at(operations: &Operations, model: &Model, at_ns: u64) -> Point {
+    let mut run = Run::new(operations, model);
+    run.until(at_ns);
+    run.point(at_ns)
+}
+
+/// When points are.
+fn moments(operations: &Operations) -> Vec<u64> {
+    let syncs = operations.syncs.iter().map(|sync| sync.end_ns);
+    let mut all: Vec<u64> = syncs.chain(operations.acks.iter().map(|ack| ack.at_ns)).collect();
+    all.push(operations.end_ns);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Follows syncs through time.
+struct Run<'a> {
+    operations: &'a Operations,
+    model: &'a Model,
+    covered: Bits,
+    loose: Bits,
+    /// By their end.
+    syncs: Vec<Sync>,
+    next: usize,
+    /// When syncs of files began.
+    file_syncs: Vec<u64>,
+    /// When the first sync of a file had ended.
+    first_sync: FxHashMap<Inode, u64>,
+    next_log: usize,
+    /// Everything below this number is covered: passes begin there.
+    low: u32,
+    /// From each number on, the earliest end: the order of ends is nearly, not quite, that of the numbers.
+    earliest: Vec<u64>,
+}
+
+impl<'a> Run<'a> {
+    fn new(operations: &'a Operations, model: &'a Model) -> Self {
+        let mut syncs = operations.syncs.clone();
+        syncs.sort_by_key(|sync| sync.end_ns);
+        let (mut file_syncs, mut first_sync) = (Vec::new(), FxHashMap::default());
+        for sync in &syncs {
+            if let What::File { inode, .. } = sync.what {
+                file_syncs.push(sync.begin_ns);
+                first_sync.entry(inode).or_insert(sync.end_ns);
+            }
+        }
+        file_syncs.sort_unstable();
+        let mut earliest: Vec<u64> = operations.all.iter().map(|micro| micro.end_ns).collect();
+        for at in (1..earliest.len()).rev() {
+            earliest[at - 1] = earliest[at - 1].min(earliest[at]);
+        }
+        let empty = Bits::new(operations.all.len());
+        let (covered, loose) = (empty.clone(), empty);
+        Self {
+            operations,
+            model,
+            covered,
+            loose,
+            syncs,
+            next: 0,
+            file_syncs,
+            first_sync,
+            next_log: 0,
+            low: 0,
+            earliest,
+        }
+    }
+
+    /// Everything that has happened before a moment.
+    fn until(&mut self, at_ns: u64) {
+        if self.model.volatile {
+            return;
+        }
+        while let Some(sync) = self.syncs.get(self.next).copied().filter(|sync| sync.end_ns < at_ns) {
+            self.next += 1;
+            self.cover(&sync);
+        }
+        if self.model.log_takes_names {
+            while let Some(begin_ns) =
+                self.file_syncs.get(self.next_log).copied().filter(|begin| *begin < at_ns)
+            {
+                self.log_names(begin_ns);
+                self.next_log += 1;
+            }
+        }
+    }
+
+    /// A sync of any file takes the new names of files that were synced before they got them.
+    fn log_names(&mut self, begin_ns: u64) {
+        for number in self.low..self.ended(begin_ns) {
+            let micro = &self.operations.all[number as usize];
+            let Change::Names { subject, .. } = micro.change else { continue };
+            let logged = self.first_sync.get(&subject).is_some_and(|end| *end < micro.begin_ns);
+            if micro.end_ns < begin_ns && !self.covered.has(number) && logged {
+                self.loose.add(number);
+            }
+        }
+    }
+
+    /// Behind this number, nothing had ended at a time.
+    fn ended(&self, at_ns: u64) -> u32 {
+        self.earliest.partition_point(|end_ns| *end_ns <= at_ns) as u32
+    }
+
+    fn cover(&mut self, sync: &Sync) {
+        let mut new = Bits::new(self.operations.all.len());
+        let mut loose = Vec::new();
+        let end = self.ended(sync.end_ns);
+        for number in self.low..end {
+            let micro = &self.operations.all[number as usize];
+            let own = micro.call == sync.call;
+            if (micro.end_ns >= sync.begin_ns && !own) || self.covered.has(number) {
+                continue;
+            }
+            if self.takes(sync, micro, own) {
+                new.add(number);
+                loose.push(number);
+            }
+        }
+        let own = matches!(sync.what, What::File { .. }) && self.model.file_sync == FileSync::Own
+            || sync.what == What::All
+            || self.model.folder_sync == FolderSync::Entries && matches!(sync.what, What::Folder(_));
+        match sync.what {
+            What::File { inode, .. } if self.model.file_sync == FileSync::Journal => {
+                let last = self.last_change(sync, inode);
+                last.into_iter().for_each(|number| new.add(number));
+            }
+            What::File { inode, .. } if self.model.file_sync == FileSync::Own => {
+                for number in self.above(sync, inode) {
+                    new.add(number);
+                    loose.push(number);
+                }
+            }
+            What::Folder(inode) if self.model.folder_sync == FolderSync::Journal => {
+                let last = self.before(sync).filter(|(_, micro)| {
+                    micro.is_in(inode) || micro.inode == inode && micro.is_metadata() || leaves(micro, inode)
+                });
+                let last = last.last().map(|(number, _)| number);
+                last.into_iter().for_each(|number| new.add(number));
+            }
+            _ => {}
+        }
+        if own && self.model.names != super::model::Order::Any {
+            loose.into_iter().for_each(|number| self.loose.add(number));
+        }
+        let begun: Vec<u32> = (self.low..end).filter(|number| !self.covered.has(*number)).collect();
+        let mut closure = Closure::new(self.operations, self.model, &self.loose, &begun);
+        closure.fill(&mut new);
+        for number in begun {
+            if new.has(number) {
+                self.covered.add(number);
+            }
+        }
+        while (self.low as usize) < self.operations.all.len() && self.covered.has(self.low) {
+            self.low += 1;
+        }
+    }
+
+    /// What had ended before a sync began.
+    fn before(&self, sync: &Sync) -> impl Iterator<Item = (u32, &'a Micro)> + '_ {
+        let (begin_ns, call) = (sync.begin_ns, sync.call);
+        let all = self.operations.all.iter().enumerate().skip(self.low as usize);
+        let all = all.map(|(number, micro)| (number as u32, micro));
+        all.filter(move |(_, micro)| micro.end_ns < begin_ns || micro.call == call)
+    }
+
+    /// Whether a sync takes a micro-operation for what it is itself.
+    fn takes(&self, sync: &Sync, micro: &Micro, own: bool) -> bool {
+        match sync.what {
+            What::All => true,
+            What::Folder(inode) => match self.model.folder_sync {
+                FolderSync::All => micro.is_metadata(),
+                _ => {
+                    micro.is_in(inode)
+                        || micro.inode == inode && !matches!(micro.change, Change::Names { .. })
+                }
+            },
+            What::File { inode, data_only, range, of_write } => {
+                if micro.inode != inode || !self.is_synced(sync, inode) {
+                    return false;
+                }
+                match &micro.change {
+                    Change::Data { offset, bytes, .. } => match range {
+                        _ if of_write => own,
+                        Some((from, to)) => *offset < to && offset + bytes.len > from,
+                        None => true,
+                    },
+                    // What reading the data needs.
+                    Change::Extend { .. } | Change::Cut { .. } | Change::Zero { .. } => true,
+                    Change::Set(_) => !data_only,
+                    Change::Names { makes, leads, .. } => {
+                        self.model.file_sync == FileSync::Own
+                            && (*makes || self.model.datasync_counts_names || !data_only)
+                            && leads.is_some()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a sync of a file covers anything: where that needs a name, the file must have one.
+    fn is_synced(&self, sync: &Sync, inode: Inode) -> bool {
+        if self.model.syncs_unnamed || !self.operations.unnamed.contains(&inode) {
+            return true;
+        }
+        let own = self.operations.of_inode.get(&inode).into_iter().flatten();
+        let mut own = own.map(|number| &self.operations.all[*number as usize]);
+        own.any(|micro| matches!(micro.change, Change::Names { .. }) && micro.end_ns < sync.begin_ns)
+    }
+
+    /// The last change of a file that the journal has, as a sync of it counts them.
+    fn last_change(&self, sync: &Sync, inode: Inode) -> Option<u32> {
+        let What::File { data_only, of_write, .. } = sync.what else { return None };
+        let counts = |micro: &Micro| match &micro.change {
+            Change::Names { makes, .. } => *makes || !data_only || self.model.datasync_counts_names,
+            Change::Set(_) => !data_only,
+            Change::Cut { .. } | Change::Zero { .. } | Change::Extend { .. } => true,
+            Change::Data { fresh, .. } => *fresh && (!of_write || micro.call == sync.call),
+        };
+        let own = self.before(sync).filter(|(_, micro)| micro.inode == inode && counts(micro));
+        own.last().map(|(number, _)| number)
+    }
+
+    /// The folders above the names of a file that are new.
+    fn above(&self, sync: &Sync, inode: Inode) -> Vec<u32> {
+        let (mut all, mut waiting, mut seen) = (Vec::new(), vec![inode], vec![inode]);
+        while let Some(inode) = waiting.pop() {
+            for (number, micro) in self.before(sync).filter(|(_, micro)| micro.inode == inode) {
+                let Change::Names { entry, leads: Some(_), .. } = &micro.change else { continue };
+                if inode != seen[0] {
+                    all.push(number);
+                }
+                if !seen.contains(&entry.0) {
+                    seen.push(entry.0);
+                    waiting.push(entry.0);
+                }
+            }
+            let made = self.operations.of_inode.get(&inode).into_iter().flatten();
+            for number in made {
+                if let Change::Names { entry, makes: true, .. } =
+                    &self.operations.all[*number as usize].change
+                    && !seen.contains(&entry.0)
+                {
+                    seen.push(entry.0);
+                    waiting.push(entry.0);
+                }
+            }
+        }
+        all
+    }
+
+    fn point(&self, at_ns: u64) -> Point {
+        let begun = (self.low..self.operations.all.len() as u32).filter(|number| {
+            self.operations.all[*number as usize].begin_ns < at_ns && !self.covered.has(*number)
+        });
+        let free = if self.model.volatile { Vec::new() } else { begun.collect() };
+        let acks = self.operations.acks.iter().take_while(|ack| ack.at_ns < at_ns).count();
+        Point { at_ns, covered: self.covered.clone(), loose: self.loose.clone(), free, acks }
+    }
+}
+
+/// Whether a rename takes a name out of a folder.
+fn leaves(micro: &Micro, folder: Inode) -> bool {
+    matches!(&micro.change, Change::Names { other: Some((other, _)), .. } if other.0 == folder)
+}
+
+/// Whether a number is one.
+pub(super) fn some(number: u32) -> Option<u32> {
+    Some(number).filter(|number| *number != NONE)
+}

@@ -1,0 +1,494 @@
+//! What a trace shows of a program, on inodes instead of paths: the deeds that change a file system, the syncs, what was
+//! acknowledged, and what could not be seen.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rustc_hash::FxHashMap;
+use trace::Reader;
+use trace::call::Op;
+use trace::compile::{Options, Program};
+use trace::contents::{Channel, Contents, ContentsError, KEY};
+pub use trace::record::Kind;
+use trace::record::{Record, Status};
+use trace::words::MAP_SHARED;
+
+use super::walk::Walk;
+
+/// A number of [`Story::inodes`]. 0 is the root, 1 stands for everything outside it.
+pub type Inode = u32;
+/// The root.
+pub const ROOT: Inode = 0;
+/// Everything outside the root.
+pub const OUTSIDE: Inode = 1;
+
+/// A name in a directory: its inode, and a number of [`Story::names`].
+pub type Entry = (Inode, u32);
+
+/// Why a trace cannot be used. The sentence says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoryError {
+    /// The trace itself.
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    /// Its contents.
+    #[error(transparent)]
+    Contents(#[from] ContentsError),
+    /// It has not seen everything.
+    #[error("{what}: {advice}")]
+    Unseen {
+        /// What is missing.
+        what: String,
+        /// What to do.
+        advice: String,
+    },
+    /// It cannot be understood.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Bytes of a deed: where they are among all bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slice {
+    /// A number of [`Blobs`].
+    pub blob: u32,
+    /// The first byte.
+    pub start: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// An attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attr {
+    /// Permission bits.
+    Mode(u32),
+    /// User and group; −1: unchanged.
+    Owner(i64, i64),
+    /// An extended attribute; none: removed.
+    Extended(Box<[u8]>, Option<Slice>),
+}
+
+/// A change of the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// A new inode gets its first name.
+    Make(Entry, Inode),
+    /// An inode gets a further name, or an unnamed one its first.
+    Link(Entry, Inode),
+    /// A name goes.
+    Unlink(Entry, Inode),
+    /// A name moves.
+    Rename {
+        /// The old name.
+        from: Entry,
+        /// The new one.
+        to: Entry,
+        /// What moves.
+        inode: Inode,
+        /// What had the new name.
+        replaced: Option<Inode>,
+        /// Both stay, with their names exchanged.
+        exchange: bool,
+    },
+    /// Bytes are written.
+    Write {
+        /// Where.
+        inode: Inode,
+        /// Where in it.
+        offset: u64,
+        /// What.
+        bytes: Slice,
+        /// Past the page cache.
+        direct: bool,
+    },
+    /// The size is set; `allocates`: by fallocate, which only makes it larger.
+    Size {
+        /// Of what.
+        inode: Inode,
+        /// The size.
+        size: u64,
+    },
+    /// A range becomes zeros.
+    Zero {
+        /// Where.
+        inode: Inode,
+        /// From.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+    /// An attribute is set.
+    Set(Inode, Attr),
+    /// A sync.
+    Sync(What),
+}
+
+/// What a sync is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A file. `range`: only data there, and what is needed to read it.
+    File {
+        /// Which.
+        inode: Inode,
+        /// Without what reading the data does not need.
+        data_only: bool,
+        /// Bytes from and to; none: all.
+        range: Option<(u64, u64)>,
+        /// It is part of the write just before, and covers that.
+        of_write: bool,
+    },
+    /// A directory.
+    Folder(Inode),
+    /// Everything.
+    All,
+}
+
+/// A deed, and the call that did it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// A number of [`Story::calls`].
+    pub call: u32,
+    /// What.
+    pub deed: Deed,
+}
+
+/// A call, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallInfo {
+    /// The word of a trace: `rename`.
+    pub name: &'static str,
+    /// The path that it is about, and of a rename or link the second.
+    pub paths: [Option<String>; 2],
+    /// Bytes from and to, of a write.
+    pub range: Option<(u64, u64)>,
+    /// The thread in the trace.
+    pub thread: u32,
+    /// The line of the trace.
+    pub line: u64,
+    /// Nanoseconds since the beginning.
+    pub begin_ns: u64,
+    /// When it had returned; the greatest number of one that never did.
+    pub end_ns: u64,
+}
+
+/// What a program has told, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// When it began to tell.
+    pub at_ns: u64,
+    /// All that was told so far has so many bytes of [`Story::told`].
+    pub bytes: usize,
+    /// How many calls of the trace had ended.
+    pub calls: u64,
+}
+
+/// Which bytes are acknowledgements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// None.
+    None,
+    /// Whole lines of the standard output.
+    #[default]
+    Lines,
+    /// Every byte of the standard output.
+    Writes,
+    /// Whole messages to sockets.
+    Socket,
+    /// The end of the program with exit code 0.
+    Exit,
+}
+
+/// An inode as it was made, or as it was before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits.
+    pub mode: u32,
+    /// The target of a symbolic link.
+    pub target: Option<Box<[u8]>>,
+    /// It existed before.
+    pub initial: bool,
+    /// The contents that it had before.
+    pub bytes: Option<Slice>,
+    /// Its size before.
+    pub size: u64,
+    /// Extended attributes that it had before.
+    pub attributes: BTreeMap<Box<[u8]>, Slice>,
+    /// A path of it, for messages.
+    pub path: String,
+}
+
+/// All bytes: those of the trace's contents, and copies that the program made within the kernel.
+#[derive(Debug, Default)]
+pub struct Blobs {
+    contents: Option<Contents>,
+    own: Vec<Arc<Vec<u8>>>,
+    cache: Mutex<(FxHashMap<u32, Arc<Vec<u8>>>, usize)>,
+}
+
+/// Numbers from here on are copies.
+const OWN: u32 = 1 << 31;
+/// Bytes that are kept at once.
+const CACHE_BYTES: usize = 64 << 20;
+
+impl Blobs {
+    /// Adds bytes that no trace has.
+    pub fn add(&mut self, bytes: Vec<u8>) -> Slice {
+        let len = bytes.len() as u64;
+        self.own.push(Arc::new(bytes));
+        Slice { blob: OWN + self.own.len() as u32 - 1, start: 0, len }
+    }
+
+    /// All bytes of a number.
+    pub fn get(&self, blob: u32) -> Result<Arc<Vec<u8>>, ContentsError> {
+        if blob >= OWN {
+            return Ok(self.own.get((blob - OWN) as usize).cloned().unwrap_or_default());
+        }
+        let mut cache = self.cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(known) = cache.0.get(&blob) {
+            return Ok(Arc::clone(known));
+        }
+        let bytes = self.contents.as_ref().map_or(Ok(Vec::new()), |contents| contents.read(blob))?;
+        if cache.1 + bytes.len() > CACHE_BYTES {
+            cache.0.clear();
+            cache.1 = 0;
+        }
+        cache.1 += bytes.len();
+        let bytes = Arc::new(bytes);
+        cache.0.insert(blob, Arc::clone(&bytes));
+        Ok(bytes)
+    }
+
+    /// Writes a slice into `to`, which is as long.
+    pub fn copy(&self, slice: Slice, to: &mut [u8]) -> Result<(), ContentsError> {
+        let bytes = self.get(slice.blob)?;
+        let from = bytes.get(slice.start as usize..).unwrap_or_default();
+        let len = to.len().min(from.len());
+        to[..len].copy_from_slice(&from[..len]);
+        Ok(())
+    }
+}
+
+/// What a trace shows of a program.
+#[derive(Debug, Default)]
+pub struct Story {
+    /// The inodes.
+    pub inodes: Vec<Node>,
+    /// The names.
+    pub names: Vec<Box<[u8]>>,
+    /// Which names there were before.
+    pub before: Vec<(Entry, Inode)>,
+    /// The calls that have deeds.
+    pub calls: Vec<CallInfo>,
+    /// The deeds, in the order in which their calls ended.
+    pub deeds: Vec<Done>,
+    /// What was acknowledged.
+    pub acks: Vec<Ack>,
+    /// The bytes of it.
+    pub told: Vec<u8>,
+    /// All bytes.
+    pub blobs: Blobs,
+    /// The absolute path of the root when it was recorded.
+    pub root: Vec<u8>,
+    /// Files that were mapped for writing.
+    pub mapped: Vec<String>,
+    /// What this trace cannot show; with any of it, nothing is ever sound.
+    pub unseen: Vec<String>,
+    /// Notes on what is not judged.
+    pub notes: Vec<String>,
+    /// When the last record was, in nanoseconds.
+    pub end_ns: u64,
+}
+
+/// When a call happened, by its line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    pub(super) number: u64,
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
+}
+
+/// What one pass over the records gives.
+#[derive(Debug, Default)]
+struct Records {
+    by_line: FxHashMap<u64, When>,
+    /// Clocks of threads.
+    clocks: FxHashMap<u32, u64>,
+    calls: u64,
+    first: Option<(u32, u64, u64)>,
+    counts: Vec<(String, u64)>,
+    lost: u64,
+    cut: bool,
+    end_ns: u64,
+}
+
+impl Records {
+    fn read(mut reader: Reader) -> Result<Self, StoryError> {
+        let mut records = Self::default();
+        while let Some(record) = reader.next()? {
+            records.record(&record, reader.line());
+        }
+        records.lost = reader.lost();
+        records.cut = matches!(reader.ending(), trace::Ending::Cut(_));
+        Ok(records)
+    }
+
+    fn record(&mut self, record: &Record, line: u64) {
+        match record {
+            Record::Thread(thread) => {
+                self.clocks.entry(thread.number).or_insert(0);
+            }
+            Record::Fork(fork) => {
+                let parent = self.clocks.get(&fork.parent).copied().unwrap_or(0);
+                self.clocks.insert(fork.child, parent + fork.after_ns);
+            }
+            Record::Call(timed) => {
+                let clock = self.clocks.entry(timed.thread).or_insert(0);
+                let begin_ns = *clock + timed.times.gap_ns;
+                *clock = begin_ns + timed.times.duration_ns;
+                self.calls += 1;
+                self.end_ns = self.end_ns.max(*clock);
+                self.by_line.insert(line, When { number: self.calls, begin_ns, end_ns: *clock });
+            }
+            Record::Exit(exit) => {
+                let at = self.clocks.get(&exit.thread).copied().unwrap_or(0) + exit.times.gap_ns;
+                self.end_ns = self.end_ns.max(at);
+                if exit.thread == 1 {
+                    let code = if let Status::Exited(code) = exit.status { code } else { 1 };
+                    self.first = Some((code, at, self.calls));
+                }
+            }
+            Record::Count(count) => {
+                self.counts.push((String::from_utf8_lossy(&count.what).into_owned(), count.count));
+            }
+            Record::Inherited(_) | Record::Entry(_) | Record::End(_) => {}
+        }
+    }
+
+    /// What makes the trace one that has not seen everything.
+    fn unseen(&self) -> Vec<String> {
+        const NAMED: [&str; 4] = ["io_uring", "io_submit", "mremap", "lines that were not understood"];
+        let mut unseen = Vec::new();
+        if self.lost > 0 {
+            unseen.push(format!("{} calls are missing in the trace", self.lost));
+        }
+        if self.cut {
+            unseen.push("the trace has no end: its recorder was killed, or the file was cut".to_owned());
+        }
+        for (what, count) in &self.counts {
+            if NAMED.iter().any(|named| what.starts_with(named)) {
+                unseen.push(format!("{count} times {what}"));
+            }
+        }
+        unseen
+    }
+}
+
+impl Story {
+    /// Reads a trace with its contents. `allow_unseen`: also one that has not seen everything, which [`Story::unseen`] then tells.
+    pub fn open(path: &Path, acknowledge: &Acknowledge, allow_unseen: bool) -> Result<Self, StoryError> {
+        let reader = Reader::open(path)?;
+        let root = reader.head().get("root").unwrap_or_default().to_vec();
+        let contents = Contents::open(path, reader.head().get(KEY))?;
+        let records = Records::read(reader)?;
+        let mut unseen = records.unseen();
+        unseen.extend(contents.unkept.iter().cloned());
+        if let Some(what) = unseen.first().filter(|_| !allow_unseen) {
+            let what = format!("{}: {what}", path.display());
+            let advice = "the program may have done what no state here has; record again without that, or give --allow-unseen";
+            return Err(StoryError::Unseen { what, advice: advice.to_owned() });
+        }
+        let program = Program::compile(Reader::open(path)?, Options { allow_drops: true })?;
+        let mut story = Self { root, unseen, end_ns: records.end_ns, ..Self::default() };
+        let mut walk = Walk::new(&mut story, &program, &contents);
+        walk.before()?;
+        for step in program.steps() {
+            walk.step(step, records.by_line.get(&step.line).copied())?;
+        }
+        walk.finish();
+        if program.summary.unopened > 0 {
+            story.unseen.push(format!(
+                "{} calls on descriptors whose opening was not seen",
+                program.summary.unopened
+            ));
+        }
+        story.acknowledge(acknowledge, &contents, &records)?;
+        story.note(&program, &records);
+        story.blobs.contents = Some(contents);
+        if let Some(what) = story.unseen.first().filter(|_| !allow_unseen) {
+            let advice = "record the program from its beginning, or give --allow-unseen".to_owned();
+            return Err(StoryError::Unseen { what: format!("{}: {what}", path.display()), advice });
+        }
+        Ok(story)
+    }
+
+    fn acknowledge(
+        &mut self,
+        how: &Acknowledge,
+        contents: &Contents,
+        records: &Records,
+    ) -> Result<(), StoryError> {
+        let wanted = match how {
+            Acknowledge::None => return Ok(()),
+            Acknowledge::Lines | Acknowledge::Writes => Channel::Stdout,
+            Acknowledge::Socket => Channel::Socket,
+            Acknowledge::Exit => {
+                if let Some((0, at_ns, calls)) = records.first {
+                    self.told = b"exit 0\n".to_vec();
+                    self.acks.push(Ack { at_ns, bytes: self.told.len(), calls });
+                }
+                return Ok(());
+            }
+        };
+        for sent in contents.sent.iter().filter(|sent| sent.channel == wanted) {
+            let bytes = contents.read(sent.bytes)?;
+            self.told.extend_from_slice(&bytes);
+            let whole = match how {
+                Acknowledge::Lines => {
+                    self.told.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+                }
+                _ => self.told.len(),
+            };
+            let before = self.acks.last().map_or(0, |ack| ack.bytes);
+            if whole > before {
+                self.acks.push(Ack { at_ns: sent.begin_ns, bytes: whole, calls: sent.calls });
+            }
+        }
+        let last_change = self.deeds.last().map_or(0, |done| self.calls[done.call as usize].begin_ns);
+        if self.acks.first().is_some_and(|ack| ack.at_ns > last_change) && self.acks.len() > 1 {
+            let what = "every acknowledgement comes after the last change: a pipe or file makes many programs hold their output \
+                        back; let the program flush each line";
+            self.notes.push(what.to_owned());
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, program: &Program, records: &Records) {
+        let maps = program.steps().iter().filter(|step| {
+            step.call.op == Op::Mmap && step.result >= 0 && step.call.has(MAP_SHARED) && step.call.has(2)
+        });
+        let count = maps.count();
+        if count > 0 {
+            self.notes.push(format!(
+                "{} mapped for writing: what is stored through mappings is not seen",
+                self.mapped.join(", ")
+            ));
+        }
+        for (what, count) in &records.counts {
+            if what.starts_with("calls on sockets") || what.starts_with("calls that a signal") {
+                self.notes.push(format!("{count} {what}"));
+            }
+        }
+        self.notes.push("the tree before the program is taken as durable".to_owned());
+    }
+
+    /// What was told until a moment, whole.
+    pub fn told_before(&self, at_ns: u64) -> &[u8] {
+        let bytes = self.acks.iter().take_while(|ack| ack.at_ns < at_ns).last().map_or(0, |ack| ack.bytes);
+        &self.told[..bytes]
+    }
+}

@@ -1,0 +1,358 @@
+//! Programs with one fault each, and the same mended. The columns are posix, ext4, xfs, btrfs and f2fs; A: atomicity, D: durability.
+
+use super::{Recorded, Rule, View, judged};
+
+const MODELS: [&str; 5] = ["posix", "ext4", "xfs", "btrfs", "f2fs"];
+
+/// What each model breaks of a program that `make` writes.
+fn verdicts(make: &dyn Fn(&mut Recorded), rule: &Rule) -> Vec<String> {
+    let mut program = Recorded::new();
+    make(&mut program);
+    let outcome = judged(&program.end(), &MODELS, rule);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    MODELS.iter().map(|model| outcome.broken(model)).collect()
+}
+
+fn expect(name: &str, expected: [&str; 5], make: &dyn Fn(&mut Recorded), rule: &Rule) {
+    assert_eq!(verdicts(make, rule), expected, "{name}");
+}
+
+const D: [&str; 5] = ["D"; 5];
+const A: [&str; 5] = ["A"; 5];
+const NONE: [&str; 5] = [""; 5];
+
+fn is(found: bool, what: &str) -> Result<(), String> {
+    if found { Ok(()) } else { Err(what.to_owned()) }
+}
+
+/// What was told to be done has its file with these bytes.
+fn told_is_there(
+    path: &'static str,
+    bytes: &'static [u8],
+) -> impl Fn(&View<'_>) -> Result<(), String> + Sync {
+    move |view| is(view.told().is_empty() || view.holds(path, bytes), "what was told is gone")
+}
+
+#[test]
+fn a_write_with_o_dsync_is_durable_when_it_returns() {
+    let rule = told_is_there("log", b"record");
+    let with = |flags: &'static str| {
+        move |program: &mut Recorded| {
+            program.had("log", b"      ");
+            let log = program.open("log", flags);
+            program.pwrite(log, 0, b"record").told("stored");
+        }
+    };
+    expect("broken", D, &with("wronly"), &rule);
+    expect("mended", NONE, &with("wronly,dsync"), &rule);
+}
+
+#[test]
+fn a_write_with_o_dsync_covers_no_other_data() {
+    let rule = |view: &View<'_>| {
+        let file = view.file("db").unwrap_or_default();
+        is(!file[8192..].starts_with(b"commit") || file[0] == b'n', "committed, and the page is old")
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.had("db", &[b'o'; 12288]);
+            let (pages, commits) = (program.open("db", "wronly"), program.open("db", "wronly,dsync"));
+            program.pwrite(pages, 0, &[b'n'; 4096]);
+            if synced {
+                program.call(&format!("fdatasync {pages}"));
+            }
+            program.pwrite(commits, 8192, b"commit");
+        }
+    };
+    expect("broken", A, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_name_by_link_and_unlink_needs_its_folder() {
+    let rule = told_is_there("new", b"contents");
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            let tmp = program.save("tmp", b"contents");
+            program.fsync(tmp).call("link \"tmp\" \"new\"").call("unlink \"tmp\"");
+            if synced {
+                program.fsync_folder("");
+            }
+            program.told("saved");
+        }
+    };
+    expect("broken", D, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_sync_of_a_file_that_changed_nothing_in_the_journal_covers_no_rename() {
+    let rule = told_is_there("s", b"new");
+    let with = |folder: bool| {
+        move |program: &mut Recorded| {
+            program.had("s", b"old").had("log", &[b'.'; 4096]);
+            let (t, log) = (program.save("t", b"new"), program.open("log", "wronly"));
+            program.fsync(t).rename("t", "s").pwrite(log, 0, b"done").call(&format!("fdatasync {log}"));
+            if folder {
+                program.fsync_folder("");
+            }
+            program.told("saved");
+        }
+    };
+    expect("broken", D, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_sync_of_another_folder_covers_a_rename_only_where_one_journal_is_forced() {
+    let rule = told_is_there("a/s", b"new");
+    let with = |folder: &'static str| {
+        move |program: &mut Recorded| {
+            program.had_folder("a").had_folder("b").had("a/s", b"old");
+            let t = program.save("a/t", b"new");
+            program.fsync(t).rename("a/t", "a/s").fsync_folder(folder).told("saved");
+        }
+    };
+    expect("broken", ["D", "", "D", "D", ""], &with("b"), &rule);
+    expect("mended", NONE, &with("a"), &rule);
+}
+
+#[test]
+fn data_in_a_block_that_a_truncation_leaves_may_persist_before_it() {
+    let rule = |view: &View<'_>| {
+        let file = view.file("f").unwrap_or_default();
+        is(file.first() != Some(&b'N') || file.len() == 4096, "the new header with the old tail")
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.had("f", &[b'o'; 16384]);
+            let file = program.open("f", "wronly");
+            program.call(&format!("ftruncate {file} 4096"));
+            if synced {
+                program.fsync(file);
+            }
+            program.pwrite(file, 0, b"N").fsync(file);
+        }
+    };
+    expect("broken", A, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_new_folder_needs_a_sync_of_its_parent_on_posix() {
+    let rule = told_is_there("d/f", b"contents");
+    let with = |parent: bool| {
+        move |program: &mut Recorded| {
+            program.call("mkdir \"d\" 0755");
+            let file = program.save("d/f", b"contents");
+            program.fsync(file).fsync_folder("d");
+            if parent {
+                program.fsync_folder("");
+            }
+            program.told("stored");
+        }
+    };
+    expect("broken", ["D", "", "", "", ""], &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_header_longer_than_a_sector_may_be_torn() {
+    let rule = |view: &View<'_>| {
+        let file = view.file("f").unwrap_or_default();
+        is(file[..1000].iter().all(|byte| *byte == file[0]), "half of the header")
+    };
+    let with = |length: usize| {
+        move |program: &mut Recorded| {
+            program.had("f", &[b'o'; 4096]);
+            let file = program.open("f", "wronly");
+            program.pwrite(file, 0, &vec![b'n'; length]).fsync(file);
+        }
+    };
+    expect("broken", A, &with(1000), &rule);
+    let rule = |view: &View<'_>| {
+        let file = view.file("f").unwrap_or_default();
+        is(file[..500].iter().all(|byte| *byte == file[0]), "half of the header")
+    };
+    expect("mended", NONE, &with(500), &rule);
+}
+
+#[test]
+fn a_truncation_is_durable_after_fdatasync() {
+    let rule = |view: &View<'_>| {
+        is(view.told().is_empty() || view.holds("journal", b""), "the journal is hot again")
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.had("journal", &[b'j'; 5000]);
+            let file = program.open("journal", "wronly");
+            program.call(&format!("ftruncate {file} 0"));
+            if synced {
+                program.call(&format!("fdatasync {file}"));
+            }
+            program.told("committed");
+        }
+    };
+    expect("broken", D, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_log_of_names_may_persist_a_younger_one_first() {
+    let rule = |view: &View<'_>| {
+        let new = |path: &str| view.holds(path, b"new");
+        is(!new("b") || new("a"), "b is new and a is old")
+    };
+    let with = |folder: bool| {
+        move |program: &mut Recorded| {
+            program.had("a", b"old").had("b", b"old").had("c", b"c");
+            let (a, c) = (program.save("a.tmp", b"new"), program.open("c", "rdwr"));
+            program.fsync(a);
+            // What was synced belongs to an older transaction once all is; the name of `a` is not in the log.
+            program.call("sync");
+            program.rename("a.tmp", "a");
+            if folder {
+                program.fsync_folder("");
+            }
+            let b = program.save("b.tmp", b"new");
+            program.fsync(b).rename("b.tmp", "b").fsync(c);
+        }
+    };
+    expect("broken", ["A", "", "", "A", ""], &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn an_attribute_needs_the_sync_as_the_data_does() {
+    let rule = |view: &View<'_>| {
+        is(!view.holds("s", b"new") || view.attribute("s"), "the new file has no attribute")
+    };
+    let with = |first: bool| {
+        move |program: &mut Recorded| {
+            program.had("s", b"old");
+            let t = program.save("t", b"new");
+            if first {
+                program.set_attribute("t", b"value").fsync(t);
+            } else {
+                program.fsync(t).set_attribute("t", b"value");
+            }
+            program.rename("t", "s");
+        }
+    };
+    expect("broken", ["A", "", "", "", ""], &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn an_unnamed_file_needs_a_sync_of_its_name_and_on_btrfs_one_of_itself_after_that() {
+    let rule = told_is_there("f", b"contents");
+    let with = |again: bool, folder: bool| {
+        move |program: &mut Recorded| {
+            let file = program.open("", "wronly,directory,tmpfile");
+            program.write(file, b"contents").fsync(file).call(&format!("linkfd {file} \"f\""));
+            if again {
+                program.fsync(file);
+            }
+            if folder {
+                program.fsync_folder("");
+            }
+            program.told("stored");
+        }
+    };
+    expect("broken", D, &with(false, false), &rule);
+    expect("half", ["", "", "", "D", ""], &with(false, true), &rule);
+    expect("mended", NONE, &with(true, true), &rule);
+}
+
+#[test]
+fn an_old_generation_goes_only_after_the_new_one_is_durable() {
+    let rule = |view: &View<'_>| {
+        let whole = |path: &str| view.holds(path, b"generation");
+        is(whole("1") || whole("2"), "no generation is whole")
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.had("1", b"generation");
+            let file = program.save("2", b"generation");
+            if synced {
+                program.fsync(file).fsync_folder("");
+            }
+            program.call("unlink \"1\"");
+        }
+    };
+    expect("broken", A, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_rename_to_another_folder_needs_a_sync_of_that() {
+    let rule = told_is_there("b/f", b"contents");
+    let with = |folder: &'static str| {
+        move |program: &mut Recorded| {
+            program.had_folder("a").had_folder("b").had("a/f", b"contents");
+            program.rename("a/f", "b/f").fsync_folder(folder).told("moved");
+        }
+    };
+    expect("broken", ["D", "", "", "D", ""], &with("a"), &rule);
+    expect("mended", NONE, &with("b"), &rule);
+}
+
+#[test]
+fn a_copy_within_the_kernel_needs_a_sync_as_a_write_does() {
+    let rule = |view: &View<'_>| {
+        is(view.file("s").is_none_or(|bytes| bytes == b"contents"), "the copy is not whole")
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.had("f", b"contents");
+            let (from, to) = (program.open("f", "rdonly"), program.open("t", "wronly,creat"));
+            program.call_for((1000, 100), &format!("copy {from} {to} 8 -1 -1"), 8);
+            if synced {
+                program.fsync(to);
+            }
+            program.rename("t", "s");
+        }
+    };
+    expect("broken", A, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_symbolic_link_is_switched_durably_by_a_sync_of_its_folder() {
+    let rule = |view: &View<'_>| {
+        is(
+            view.told().is_empty() || view.target("current").is_some_and(|to| to == b"two"),
+            "the link is the old one",
+        )
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.call("symlink \"current\" \"one\"").call("sync");
+            program.call("symlink \"next\" \"two\"").rename("next", "current");
+            if synced {
+                program.fsync_folder("");
+            }
+            program.told("switched");
+        }
+    };
+    expect("broken", D, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_sync_covers_only_what_had_ended_before_it_began() {
+    let rule = told_is_there("log", b"record");
+    let with = |sync_at: u64| {
+        move |program: &mut Recorded| {
+            program.had("log", b"      ");
+            let log = program.open("log", "wronly");
+            let begun = 10_000;
+            // The sync of the second thread ends after the write in any case.
+            program.pwrite(log, 0, b"record");
+            program.thread(2, 0).call_for((sync_at, begun - sync_at + 5_000), &format!("fsync {log}"), 0);
+            program.told("stored");
+        }
+    };
+    expect("broken", D, &with(2_150), &rule);
+    expect("mended", NONE, &with(3_000), &rule);
+}

@@ -1,0 +1,500 @@
+//! What was written: the bytes of calls, of files that existed before, and of acknowledgements, in a file beside the trace.
+//!
+//! A trace has no contents. `weir record --contents` writes them into `X.wtrace.data`, and the head of the trace names that file by
+//! its identity (`#contents ID`); without the option neither exists. The file is lines, and after each `B` line the bytes that it
+//! announces and a line feed:
+//!
+//! ```text
+//! #weir-contents 1 ID
+//! B RAW STORED SHA256          bytes 0, 1, 2 … in their order; deflated where STORED is less than RAW
+//! I BYTES "path"               a file that existed before
+//! V BYTES "path" "name"        an extended attribute of one
+//! C CALL BYTES FLAGS           call number CALL of the trace, from 1; FLAGS: `-`, or `dsync`, `sync`, `append` with commas
+//! A CALLS THREAD BEGIN END KIND BYTES   sent after CALLS calls to `stdout`, `stderr` or a `socket`; nanoseconds since the beginning
+//! H CALLS THREAD BEGIN "call"  a call that has begun and never returned
+//! U "what"                     something that could not be kept
+//! E                            the end of a whole file
+//! ```
+//!
+//! Bytes are addressed by their SHA-256: the same page written twice is stored once, and is compared when it is read. The index is
+//! read when the file is opened; bytes are read when they are asked for.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use rustc_hash::FxHashMap;
+use sha2::{Digest, Sha256};
+
+use crate::text::{Words, quoted};
+
+/// The key of a trace's head that names its contents.
+pub const KEY: &str = "contents";
+
+/// The file with the contents of a trace.
+pub fn beside(trace: &Path) -> PathBuf {
+    let mut name = trace.as_os_str().to_owned();
+    name.push(".data");
+    name.into()
+}
+
+/// Where bytes went that are no file's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Channel {
+    /// What the first process had as its standard output, through whichever descriptor.
+    Stdout,
+    /// Likewise its standard error.
+    Stderr,
+    /// A socket.
+    Socket,
+}
+
+impl Channel {
+    const NAMES: [(Self, &'static str); 3] =
+        [(Self::Stdout, "stdout"), (Self::Stderr, "stderr"), (Self::Socket, "socket")];
+
+    /// The word in the file.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(channel, _)| *channel == self).map_or("", |(_, name)| name)
+    }
+
+    fn named(word: &[u8]) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, name)| name.as_bytes() == word).map(|(channel, _)| *channel)
+    }
+}
+
+/// `RWF_DSYNC` of a write.
+pub const DSYNC: u8 = 1;
+/// `RWF_SYNC` of a write.
+pub const SYNC: u8 = 2;
+/// `RWF_APPEND` of a write.
+pub const APPEND: u8 = 4;
+const FLAGS: [(u8, &str); 3] = [(DSYNC, "dsync"), (SYNC, "sync"), (APPEND, "append")];
+
+/// The number of some bytes in the file.
+pub type Bytes = u32;
+
+/// Writes contents.
+pub struct Writer {
+    out: Box<dyn Write + Send>,
+    known: FxHashMap<[u8; 32], Bytes>,
+    stored: u64,
+    limit: u64,
+    is_full: bool,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "contents::Writer({} pieces)", self.known.len())
+    }
+}
+
+impl Writer {
+    /// Begins a file of this identity, which takes at most `limit` bytes of contents.
+    pub fn new(mut out: Box<dyn Write + Send>, id: &str, limit: u64) -> io::Result<Self> {
+        writeln!(out, "#weir-contents 1 {id}")?;
+        Ok(Self { out, known: FxHashMap::default(), stored: 0, limit, is_full: false })
+    }
+
+    /// Adds bytes. None: the limit is reached, which the file says once.
+    fn bytes(&mut self, bytes: &[u8]) -> io::Result<Option<Bytes>> {
+        let sha: [u8; 32] = Sha256::digest(bytes).into();
+        if let Some(number) = self.known.get(&sha) {
+            return Ok(Some(*number));
+        }
+        if self.stored.saturating_add(bytes.len() as u64) > self.limit {
+            if !std::mem::replace(&mut self.is_full, true) {
+                let limit = self.limit;
+                self.unkept(&format!("contents beyond the limit of {limit} bytes (--contents=LIMIT)"))?;
+            }
+            return Ok(None);
+        }
+        let packed = if bytes.len() < 128 { Vec::new() } else { deflated(bytes)? };
+        let stored = if packed.is_empty() || packed.len() >= bytes.len() { bytes } else { &packed };
+        let hex: String = sha.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(self.out, "B {} {} {hex}", bytes.len(), stored.len())?;
+        self.out.write_all(stored)?;
+        self.out.write_all(b"\n")?;
+        self.stored += bytes.len() as u64;
+        let number = self.known.len() as Bytes;
+        self.known.insert(sha, number);
+        Ok(Some(number))
+    }
+
+    /// A file that existed before.
+    pub fn initial(&mut self, path: &[u8], bytes: &[u8]) -> io::Result<()> {
+        let Some(number) = self.bytes(bytes)? else { return Ok(()) };
+        let mut line = format!("I {number} ").into_bytes();
+        quoted(path, &mut line);
+        self.line(line)
+    }
+
+    /// An extended attribute of something that existed before.
+    pub fn attribute(&mut self, path: &[u8], name: &[u8], value: &[u8]) -> io::Result<()> {
+        let Some(number) = self.bytes(value)? else { return Ok(()) };
+        let mut line = format!("V {number} ").into_bytes();
+        quoted(path, &mut line);
+        line.push(b' ');
+        quoted(name, &mut line);
+        self.line(line)
+    }
+
+    /// What a call of the trace has written, or the value that it has set.
+    pub fn call(&mut self, call: u64, bytes: &[u8], flags: u8) -> io::Result<()> {
+        let Some(number) = self.bytes(bytes)? else { return Ok(()) };
+        let words: Vec<&str> =
+            FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, word)| *word).collect();
+        let words = if words.is_empty() { "-".to_owned() } else { words.join(",") };
+        self.line(format!("C {call} {number} {words}").into_bytes())
+    }
+
+    /// What was sent somewhere that is no file, after so many calls of the trace.
+    pub fn sent(&mut self, sent: &Sent, bytes: &[u8]) -> io::Result<()> {
+        let Some(number) = self.bytes(bytes)? else { return Ok(()) };
+        let Sent { calls, thread, begin_ns, end_ns, channel, .. } = sent;
+        self.line(format!("A {calls} {thread} {begin_ns} {end_ns} {} {number}", channel.name()).into_bytes())
+    }
+
+    /// A call that has begun and never returned.
+    pub fn half(&mut self, (calls, thread, begin_ns): (u64, u32, u64), call: &[u8]) -> io::Result<()> {
+        let mut line = format!("H {calls} {thread} {begin_ns} ").into_bytes();
+        quoted(call, &mut line);
+        self.line(line)
+    }
+
+    /// Something that could not be kept.
+    pub fn unkept(&mut self, what: &str) -> io::Result<()> {
+        let mut line = b"U ".to_vec();
+        quoted(what.as_bytes(), &mut line);
+        self.line(line)
+    }
+
+    fn line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        line.push(b'\n');
+        self.out.write_all(&line)
+    }
+
+    /// Hands what was written to the output.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Ends the file.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.write_all(b"E\n")?;
+        self.out.flush()
+    }
+}
+
+fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut packer = DeflateEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(bytes)?;
+    packer.finish()
+}
+
+/// What a call has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// [`DSYNC`], [`SYNC`], [`APPEND`].
+    pub flags: u8,
+}
+
+/// Bytes that were sent somewhere that is no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// How many calls of the trace had ended.
+    pub calls: u64,
+    /// The thread, as in the trace.
+    pub thread: u32,
+    /// When the call began, in nanoseconds since the beginning of the trace.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Where to.
+    pub channel: Channel,
+    /// What.
+    pub bytes: Bytes,
+}
+
+/// A call that has begun and never returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Half {
+    /// How many calls of the trace had ended.
+    pub calls: u64,
+    /// The thread, as in the trace.
+    pub thread: u32,
+    /// When it began, in nanoseconds since the beginning of the trace.
+    pub begin_ns: u64,
+    /// Its name.
+    pub call: Box<[u8]>,
+}
+
+/// Why contents cannot be had. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContentsError {
+    /// The trace was recorded without.
+    #[error("{trace} has no contents: record the program again with `weir record --contents`")]
+    Without {
+        /// The trace.
+        trace: String,
+    },
+    /// The file is not there.
+    #[error(
+        "{file}: {error}; the contents of a trace stand beside it under this name: put the file there, or record again"
+    )]
+    Missing {
+        /// The file.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// It belongs to another trace.
+    #[error(
+        "{file} has the contents of another trace: put the file that was recorded with the trace there, or record again"
+    )]
+    Foreign {
+        /// The file.
+        file: String,
+    },
+    /// It ends too early.
+    #[error(
+        "{file} ends after {bytes} bytes, before its end: it was cut or the recorder was killed; copy it again, or record again"
+    )]
+    Short {
+        /// The file.
+        file: String,
+        /// Bytes that could be used.
+        bytes: u64,
+    },
+    /// It is damaged.
+    #[error("{file}: {what} (byte {at}): the file is damaged; copy it again, or record again")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        what: String,
+        /// Where.
+        at: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    at: u64,
+    raw: u64,
+    stored: u64,
+    sha: [u8; 32],
+}
+
+/// The contents of a trace.
+#[derive(Debug)]
+pub struct Contents {
+    name: String,
+    file: File,
+    pieces: Vec<Piece>,
+    /// What files had before, by path.
+    pub initial: FxHashMap<Box<[u8]>, Bytes>,
+    /// Extended attributes that files had before: path, name, value.
+    pub attributes: Vec<(Box<[u8]>, Box<[u8]>, Bytes)>,
+    /// What calls have written, by their number from 1.
+    pub calls: FxHashMap<u64, Written>,
+    /// What was sent elsewhere, in its order.
+    pub sent: Vec<Sent>,
+    /// Calls that never returned.
+    pub halves: Vec<Half>,
+    /// What could not be kept.
+    pub unkept: Vec<String>,
+}
+
+impl Contents {
+    /// Opens the contents of a trace whose head names them by `id`.
+    pub fn open(trace: &Path, id: Option<&[u8]>) -> Result<Self, ContentsError> {
+        let id = id.ok_or_else(|| ContentsError::Without { trace: trace.display().to_string() })?;
+        let path = beside(trace);
+        let name = path.display().to_string();
+        let file = File::open(&path).map_err(|error| ContentsError::Missing { file: name.clone(), error })?;
+        let reading =
+            file.try_clone().map_err(|error| ContentsError::Missing { file: name.clone(), error })?;
+        let (initial, calls) = (FxHashMap::default(), FxHashMap::default());
+        let (pieces, attributes, sent, halves) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut contents =
+            Self { name, file, pieces, initial, attributes, calls, sent, halves, unkept: Vec::new() };
+        contents.index(BufReader::with_capacity(1 << 16, reading), id)?;
+        Ok(contents)
+    }
+
+    fn index(&mut self, mut source: BufReader<File>, id: &[u8]) -> Result<(), ContentsError> {
+        let (mut at, mut line) = (0_u64, Vec::new());
+        loop {
+            line.clear();
+            let read = source.by_ref().take(64 << 10).read_until(b'\n', &mut line);
+            let read = read.map_err(|error| self.damaged(error.to_string(), at))?;
+            let Some(text) = line.strip_suffix(b"\n") else {
+                return Err(ContentsError::Short { file: self.name.clone(), bytes: at });
+            };
+            if at == 0 {
+                self.first(text, id)?;
+            } else if text == b"E" {
+                return Ok(());
+            }
+            at += read as u64;
+            if at > read as u64 {
+                let skip = self.take(text, at).map_err(|what| self.damaged(what, at))?;
+                let far = i64::try_from(skip).map_err(|_| self.damaged("a length is too large", at))?;
+                source.seek_relative(far).map_err(|error| self.damaged(error.to_string(), at))?;
+                at += skip;
+            }
+        }
+    }
+
+    fn first(&self, text: &[u8], id: &[u8]) -> Result<(), ContentsError> {
+        match text.strip_prefix(b"#weir-contents 1 ") {
+            None => Err(self.damaged("it is no file of contents that this Weir reads", 0)),
+            Some(own) if own != id => Err(ContentsError::Foreign { file: self.name.clone() }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn damaged(&self, what: impl Into<String>, at: u64) -> ContentsError {
+        ContentsError::Damaged { file: self.name.clone(), what: what.into(), at }
+    }
+
+    /// Takes a line; says how many bytes to pass over.
+    fn take(&mut self, text: &[u8], at: u64) -> Result<u64, String> {
+        let (kind, rest) = text.split_at_checked(2).ok_or("a line is too short")?;
+        let mut words = Words { rest };
+        match kind {
+            b"B " => {
+                let (raw, stored) = (words.number("the length")?, words.number("the stored length")?);
+                let sha = words.word("the hash").ok().and_then(hash).ok_or("the hash is not 64 digits")?;
+                self.pieces.push(Piece { at, raw, stored, sha });
+                return Ok(stored + 1);
+            }
+            b"I " => {
+                let bytes = words.number("the bytes")?;
+                self.initial.insert(words.quoted("the path")?, bytes);
+            }
+            b"V " => {
+                let bytes = words.number("the bytes")?;
+                self.attributes.push((words.quoted("the path")?, words.quoted("the name")?, bytes));
+            }
+            b"C " => {
+                let (call, bytes) = (words.number("the call")?, words.number("the bytes")?);
+                let set = words.word("the flags")?;
+                let has = |word: &str| set.split(|byte| *byte == b',').any(|part| part == word.as_bytes());
+                let flags = FLAGS.iter().filter(|(_, word)| has(word)).map(|(bit, _)| bit).sum();
+                self.calls.insert(call, Written { bytes, flags });
+            }
+            b"A " => {
+                let (calls, thread) = (words.number("the calls")?, words.number("the thread")?);
+                let (begin_ns, end_ns) = (words.number("the begin")?, words.number("the end")?);
+                let channel = Channel::named(words.word("the channel")?).ok_or("the channel is unknown")?;
+                let bytes = words.number("the bytes")?;
+                self.sent.push(Sent { calls, thread, begin_ns, end_ns, channel, bytes });
+            }
+            b"H " => {
+                let (calls, thread) = (words.number("the calls")?, words.number("the thread")?);
+                let (begin_ns, call) = (words.number("the begin")?, words.quoted("the call")?);
+                self.halves.push(Half { calls, thread, begin_ns, call });
+            }
+            b"U " => self.unkept.push(String::from_utf8_lossy(&words.quoted("what")?).into_owned()),
+            _ => return Err("a line begins with a letter that this Weir does not know".to_owned()),
+        }
+        Ok(0)
+    }
+
+    /// How many bytes a piece has; 0 of none that there is.
+    pub fn len_of(&self, bytes: Bytes) -> u64 {
+        self.pieces.get(bytes as usize).map_or(0, |piece| piece.raw)
+    }
+
+    /// The bytes, compared with their hash.
+    pub fn read(&self, bytes: Bytes) -> Result<Vec<u8>, ContentsError> {
+        let piece = self.pieces.get(bytes as usize);
+        let piece = piece.ok_or_else(|| self.damaged(format!("there are no bytes number {bytes}"), 0))?;
+        let mut stored = vec![0; piece.stored as usize];
+        let read = self.file.read_exact_at(&mut stored, piece.at);
+        read.map_err(|_| ContentsError::Short { file: self.name.clone(), bytes: piece.at })?;
+        if piece.stored < piece.raw {
+            let mut raw = Vec::with_capacity(piece.raw as usize);
+            let unpacked = DeflateDecoder::new(&*stored).take(piece.raw + 1).read_to_end(&mut raw);
+            unpacked.map_err(|error| self.damaged(error.to_string(), piece.at))?;
+            stored = raw;
+        }
+        let sha: [u8; 32] = Sha256::digest(&stored).into();
+        if sha != piece.sha {
+            return Err(self.damaged("bytes do not have the hash that they were recorded with", piece.at));
+        }
+        Ok(stored)
+    }
+}
+
+fn hash(hex: &[u8]) -> Option<[u8; 32]> {
+    let mut sha = [0; 32];
+    let text = std::str::from_utf8(hex).ok().filter(|text| text.len() == 64)?;
+    for (at, byte) in sha.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
+    }
+    Some(sha)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(folder: &Path) -> PathBuf {
+        let trace = folder.join("x.wtrace");
+        let out = File::create(beside(&trace)).unwrap();
+        let mut writer = Writer::new(Box::new(out), "id", 1 << 20).unwrap();
+        writer.initial(b"a\xff", b"before\n").unwrap();
+        writer.call(3, &[7; 9000], DSYNC).unwrap();
+        writer.call(4, b"before\n", 0).unwrap();
+        let sent = Sent { calls: 4, thread: 1, begin_ns: 5, end_ns: 9, channel: Channel::Stdout, bytes: 0 };
+        writer.sent(&sent, b"told\n").unwrap();
+        writer.finish().unwrap();
+        trace
+    }
+
+    #[test]
+    fn contents_come_back_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let contents = Contents::open(&written(folder.path()), Some(b"id")).unwrap();
+        assert_eq!(contents.read(contents.initial[&b"a\xff"[..]]).unwrap(), b"before\n");
+        let written = contents.calls[&3];
+        assert_eq!((contents.read(written.bytes).unwrap(), written.flags), (vec![7; 9000], DSYNC));
+        assert_eq!(
+            contents.calls[&4].bytes,
+            contents.initial[&b"a\xff"[..]],
+            "the same bytes are stored once"
+        );
+        assert_eq!(contents.read(contents.sent[0].bytes).unwrap(), b"told\n");
+        assert_eq!((contents.sent[0].begin_ns, contents.sent[0].end_ns), (5, 9));
+    }
+
+    #[test]
+    fn a_file_that_is_missing_foreign_short_or_damaged_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = written(folder.path());
+        let told = |id: Option<&[u8]>| Contents::open(&trace, id).unwrap_err().to_string();
+        assert!(told(None).contains("--contents"), "{}", told(None));
+        assert!(told(Some(b"other")).contains("another trace"));
+        let (path, whole) = (beside(&trace), std::fs::read(beside(&trace)).unwrap());
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert!(told(Some(b"id")).contains("before its end"));
+        let mut wrong = whole;
+        let at = wrong.windows(7).position(|part| part == b"before\n").unwrap();
+        wrong[at] = b'B';
+        std::fs::write(&path, &wrong).unwrap();
+        let contents = Contents::open(&trace, Some(b"id")).unwrap();
+        assert!(contents.read(0).unwrap_err().to_string().contains("hash"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(told(Some(b"id")).contains("put the file there"));
+    }
+}
