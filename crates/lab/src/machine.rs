@@ -14,8 +14,8 @@
 //! `[memory.model]` may be left out: then a copied byte has one price, however busy memory is (`memory_model.rs`).
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
-//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none`, `memory=none` or
-//! `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none`, `memory=none`
+//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a
 //! design does, not what its original does; `cost=original` is what a preset says.
 
 use std::path::{Path, PathBuf};
@@ -619,9 +619,12 @@ mod tests {
             let kernel =
                 usize::from(preset.kernel.is_some()) + path + usize::from(!preset.machine.parts.is_empty());
             let threads = usize::from(preset.machine.two_threads_per_mille.is_some());
+            let of_model = |value: &&Value| memory_model::KEYS.contains(&value.key);
+            let model = preset.values.iter().filter(of_model).count();
+            assert_eq!(model > 0, preset.machine.memory.is_some(), "{}", preset.machine.name);
             assert_eq!(
                 preset.values.len(),
-                works().count() + 5 + threads + caches + scheduling + kernel,
+                works().count() + 5 + threads + caches + scheduling + kernel + model,
                 "{}",
                 preset.machine.name
             );
@@ -723,6 +726,45 @@ mod tests {
         assert_eq!(parse(&preset.to_toml()).unwrap(), preset);
         let told = parse(text.split_once("[scheduling]").unwrap().0).unwrap_err().to_string();
         assert!(told.contains("needs [scheduling]"), "{told}");
+    }
+
+    const MODEL: &str = "[memory.model]\nchannels = { count = 8, source = \"s\" }\nrate = { mt_per_s = 4800, source = \"s\" }\n\
+        width = { bits = 64, source = \"s\" }\nidle = { ns = 115.7, source = \"s\" }\na = { ns = 13, source = \"s\" }\n\
+        b = { ns = 12.1, source = \"s\" }\nb1 = { times = 4.8, source = \"s\" }\nc0 = { times = 0.86, source = \"s\" }\n\
+        c1 = { times = 0.23, source = \"s\" }\nc2 = { times = 0.29, source = \"s\" }\nk = { times = 0.875, source = \"s\" }\n\
+        l3_hit = { ns = 47.5, source = \"s\" }\n\n[work]";
+
+    #[test]
+    fn memory_under_load_may_be_there_changes_the_cache_hit_and_is_left_out_by_a_setting() {
+        let plain = parse(SERVER).unwrap();
+        let with = parse(&SERVER.replace("\n[work]", &format!("\n{MODEL}"))).unwrap();
+        let model = with.machine.memory.as_ref().expect("a model");
+        assert!((model.cap(0.0) - 0.875 * 0.86 * 307.2).abs() < 0.1);
+        let hit = |preset: &MachinePreset| preset.machine.caches.expect("caches").socket_hit_ps;
+        assert_eq!(hit(&with), 47_500);
+        assert_eq!(parse(&with.to_toml()).unwrap(), with);
+        let without = with.clone().with("memory=none").unwrap();
+        assert_eq!((without.machine.memory.is_none(), hit(&without)), (true, hit(&plain)));
+        assert_eq!((without.values, without.machine), (plain.values, plain.machine));
+        assert!(with.with("memory=8").unwrap_err().to_string().contains("memory=none"));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_is_refused_at_its_table() {
+        for (from, to, word) in [
+            ("bits = 64", "bits = 6400000", "peak"),
+            ("ns = 115.7", "ns = 0.1", "idle latency"),
+            ("c1 = { times = 0.23", "c1 = { times = 1.5", "nothing of the peak"),
+            ("rate = {", "rates = {", "rate"),
+        ] {
+            let told = parse(&SERVER.replace("\n[work]", &format!("\n{}", MODEL.replace(from, to))))
+                .unwrap_err()
+                .to_string();
+            assert!(told.contains(word), "{to}: {told}");
+        }
+        let points = "[memory.model]\npoints = { text = \"100%: 0@100 50@110; 50%: 0@100 40@90\", source = \"s\" }\n\n[work]";
+        let told = parse(&SERVER.replace("\n[work]", &format!("\n{points}"))).unwrap_err().to_string();
+        assert!(told.contains("does not fall"), "{told}");
     }
 
     #[test]

@@ -19,7 +19,7 @@
 //! | level | in order | at random | part of the loads |
 //! |---|---:|---:|---|
 //! | L1 | 1.73 ns | 1.73 ns | all up to 48 KiB, else none |
-//! | L2 | 5.5 ns | 5.5 ns, and up to 3.5 ns of second-level TLB | `(C / size)^p`: 1.9 MiB and 4 in order, 1.4 MiB and 1.4 at random |
+//! | L2 | 5.5 ns | 5.5 ns, up to 3.5 ns of a TLB | `(C / size)^p`: 1.9 MiB and 4 in order, 1.4 MiB and 1.4 at random |
 //! | L3 | 35.5 ns | 47.5 ns | `(72 MiB / size)^1.5` |
 //! | memory | its latency | the same and a walk of 14.6 ns and 0.078 of it, with pages of 4 KiB | the rest |
 
@@ -342,7 +342,7 @@ impl Probe {
                 Some(format!("{reads} % reads lie outside of the shares that were measured; the last two are continued"))
             }
             Law::Ddr(ddr) if self.medium.kind().name() == "ddr" && ddr.known.is_none() => {
-                Some("the shape is that of Intel and Arm servers; of AMD's it is wrong (give max_reads and max_mixed, or a curve)".to_owned())
+                Some("the shape is of Intel and Arm servers, and wrong for AMD: give max_reads and max_mixed, or a curve".to_owned())
             }
             _ => None,
         };

@@ -66,8 +66,8 @@ pub trait CostModel: Send + Sync + Debug {
     /// The task waits for its earlier writes.
     fn fence(&self);
 
-    /// The memory through which lines move, where the medium is one whose latency depends on its traffic. A region then charges copy
-    /// and medium by one call, and asks [`CostModel::load`] only for metadata.
+    /// The memory through which lines move, where the medium is one whose latency depends on its traffic. A region then charges
+    /// copy and medium by one call, and asks [`CostModel::load`] only for metadata.
     fn memory(&self) -> Option<&Arc<Memory>> {
         None
     }

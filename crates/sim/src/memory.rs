@@ -12,8 +12,8 @@
 //! channel    every line takes its turn: bytes / cap(w)
 //! ```
 //!
-//! A transfer adds its bytes to the bin, takes its turn, and is told L and the end of its turn. The task passes the longest of three
-//! spans once: the core's issue of all lines with the latency that is exposed, and the turn of each memory that it uses. So a copy
+//! A transfer adds its bytes to the bin, takes its turn, and is told L and the end of its turn. The task passes the longest of
+//! three spans once: the core's issue of all lines with the latency that is exposed, and the turn of each memory that it uses. So a copy
 //! between two memories is one stream and not a sum.
 //!
 //! # The core
@@ -34,12 +34,12 @@
 //! * *Feedback.* A latency that follows the traffic of the last bin oscillates when tasks have no think time, and a latency alone
 //!   bounds no traffic (tasks of 48 lines would pass any bound). The tenth damps the first, the channel is the second: with the
 //!   channel at the greatest traffic, saturated tasks are held by it, T is the cap and L stands still. The greatest traffic and the
-//!   channel's rate were two constants of the first design (0.875 and 0.93 of E · P); one is enough, since tasks that pass the first
-//!   are held by the second anyway.
+//!   channel's rate were two constants of the first design (0.875 and 0.93 of E · P); one is enough, since tasks that pass the
+//!   first are held by the second anyway.
 //! * *No double waits.* L of a curve has the waits of ordinary load in it. So a turn counts only where it ends after L has passed.
 //! * *Determinism.* Bytes are integers; L and cap come from sums, products and quotients of doubles, which are the same on every
-//!   host, and are rounded to picoseconds and femtoseconds once a bin. A transfer interacts first, so transfers come in the order of
-//!   virtual time, and a run is one host thread: neither other runs nor the number of host threads can be seen.
+//!   host, and are rounded to picoseconds and femtoseconds once a bin. A transfer interacts first, so transfers come in the order
+//!   of virtual time, and a run is one host thread: neither other runs nor the number of host threads can be seen.
 //! * *Cost.* A transfer is one interaction, which the queue it replaces had too. A miss of a few lines (metadata, copies below
 //!   1 KiB) looks at L and adds its bytes without an interaction: it may see a bin of its future, never a turn.
 //! * *Ramps.* The first bin of a run is its average, since a run of 20 us would else see an idle memory.

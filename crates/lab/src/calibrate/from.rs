@@ -209,7 +209,10 @@ fn of_greatest(name: &str, read: &Read, sheet: Sheet, source: &str) -> Result<Ma
         "not usable: greatest bandwidths need a latency: give the text of mlc --idle_latency as well",
     )?;
     let (Some(channels), Some(rate)) = (sheet.channels, sheet.rate) else {
-        return Err("not usable: of greatest bandwidths a formula is made, which needs --channels and --rate of the memory".to_owned());
+        return Err(
+            "not usable: greatest bandwidths make a formula, which needs --channels and --rate of the memory"
+                .to_owned(),
+        );
     };
     let mut greatest = read.greatest.clone();
     greatest.sort_by(|one, other| one.0.total_cmp(&other.0));

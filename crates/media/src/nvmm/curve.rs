@@ -3,8 +3,8 @@
 //!
 //! | text | is known by | gives |
 //! |---|---|---|
-//! | Mess, `memory_curves.csv` | the names of its columns: `read_pct_rounded`, `bandwidth_mean` (MB/s or GB/s by its greatest), `latency_mean` | a share for each value of the first |
-//! | `mlc --loaded_latency` | `Inject Latency Bandwidth` above rows of three numbers: delay, ns, MB/s | one share, which is not in the text |
+//! | Mess, `memory_curves.csv` | its columns `read_pct_rounded`, `bandwidth_mean` (GB/s, or MB/s), `latency_mean` | shares |
+//! | `mlc --loaded_latency` | `Inject Latency` above rows of delay, ns, MB/s | one share, which is not in the text |
 //! | `mlc --max_bandwidth` | lines `ALL Reads : MB/s`, `3:1 Reads-Writes : MB/s` | greatest bandwidths, by reads to writes |
 //! | `mlc --idle_latency` | `Each iteration took … ns` | a latency |
 //! | points of a preset | `READS%: GB/s@ns GB/s@ns; READS%: …` | shares |
@@ -282,7 +282,7 @@ fn of_max(text: &str) -> Result<Read, String> {
         read.greatest.push((1.0 - reads / 100.0, gb));
     }
     if read.greatest.len() < 2 {
-        return Err("not usable: mlc --max_bandwidth has lines ALL Reads and 3:1, 2:1 or 1:1 Reads-Writes; two are needed".to_owned());
+        return Err("not usable: two lines of ALL Reads and 3:1, 2:1 or 1:1 Reads-Writes of mlc --max_bandwidth are needed".to_owned());
     }
     Ok(read)
 }

@@ -286,7 +286,7 @@ impl MediumType for CxlType {
     }
 
     fn parameters(&self) -> &'static [ParamSpec] {
-        const FLIT: &str = "[R] flits of CXL 1.1 and 2.0: 68 B with four slots of 16 B; a line takes four and its header one of five";
+        const FLIT: &str = "[R] flits of CXL 1.1 and 2.0: 68 B of four slots of 16 B; a line takes four slots, its header one";
         const {
             &[
                 spec(

@@ -28,8 +28,8 @@
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
 //! | [`fence`] | `Fence` | `fence` | fences |
 //!
-//! Where the medium is a memory under load ([`CostModel::memory`]), copy and medium are one stream: `load`, `fetch` and the write of
-//! a non-temporal store are part of the copy's charge ([`sim::memory`]).
+//! Where the medium is a memory under load ([`CostModel::memory`]), copy and medium are one stream: `load`, `fetch` and the write
+//! of a non-temporal store are part of the copy's charge ([`sim::memory`]).
 //!
 //! Pages are in a cache only on a machine that prices copies by level; on others each load goes to the medium. A line that
 //! a store past the cache shares with the edge of its range is written once.

@@ -134,8 +134,8 @@ impl MemoryModel {
     pub fn sentence(&self) -> String {
         let ns = |part: f64| self.latency_ps(self.cap(0.0) * part, 0.0) as f64 / 1e3;
         format!(
-            "memory: idle {:.0} ns, {:.0} ns at half and {:.0} ns at 0.9 of its greatest traffic; greatest {:.0} GB/s of reads, {:.0} with \
-             two thirds reads",
+            "memory: idle {:.0} ns, {:.0} ns at half and {:.0} ns at 0.9 of its greatest traffic; greatest {:.0} GB/s of reads, \
+             {:.0} with two thirds reads",
             ns(0.0),
             ns(0.5),
             ns(0.9),

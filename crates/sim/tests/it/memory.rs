@@ -184,6 +184,35 @@ fn a_memory_forgets_what_was_moved_long_ago_and_the_first_bin_counts_at_once() {
 }
 
 #[test]
+fn a_bin_moves_the_average_by_a_tenth_and_reads_and_writes_are_told_apart() {
+    tasks(machine(1), 1, 1, |_| {
+        let memory = sim::memory::local().expect("a model");
+        sim::sleep_until(Nanos(10_000));
+        memory.load();
+        memory.generate(48, 16);
+        sim::sleep_until(Nanos(12_000));
+        let found = memory.load();
+        near(found.bytes_per_s / 1e9, 4_096.0 / 2_000.0 / 10.0, 0.1, "GB/s");
+        near(found.reads, 0.75, 0.1, "share of reads");
+    });
+    let share = |copy: fn(&Recency, u64) -> bool| {
+        let found = Arc::new(AtomicU64::new(0));
+        let part = Arc::clone(&found);
+        tasks(machine(1), 1, 1, move |_| {
+            (0..20).for_each(|_| _ = copy(&Recency::new(), 4_096));
+            sim::sleep_until(Nanos(50_000));
+            part.store((sim::memory::local().expect("a model").load().reads * 100.0).round() as u64, Relaxed);
+        });
+        found.load(Relaxed)
+    };
+    assert_eq!(
+        (share(sim::copy_from), share(sim::copy_to)),
+        (100, 50),
+        "a store fetches its line and writes it back"
+    );
+}
+
+#[test]
 fn posted_lines_wait_for_credits_and_a_fence_for_all_of_them() {
     tasks(machine(1), 1, 1, |_| {
         let memory = sim::memory::local().expect("a model");

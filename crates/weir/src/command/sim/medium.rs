@@ -136,7 +136,8 @@ impl MediumLoops {
     fn table(&self, loops: &[Loop], measured: &[Measured]) -> Table {
         let fence = if self.no_fence { ", stores without fences" } else { "" };
         let prices = if self.full { format!(", prices of {}", self.machine()) } else { String::new() };
-        let mut table = Table::new(format!("{}, {}{fence}{prices}", self.medium, self.pattern));
+        let loads = if is_whole(loops) { "loads in all" } else { "loads beyond those of DRAM" };
+        let mut table = Table::new(format!("{}, {}{fence}{prices}; {loads}", self.medium, self.pattern));
         table.words("access");
         for name in ["size", "threads", "GB/s", "GiB/s", "ns an access"] {
             table.numbers(name);
@@ -161,8 +162,14 @@ impl MediumLoops {
             "schema": "weir.medium/1",
             "command": experiment::command(),
             "medium": self.medium, "pattern": self.pattern.to_string(), "fence": !self.no_fence,
+            "loads_whole": is_whole(loops),
             "machine": self.full.then(|| self.machine()), "time_ns": self.time.0, "seed": self.seed,
             "loops": loops.iter().zip(measured).map(one).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Whether the time of a load is the whole of it, and not what it takes longer than one from DRAM.
+fn is_whole(loops: &[Loop]) -> bool {
+    loops.first().and_then(|one| one.medium.build().ok()).is_some_and(|model| model.loads_whole())
 }
