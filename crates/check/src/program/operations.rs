@@ -9,8 +9,8 @@
 //! | data | the bytes of a write in one block |
 //!
 //! They stand in the order in which their calls ended, and are applied in this order. What is true in every model stands in
-//! [`Micro::needs`]: names of one entry in their order, attributes of one kind, data after the cut that freed its block, data of one
-//! page after the data before it (the page goes out with what it holds), unless it bypasses the page cache.
+//! [`Micro::needs`]: names of one entry in their order, attributes of one kind, data after the cut that freed its block, data of
+//! one page after the data before it (the page goes out with what it holds), unless it bypasses the page cache.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
