@@ -184,7 +184,8 @@ impl Operations {
         }
         let mut out = builder.out;
         out.inodes = story.inodes.len();
-        out.end_ns = story.end_ns.saturating_add(1);
+        let last_told = story.acks.last().map_or(0, |ack| ack.at_ns);
+        out.end_ns = story.end_ns.max(last_told).saturating_add(1);
         out.acks.clone_from(&story.acks);
         out.names = Bits::new(out.all.len());
         let mut named = FxHashSet::default();

@@ -277,8 +277,9 @@ impl ProgramCheck {
         for name in &named {
             let base = name.split(':').next().unwrap_or_default();
             let is_model = MODELS.iter().any(|(known, _)| *known == base) || base.starts_with("null-");
-            if let Some(design) =
-                name.strip_prefix(DESIGN).or_else(|| (!is_model && !name.contains(':')).then_some(name))
+            if let Some(design) = name
+                .strip_prefix(DESIGN)
+                .or_else(|| (!is_model && !name.contains(':')).then_some(name.as_str()))
             {
                 lab::plan::matrix::stored(design).map_err(|_| {
                     let all = MODELS.iter().map(|(known, _)| *known).chain(USUAL_DESIGNS);
@@ -438,7 +439,8 @@ impl Ran<'_> {
                 let told = cause.acks.checked_sub(1).map_or(0, |last| self.story.acks[last].bytes);
                 let last =
                     String::from_utf8_lossy(&self.story.told[..told]).lines().last().unwrap_or("").to_owned();
-                let _ = writeln!(text, "   {:<44}             told", format!("\"{last}\""));
+                let last = format!("\"{last}\"");
+                let _ = writeln!(text, "   {last:<44}             told");
             }
             Kept::Nothing if cause.lost.is_empty() => {
                 text += "   Nothing is lost here: the crash alone, between two calls, is enough, and no sync helps.\n";
