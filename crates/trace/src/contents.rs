@@ -10,7 +10,7 @@
 //! I BYTES "path"               a file that existed before
 //! V BYTES "path" "name"        an extended attribute of one
 //! C CALL BYTES FLAGS           call number CALL of the trace, from 1; FLAGS: `-`, or `dsync`, `sync`, `append` with commas
-//! A CALLS THREAD BEGIN END KIND BYTES   sent after CALLS calls to `stdout`, `stderr` or a `socket`; nanoseconds since the beginning
+//! A CALLS THREAD BEGIN END KIND BYTES   sent after CALLS calls to `stdout`, `stderr` or a `socket`; times in nanoseconds
 //! H CALLS THREAD BEGIN "call"  a call that has begun and never returned
 //! U "what"                     something that could not be kept
 //! E                            the end of a whole file

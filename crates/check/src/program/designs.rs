@@ -1,5 +1,5 @@
-//! The program on a design of Weir: its deeds are replayed with their contents on a region with a recorder, each crash point's images
-//! are mounted, and their trees are judged as those of models are.
+//! The program on a design of Weir: its deeds are replayed with their contents on a region with a recorder, images of each crash
+//! point are mounted, and their trees are judged as those of models are.
 //!
 //! Before the program is blamed, the design is: where it promises that every call is durable when it returns, a recovered tree must
 //! be that before or after the call under way. Otherwise the fault is the design's.

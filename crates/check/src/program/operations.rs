@@ -9,8 +9,8 @@
 //! | data | the bytes of a write in one block |
 //!
 //! They stand in the order in which their calls ended, and are applied in this order. What is true in every model stands in
-//! [`Micro::needs`]: names of one entry in their order, attributes of one kind, data after the cut that freed its block, data of one
-//! page after the data before it (the page goes out with what it holds), unless it bypasses the page cache.
+//! [`Micro::needs`]: names of one entry in their order, attributes of one kind, data after the cut that freed its block, data of
+//! one page after the data before it (the page goes out with what it holds), unless it bypasses the page cache.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -184,7 +184,8 @@ impl Operations {
         }
         let mut out = builder.out;
         out.inodes = story.inodes.len();
-        out.end_ns = story.end_ns.saturating_add(1);
+        let last_told = story.acks.last().map_or(0, |ack| ack.at_ns);
+        out.end_ns = story.end_ns.max(last_told).saturating_add(1);
         out.acks.clone_from(&story.acks);
         out.names = Bits::new(out.all.len());
         let mut named = FxHashSet::default();

@@ -1,5 +1,5 @@
-//! Promises that need no checker, on trees in memory. They are stricter than many programs need: a log whose torn end its reader cuts
-//! off breaks `atomic`, and a program that repairs itself breaks `prefix`.
+//! Promises that need no checker, on trees in memory. They are stricter than many programs need: a log whose torn end its reader
+//! cuts off breaks `atomic`, and a program that repairs itself breaks `prefix`.
 //!
 //! | promise | a recovered tree keeps it if |
 //! |---|---|

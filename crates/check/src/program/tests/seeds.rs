@@ -1,4 +1,5 @@
-//! Programs with one fault each, and the same mended. The columns are posix, ext4, xfs, btrfs and f2fs; A: atomicity, D: durability.
+//! Programs with one fault each, and the same mended. The columns are posix, ext4, xfs, btrfs and f2fs; A: atomicity,
+//! D: durability.
 
 use super::{Recorded, Rule, View, judged};
 

@@ -1,8 +1,8 @@
 //! What calls have written, and what was sent to the standard output, the standard error and sockets.
 //!
 //! strace shows the bytes of writes when its strings are long enough ([`flags_with_contents`]); those of reads are not asked for.
-//! The standard output is the open file that the first process had as descriptor 1: copies by dup, fork and exec lead to it too, and
-//! a descriptor 1 that leads elsewhere (a pipe of a shell's substitution) does not.
+//! The standard output is the open file that the first process had as descriptor 1: copies by dup, fork and exec lead to it too,
+//! and a descriptor 1 that leads elsewhere (a pipe of a shell's substitution) does not.
 
 use std::io::{self, Write};
 

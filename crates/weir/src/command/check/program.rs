@@ -46,7 +46,8 @@ pub(crate) fn arguments(mut given: Vec<OsString>) -> Vec<OsString> {
 #[command(
     override_usage = "weir check crash trace:FILE --check COMMAND [OPTIONS]",
     after_help = "Exit codes: 0 nothing found, 1 findings, 2 usage, 3 it cannot run, 4 the checker is at fault.\n\
-                  Example: weir record --contents -o db.wtrace -- ./mydb load && weir check crash trace:db.wtrace --check './mydb verify'"
+                  Example: weir record --contents -o db.wtrace -- ./mydb load; \
+                  weir check crash trace:db.wtrace --check './mydb verify'"
 )]
 pub(super) struct ProgramCheck {
     /// `trace:FILE`, recorded by `weir record --contents`
@@ -56,12 +57,12 @@ pub(super) struct ProgramCheck {
     /// how), 77 says nothing. `WEIR_ACKED` names a file with what was acknowledged before the crash
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Promises that need no checker: durable, atomic, prefix, no-garbage [default without --check: all; then findings do not decide
-    /// the exit code]
+    /// Promises that need no checker: durable, atomic, prefix, no-garbage [default without --check: all; then findings do not
+    /// decide the exit code]
     #[arg(long, value_delimiter = ',', value_name = "A,B", conflicts_with = "check")]
     promise: Vec<String>,
     /// What the program acknowledges: lines or writes on its standard output, sends on sockets, its end with exit code 0
-    #[arg(long, value_enum, default_value_t = Acknowledged::Lines, hide_possible_values = true, value_name = "lines|writes|socket|exit|none")]
+    #[arg(long, value_enum, default_value_t = Acknowledged::Lines, value_name = "WHAT")]
     acknowledge: Acknowledged,
     /// Models of file systems, with options (`ext4:zeros=no,replace=yes`), and designs of Weir (`design:ext4` where a model has the
     /// name) [default: posix,ext4,xfs,btrfs,f2fs and crest,nova,pmfs]
@@ -276,8 +277,9 @@ impl ProgramCheck {
         for name in &named {
             let base = name.split(':').next().unwrap_or_default();
             let is_model = MODELS.iter().any(|(known, _)| *known == base) || base.starts_with("null-");
-            if let Some(design) =
-                name.strip_prefix(DESIGN).or_else(|| (!is_model && !name.contains(':')).then_some(name))
+            if let Some(design) = name
+                .strip_prefix(DESIGN)
+                .or_else(|| (!is_model && !name.contains(':')).then_some(name.as_str()))
             {
                 lab::plan::matrix::stored(design).map_err(|_| {
                     let all = MODELS.iter().map(|(known, _)| *known).chain(USUAL_DESIGNS);
@@ -437,7 +439,8 @@ impl Ran<'_> {
                 let told = cause.acks.checked_sub(1).map_or(0, |last| self.story.acks[last].bytes);
                 let last =
                     String::from_utf8_lossy(&self.story.told[..told]).lines().last().unwrap_or("").to_owned();
-                let _ = writeln!(text, "   {:<44}             told", format!("\"{last}\""));
+                let last = format!("\"{last}\"");
+                let _ = writeln!(text, "   {last:<44}             told");
             }
             Kept::Nothing if cause.lost.is_empty() => {
                 text += "   Nothing is lost here: the crash alone, between two calls, is enough, and no sync helps.\n";
@@ -514,6 +517,7 @@ impl Ran<'_> {
                 })
             };
             let missing = cause.lost.iter().map(|number| call(self.operations.all[*number as usize].call));
+            let whole = state_of(self.operations, cause.at_ns, &cause.lost, cause.state.torn);
             let kept = match cause.kept {
                 Kept::Operation(number) => call(self.operations.all[number as usize].call),
                 Kept::Ack(at) => json!({ "acknowledgement": at + 1 }),
@@ -530,7 +534,7 @@ impl Ran<'_> {
                 "trees": finding.trees,
                 "fix": finding.fix.as_ref().map(|fix| json!({ "what": fix.what, "trees": fix.trees })),
                 "state": { "at_ns": cause.at_ns, "lost": cause.lost, "acknowledged": cause.acks,
-                           "is_whole_otherwise": state_of(self.operations, cause.at_ns, &cause.lost, cause.state.torn) == cause.state },
+                           "all_else_persisted": whole == cause.state },
             })
         };
         let model = |one: &Explored| {

@@ -36,7 +36,8 @@ use crate::output::{self, Output};
 /// Run a program and record its calls of files.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Contents of files are stored only with --contents, beside the trace. A call takes 30 to 120 us more by strace, 0.3 us by preload, which does not see what stays \
+Contents of files are stored only with --contents, beside the trace. A call \
+takes 30 to 120 us more by strace, 0.3 us by preload, which does not see what stays \
 inside libc (streams of stdio), says so, and refuses static programs and those of Go. The exit code is the program's.
 Example: weir record -o cp.wtrace -- cp -a src dst")]
 pub(crate) struct Record {
