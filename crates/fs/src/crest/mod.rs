@@ -160,6 +160,8 @@ struct Volume {
     region: Arc<Region>,
     geometry: Geometry,
     secret: u64,
+    /// What the nonces of this mount come from: drawn at the mount.
+    salt: u64,
     rules: Rules,
     /// The part that is left out.
     without: Without,

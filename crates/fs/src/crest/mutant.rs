@@ -39,6 +39,8 @@ macro_rules! mutants {
 mutants! {
     SEAL_OF_FIRST_LINE "seal-of-first-line" "the seal covers the first line of a record only";
     SEAL_WITHOUT_OPENING "seal-without-opening" "the seal does not depend on the opening of the zone";
+    SEAL_WITHOUT_NONCE "seal-without-nonce" "the seal does not depend on the nonce of the zone";
+    OPEN_WITH_WORD "open-with-word" "the word of a zone may be durable before its nonce is";
     GROUP_IN_PART "group-in-part" "members of an incomplete group count";
     TORN_GROUP_IS_DAMAGE "torn-group-is-damage" "a group torn by a crash is reported as damage";
     GAP_IS_TAIL "gap-is-tail" "a lost record with others behind it is not reported";

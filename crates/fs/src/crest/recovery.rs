@@ -28,7 +28,7 @@ use super::fsck;
 use super::image::make_void;
 use super::image_load::{Image, Saved, is_named, look, zones_of_images};
 use super::inline::Patch;
-use super::inode::{Body, Inode, Inodes, State};
+use super::inode::{Body, Inode, Inodes, State, now};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
 use super::map::{BlockMap, Place};
@@ -128,7 +128,7 @@ fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded,
     let read = move |region: &Region, zones: &[Present]| -> Result<Log, FsError> {
         let (mut log, mut bytes) = (Log::default(), vec![0; geometry.zone_bytes as usize]);
         for Present { zone, opening, .. } in zones {
-            let seal = Seal { secret, opening: *opening, rules };
+            let seal = Seal { secret, opening: *opening, keyed: geometry.keyed, nonce: 0, rules };
             parity::read_zone(region, &geometry, (*zone, seal), &mut bytes, &mut log)?;
         }
         Ok(log)
@@ -322,6 +322,7 @@ fn assemble(
         region: Arc::clone(region),
         geometry: *geometry,
         secret: superblock.secret[0],
+        salt: sim::Seed(sim::seed().0 ^ now()).derive("crest.salt", superblock.generation).0,
         rules: settings.rules,
         without: settings.without,
         sharing: sharing_of(table, settings),

@@ -160,6 +160,12 @@ pub struct Log {
 impl Log {
     /// Reads a log zone: `bytes` is all of it.
     pub fn read_zone(&mut self, zone: u32, seal: Seal, bytes: &[u8]) {
+        let Some(seal) = seal.of_zone(bytes) else {
+            // The word was stored when the Open was durable.
+            self.damage.push(Damage::Gap { zone, line: 0 });
+            self.ends.push((zone, seal.opening, 0));
+            return;
+        };
         let lines = (bytes.len() / LINE) as u32;
         let (mut line, mut found, mut gaps) = (0, Vec::<Found>::new(), Vec::new());
         while line < lines {
@@ -336,7 +342,7 @@ impl Stock {
 
     /// Whether cleaning can gain a zone, if none has more dead lines than this.
     pub fn can_gain(&self, dead: u64) -> bool {
-        dead * 16 > u64::from(self.zone_lines)
+        dead.saturating_mul(16) > u64::from(self.zone_lines)
     }
 
     /// Which sealed zone is cleaned next, given the live lines of each: the one with the fewest, if cleaning it gains enough for a

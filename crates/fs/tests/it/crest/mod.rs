@@ -11,6 +11,7 @@
 mod bytes;
 mod cache;
 mod clones;
+mod copies;
 mod explore;
 mod families;
 mod frames;

@@ -34,6 +34,8 @@ pub(crate) struct Setup {
     pub checked: bool,
     /// Whether zones run out: the reserve is kept, and the cleaner runs by itself.
     pub scarce: bool,
+    /// Whether seals depend on nonces.
+    pub keyed: bool,
 }
 
 /// The end of a shard's log.
@@ -65,6 +67,8 @@ pub(crate) struct World {
     pub ids: BTreeMap<u64, (u64, u64)>,
     pub block_ids: BTreeMap<(u64, u64), u64>,
     pub bad: BTreeSet<u32>,
+    /// What the nonces of this mount come from: a copy of the pool has another.
+    pub salt: u64,
     /// Records that the cleaner has copied, by zone and line: a mutant forgets them.
     pub copied: BTreeSet<(u32, u32)>,
     /// Damage, ends and the largest id of the zones that are not freed.
@@ -86,7 +90,7 @@ pub(crate) struct NoSpace;
 impl World {
     /// A pool with an empty root.
     pub(crate) fn format(setup: Setup, rules: Rules) -> Self {
-        let mut world = Self::bare(Image::new(setup.zones, setup.zone_lines), setup, rules);
+        let mut world = Self::bare(Image::new(setup.zones, setup.zone_lines, setup.keyed), setup, rules);
         (world.now, world.inodes) = (1, 2);
         let root = Create { ino: ROOT_INO, mode: 0o40_755, time: 1, ..Create::default() };
         let record = Record::alone(Id::new(1, 0), Body::Create(root));
@@ -116,6 +120,7 @@ impl World {
             ids: BTreeMap::new(),
             block_ids: BTreeMap::new(),
             bad: BTreeSet::new(),
+            salt: 0,
             copied: BTreeSet::new(),
             log: Read::default(),
             found: Vec::new(),
@@ -229,18 +234,32 @@ impl World {
         let opening = self.openings;
         self.openings += 1;
         let task = if self.rules.lacks(mutant::WORD_UNFLUSHED) { NEVER } else { shard as u8 };
-        self.store_words(task, zone, Word { usage: Use::Log, shard: shard as u16, opening });
+        let word = Word { usage: Use::Log, shard: shard as u16, opening };
+        if !self.setup.keyed {
+            self.store_words(task, zone, word);
+        }
         let previous = self.tails[shard].open.or(self.tails[shard].previous);
         let previous = previous.map(|(zone, opening, lines)| Previous { zone, opening, lines: lines as u16 });
-        let open = Open { shard: shard as u16, epoch: 0, previous };
+        let open = Open { shard: shard as u16, epoch: 0, previous, nonce: self.nonce(opening) };
         self.tails[shard].previous = None;
         let at = (zone, opening, 0);
         let lines = self.put(shard as u8, at, &Record::alone(Id::default(), Body::Open(open)));
+        if self.setup.keyed {
+            if !self.rules.lacks(mutant::OPEN_WITH_WORD) {
+                self.fence(shard as u8);
+            }
+            self.store_words(task, zone, word);
+        }
         Ok((zone, opening, lines))
     }
 
+    fn nonce(&self, opening: u64) -> u64 {
+        if self.setup.keyed { (opening << 8 | self.salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 } else { 0 }
+    }
+
     fn put(&mut self, task: u8, (zone, opening, line): (u32, u64, u32), record: &Record) -> u32 {
-        let seal = Seal { secret: SECRET, opening, rules: self.rules };
+        let (keyed, nonce) = (self.setup.keyed, self.nonce(opening));
+        let seal = Seal { secret: SECRET, opening, keyed, nonce, rules: self.rules };
         let bytes = record.encode(seal, line).expect("records of the model are short");
         let first = zone as usize * self.setup.zone_lines + line as usize;
         for (index, bytes) in bytes.chunks_exact(LINE).enumerate() {
@@ -476,7 +495,7 @@ fn read_zone(image: &Image, zone: &Present, rules: Rules) -> Rc<Read> {
     let digest = image.log_digests[zone.zone as usize];
     let read = || {
         let mut log = Log::default();
-        let seal = Seal { secret: SECRET, opening: zone.opening, rules };
+        let seal = Seal { secret: SECRET, opening: zone.opening, keyed: image.keyed, nonce: 0, rules };
         log.read_zone(zone.zone, seal, image.log(zone.zone as usize));
         let records = log.records.into_iter().map(Rc::new).collect();
         Rc::new(Read { records, damage: log.damage, top: log.top, ends: log.ends })
