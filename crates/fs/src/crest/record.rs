@@ -349,6 +349,22 @@ impl Draft {
 }
 
 impl Body {
+    /// The largest inode number in a record.
+    pub(super) fn last_ino(&self) -> u64 {
+        match self {
+            Self::Create(create) => create.ino.max(create.dir),
+            Self::Names(names) => names.items.iter().map(|item| item.ino.max(item.dir)).max().unwrap_or(0),
+            Self::Write(write) => write.ino,
+            Self::Inline(inline) => inline.ino,
+            Self::Cut(cut) => cut.ino,
+            Self::Hole(hole) => hole.ino,
+            Self::Owner(owner) => owner.ino,
+            Self::Times(times) => times.ino,
+            Self::Xattr(xattr) => xattr.ino,
+            Self::Open(_) | Self::Void(_) => 0,
+        }
+    }
+
     /// Whether a record dies only when its name, or blocks to which it leads, go.
     pub(super) fn is_firm(&self) -> bool {
         match self {

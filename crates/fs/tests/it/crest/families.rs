@@ -399,6 +399,15 @@ fn of_waiting() -> Vec<Shown> {
             &[Clean(0), Clean(1), Create(B)],
             3,
         ),
+        shown(
+            SIEVED_REMOVALS,
+            2,
+            &[(Create(A), 0), (Unlink(A), 1), (Remount, 0)],
+            &[Clean(0), Clean(1), Create(B)],
+            3,
+        ),
+        shown(SIEVED_THOUGH_LINKED, 2, &[(Create(A), 0)], &[Link(A, B), Unlink(A)], 3),
+        shown(SIEVED_TIMES, 1, &[], &[Create(A), Unlink(A), Chmod(A)], 2),
         shown(REMOVAL_AWAITS_ONE_COPY, 2, &HALF_CLEANED, &[Chmod(B), Clean(0), Clean(1), Clean(2)], 3),
         shown(CUT_DIES_AT_ONCE, 2, &four, &[Truncate(A, 1), Truncate(A, 4), Clean(0), Clean(1), Remount], 5),
         shown(

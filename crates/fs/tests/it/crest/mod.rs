@@ -28,6 +28,7 @@ mod planted;
 mod room;
 mod saved;
 mod sharing;
+mod sieved;
 mod sums;
 mod view;
 mod world;

@@ -13,6 +13,7 @@ use fs::crest::layout::{BLOCK, LINE, ROOT_INO};
 use fs::crest::merge::merge;
 use fs::crest::mutant::{self, Rules};
 use fs::crest::record::{Body, Create, Id, Open, Previous, Record, Seal};
+use fs::crest::sieve::{Facts, Sieve};
 use fs::crest::tree::{Held, Slot, Tree};
 use fs::crest::zone::{Damage, Found, Log, Stock, Use, Want, Word, lost_ends};
 
@@ -74,6 +75,8 @@ pub(crate) struct World {
     /// Damage, ends and the largest id of the zones that are not freed.
     pub log: Read,
     pub found: Vec<Rc<Found>>,
+    /// What has dropped others of them, where the rules allow it.
+    pub sieve: Option<Sieve>,
     /// How many of `found` lie in zones that are not freed.
     pub counting: usize,
     pub tree: Tree,
@@ -124,6 +127,7 @@ impl World {
             copied: BTreeSet::new(),
             log: Read::default(),
             found: Vec::new(),
+            sieve: None,
             counting: 0,
             tree: Tree::default(),
             moments: Vec::new(),
@@ -339,14 +343,15 @@ impl World {
     pub(crate) fn survey(&mut self) {
         let (freed, present): (Vec<_>, Vec<_>) = self.present().into_iter().partition(|zone| zone.freed);
         let mut log = read_log(&self.current, &present, self.rules);
-        self.counting = log.records.len();
-        self.tree = merge(&log.records, &BTreeSet::new(), self.rules);
         log.check_ends(self.rules);
         self.found = std::mem::take(&mut log.records);
+        self.counting = self.found.len();
         self.log = log;
         if !freed.is_empty() {
             self.found.extend(read_log(&self.current, &freed, self.rules).records);
         }
+        self.sift();
+        self.tree = merge(&self.found[..self.counting], &BTreeSet::new(), self.rules);
         if self.rules.lacks(mutant::REMOVAL_AWAITS_ONE_COPY) {
             let forgotten = |found: &&mut Rc<Found>| self.copied.contains(&(found.zone, found.line));
             for found in self.found.iter_mut().filter(forgotten) {
@@ -355,8 +360,31 @@ impl World {
         }
     }
 
+    /// Drops what the mount drops as it reads zones.
+    fn sift(&mut self) {
+        self.sieve = None;
+        if !self.rules.sieves() {
+            return;
+        }
+        let (mut facts, mut candidates) = (Facts::new(&BTreeSet::new(), self.rules), Vec::new());
+        for zone in self.found.chunk_by(|one, other| one.zone == other.zone) {
+            let mut records = zone.to_vec();
+            facts.sift_zone(&mut records);
+            candidates.append(&mut records);
+        }
+        let Some(sieve) = facts.settle(&candidates) else { return };
+        let counting: BTreeSet<u32> = self.found[..self.counting].iter().map(|found| found.zone).collect();
+        let kept = candidates.into_iter().filter_map(|found| {
+            let mut found = Rc::unwrap_or_clone(found);
+            sieve.keeps(&mut found).then(|| Rc::new(found))
+        });
+        self.found = kept.collect();
+        self.counting = self.found.partition_point(|found| counting.contains(&found.zone));
+        self.sieve = Some(sieve);
+    }
+
     pub(crate) fn surveyed(&self, zones: &[Present]) -> Survey<'_, Rc<Found>> {
-        Survey::new(&self.found, &self.tree, zones, self.mounted, self.rules)
+        Survey::sieved(&self.found, &self.tree, zones, self.sieve.as_ref(), (self.mounted, self.rules))
     }
 
     /// Sealed log zones.
