@@ -36,7 +36,8 @@ pub(super) fn certify(image: &[u8], edited: &mut [u8]) {
             check_word(image, edited, (zone, at as usize));
         }
         let Some((Word { usage: Use::Log, opening, .. }, _)) = Word::decide(zone, words) else { continue };
-        let seal = Seal { secret: superblock.secret[0], opening, rules: Rules::ALL };
+        let (secret, keyed) = (superblock.secret[0], geometry.keyed);
+        let seal = Seal { secret, opening, keyed, nonce: 0, rules: Rules::ALL };
         let start = geometry.zone_at(zone) as usize;
         let range = start..start + geometry.record_lines() as usize * LINE;
         if let (Some(old), Some(new)) = (image.get(range.clone()), edited.get_mut(range)) {
@@ -71,6 +72,7 @@ fn check_word(image: &[u8], edited: &mut [u8], (zone, at): (u32, usize)) {
 
 /// Seals the records of a zone in which a byte was edited, and lines behind them that were edited into the first line of a record.
 fn seal_records(old: &[u8], new: &mut [u8], (zone, seal): (u32, Seal)) {
+    let Some(seal) = seal.of_zone(old) else { return };
     let mut log = Log::default();
     log.read_zone(zone, seal, old);
     let mut known: Vec<Range<usize>> =

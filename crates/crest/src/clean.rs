@@ -23,6 +23,7 @@ use super::layout::item;
 use super::merge::{adds, removals};
 use super::mutant::{self, Rules};
 use super::record::{AddId, Body, Create, Extent, Id, Item, Names, Record, Write};
+use super::sieve::Sieve;
 use super::tree::{Held, Inode, Slot, Tree};
 use super::zone::Found;
 
@@ -46,6 +47,8 @@ pub struct Survey<'a, F> {
     adds: FxHashMap<AddId, (u32, bool)>,
     /// The newest copy of each record that hides something.
     newest: FxHashMap<(Id, u16), usize>,
+    /// What the sieve knows of adds, if one has dropped records.
+    sieve: Option<&'a Sieve>,
     /// The first opening of this mount.
     mounted: u64,
     rules: Rules,
@@ -54,18 +57,29 @@ pub struct Survey<'a, F> {
 impl<'a, F: Borrow<Found>> Survey<'a, F> {
     /// Surveys the records of all zones that are present, freed ones included.
     pub fn new(found: &'a [F], tree: &'a Tree, zones: &[Present], mounted: u64, rules: Rules) -> Self {
+        Self::sieved(found, tree, zones, None, (mounted, rules))
+    }
+
+    /// The same of records that a sieve has kept.
+    pub fn sieved(
+        found: &'a [F],
+        tree: &'a Tree,
+        zones: &[Present],
+        sieve: Option<&'a Sieve>,
+        (mounted, rules): (u64, Rules),
+    ) -> Self {
         let forget_freed = rules.lacks(mutant::WAITER_BEFORE_FENCE);
         let zones: Vec<_> = zones.iter().copied().filter(|zone| !(zone.freed && forget_freed)).collect();
         let present: FxHashSet<u32> = zones.iter().map(|zone| zone.zone).collect();
         let (adds, newest) = Default::default();
-        let mut survey = Self { found, tree, zones, adds, newest, mounted, rules };
+        let mut survey = Self { found, tree, zones, adds, newest, sieve, mounted, rules };
         let records = || {
             let all = found.iter().map(Borrow::borrow).enumerate();
             all.filter(|(_, found): &(usize, &Found)| present.contains(&found.zone))
         };
         let removed: FxHashSet<AddId> = records().flat_map(|(_, found)| removals(&found.record)).collect();
         for (index, found) in records() {
-            if !removed.is_empty() {
+            if !removed.is_empty() && sieve.is_none() {
                 survey.note_adds(found, &removed);
             }
             if hides(&found.record.body) || rules.lacks(mutant::HOLDER_BY_ID) {
@@ -295,7 +309,11 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
 
     fn removal_waits(&self, add: AddId, index: usize) -> bool {
         let own = self.at(index).zone;
-        let elsewhere = self.adds.get(&add).is_some_and(|(zone, more)| *more || *zone != own);
+        let at = match self.sieve {
+            Some(sieve) => sieve.zones_of(add).filter(|_| !self.zones.is_empty()),
+            None => self.adds.get(&add).copied(),
+        };
+        let elsewhere = at.is_some_and(|(zone, more)| more || zone != own);
         elsewhere && self.is_newest(index) && self.waits(index) && !self.lacks(mutant::REMOVAL_DIES_AT_ONCE)
     }
 

@@ -24,6 +24,7 @@ use super::mutant::{self, Rules};
 use super::parity;
 use super::parts;
 use super::record::{Body, Id};
+use super::sieve::{Facts, Sieve};
 use super::zone::{Found, Log, Use, Want, Word};
 use base::error::Result;
 
@@ -49,6 +50,25 @@ impl Volume {
         }
         self.tell_computed(&log.computed);
         Ok(log)
+    }
+
+    /// The same without records that are dead for certain, and what is known of these then. `open`: inodes that live without a name.
+    fn read_candidates(&self, zones: &[Present], open: &BTreeSet<u64>) -> Result<(Log, Option<Sieve>)> {
+        if !self.rules.sieves() {
+            return Ok((self.read_logs(zones)?, None));
+        }
+        let (mut all, mut facts) = (Log::default(), Facts::new(open, self.rules));
+        let mut bytes = sim::ran::zeroed(self.geometry.zone_bytes as usize);
+        for Present { zone, opening, .. } in zones {
+            let (seal, mut log) = (self.seal(*opening), Log::default());
+            parity::read_zone(&self.region, &self.geometry, (*zone, seal), &mut bytes, &mut log)?;
+            facts.sift_zone(&mut log.records);
+            all.add(log);
+        }
+        let Some(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
+        self.tell_computed(&all.computed);
+        all.records.retain_mut(|found| sieve.keeps(found));
+        Ok((all, Some(sieve)))
     }
 
     /// Cleans until there is room for a call that found none, or nothing is to be gained; whether there is room now, which another
@@ -123,6 +143,9 @@ impl Volume {
                 self.logs.quiet.store(quiet, Relaxed);
                 break;
             }
+            if self.zones.has_room(want) && self.zones.stock().free >= self.geometry.zones / 8 {
+                break;
+            }
             let logs = self.zones.log_zones().len();
             without_gain = if logs < least { 0 } else { without_gain + 1 };
             least = least.min(logs);
@@ -146,24 +169,30 @@ impl Volume {
         wanted: &BTreeSet<u32>,
     ) -> Result<(bool, Option<u32>)> {
         let zones = self.zones.log_zones();
-        let log = self.read_logs(&zones)?;
-        sim::work(Work::STEP, log.records.len() as u64);
+        let orphans = self.orphans.lock().clone();
+        let (log, sieve) = self.read_candidates(&zones, &orphans)?;
+        sim::work(Work::STEP, log.read);
         if wanted.is_empty() && !log.damage.is_empty() {
             return Ok((false, None));
         }
         let found: Vec<Found> = log.records;
-        let orphans = self.orphans.lock().clone();
         let tree = merge(&found, &orphans, self.rules);
         let forgets = self.from_image && self.rules.lacks(mutant::IMAGE_WITHOUT_WAITS);
         let rules = if forgets { Rules::without(mutant::WAITS_FORGOTTEN) } else { self.rules };
-        let survey = Survey::new(&found, &tree, &zones, self.mounted, rules);
+        let survey = Survey::sieved(&found, &tree, &zones, sieve.as_ref(), (self.mounted, rules));
         let (mut sealed, dead) = self.sealed(&found, &survey, &zones, tails);
         let empty: Vec<_> = sealed.iter().filter(|sealed| sealed.lines == 0).map(|one| one.zone).collect();
-        if !empty.is_empty() {
+        let mut any = !empty.is_empty();
+        if any {
             self.free_zones(&empty)?;
+            sealed.retain(|sealed| sealed.lines > 0);
+        } else if self.zones.stock().free == 0
+            && let Some(spare) = spare_copies(&found, &sealed)
+        {
+            // Of two copies the survey takes the later ones for live, which go now.
+            self.free_zones(&[sealed[spare].zone])?;
             return Ok((true, None));
         }
-        let mut any = false;
         while let Some(victim) = self.victim(&mut sealed, want, wanted) {
             let mut order: Vec<usize> = victim.records.collect();
             order.sort_unstable_by_key(|index| Reverse((found[*index].record.id, found[*index].record.part)));
@@ -190,32 +219,26 @@ impl Volume {
         tails: &[MutexGuard<'_, Tail>],
     ) -> (Vec<Sealed>, u32) {
         let open = |zone: u32| tails.iter().find_map(|tail| tail.open.filter(|at| at.zone == zone));
-        let (mut sealed, mut most, mut from) = (Vec::new(), 0, 0);
+        let (mut known, mut from) = (BTreeMap::new(), 0);
         for records in found.chunk_by(|a, b| a.zone == b.zone) {
-            let zone = records[0].zone;
-            let records = from..from + records.len();
-            from = records.end;
+            known.insert(records[0].zone, from..from + records.len());
+            from += records.len();
+        }
+        let (mut sealed, mut most) = (Vec::new(), 0);
+        // One without a record: its Open was not stored, or nothing of it may count.
+        for Present { zone, .. } in zones {
+            let records = known.remove(zone).unwrap_or_default();
             let lines = |index: usize| (survey.lines(index), found[index].record.body.is_firm());
             let (all, firm) = records.clone().map(lines).fold((0, 0), |(all, firm), (lines, is_firm)| {
                 (all + lines, firm + if is_firm { lines } else { 0 })
             });
-            let written = open(zone).map_or(self.geometry.record_lines(), |at| at.line);
+            let written = open(*zone).map_or(self.geometry.record_lines(), |at| at.line);
             most = most.max(written.saturating_sub(1 + firm));
-            if open(zone).is_none() {
-                sealed.push(Sealed { zone, records, lines: all });
+            if open(*zone).is_none() {
+                sealed.push(Sealed { zone: *zone, records, lines: all });
             }
         }
-        // One without a record: its Open was not stored.
-        let with: BTreeSet<u32> = sealed.iter().map(|sealed| sealed.zone).collect();
-        let others = zones.iter().map(|zone| zone.zone);
-        let others = others.filter(|zone| open(*zone).is_none() && !with.contains(zone));
-        sealed.extend(others.map(|zone| Sealed { zone, records: 0..0, lines: 0 }));
         sealed.sort_unstable_by_key(|sealed| sealed.zone);
-        if self.zones.stock().free == 0
-            && let Some(spare) = spare_copies(found, &sealed)
-        {
-            sealed[spare].lines = 0;
-        }
         (sealed, most)
     }
 

@@ -161,13 +161,9 @@ fn check_ends(loaded: &Loaded, report: &mut FsckReport) {
             _ => None,
         })
         .collect();
-    let (mut zone, mut end) = (None, None);
-    for found in records {
-        if zone != Some(found.zone) {
-            (zone, end) = (Some(found.zone), ends.get(&(found.zone, found.opening)));
-        }
-        if end.is_some_and(|end| found.line >= *end) {
-            let what = format!("line {} of zone {} is behind the end of its log", found.line, found.zone);
+    for (zone, opening, line) in &loaded.log.lasts {
+        if ends.get(&(*zone, *opening)).is_some_and(|end| line >= end) {
+            let what = format!("line {line} of zone {zone} is behind the end of its log");
             report.violate("log_sound", what);
         }
     }
@@ -208,7 +204,7 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
         let what = format!("\"{shown}\" in directory {dir} is a name of inode {ino} and of another");
         report.violate("name_used_once", what);
     }
-    let last = loaded.log.records.iter().map(|found| last_ino(&found.record.body)).max().unwrap_or(0);
+    let last = loaded.log.last_ino;
     if last >= loaded.superblock.inodes {
         let what = format!("a record is about inode {last}, the next is {}", loaded.superblock.inodes);
         report.violate("numbers_reserved", what);
@@ -223,22 +219,6 @@ fn check_attributes(loaded: &Loaded, report: &mut FsckReport) {
                 report.violate("attributes_sound", what);
             }
         }
-    }
-}
-
-/// The largest inode number in a record.
-fn last_ino(body: &Body) -> u64 {
-    match body {
-        Body::Create(create) => create.ino.max(create.dir),
-        Body::Names(names) => names.items.iter().map(|item| item.ino.max(item.dir)).max().unwrap_or(0),
-        Body::Write(write) => write.ino,
-        Body::Inline(inline) => inline.ino,
-        Body::Cut(cut) => cut.ino,
-        Body::Hole(hole) => hole.ino,
-        Body::Owner(owner) => owner.ino,
-        Body::Times(times) => times.ino,
-        Body::Xattr(xattr) => xattr.ino,
-        Body::Open(_) | Body::Void(_) => 0,
     }
 }
 

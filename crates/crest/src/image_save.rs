@@ -221,6 +221,6 @@ impl Volume {
 }
 
 fn end_of(tail: &Tail) -> Option<Previous> {
-    let open = tail.open.map(|At { zone, opening, line }| Previous { zone, opening, lines: line as u16 });
+    let open = tail.open.map(|At { zone, opening, line, .. }| Previous { zone, opening, lines: line as u16 });
     open.or(tail.previous)
 }

@@ -76,22 +76,25 @@ pub struct Geometry {
     pub table_bytes: u64,
     /// Whether log zones have parity.
     pub parity: bool,
+    /// Whether the seals of a zone depend on the nonce in its Open.
+    pub keyed: bool,
 }
 
 impl Geometry {
     /// Of a pool with this superblock.
     pub fn of(superblock: &Superblock) -> Self {
         let parity = superblock.incompat & incompat::PARITY != 0;
-        Self { parity, ..Self::new(superblock.size, superblock.made) }
+        let keyed = superblock.incompat & incompat::NONCE != 0;
+        Self { parity, keyed, ..Self::new(superblock.size, superblock.made) }
     }
 
-    /// Of a pool of `size` bytes that was made with `made` bytes, without parity.
+    /// Of a pool of `size` bytes that was made with `made` bytes, without features.
     pub fn new(size: u64, made: u64) -> Self {
         let (zone_bytes, first_zone) = (zone_bytes(made), first_zone(made));
         let zones = size.saturating_sub(first_zone) / zone_bytes;
         let table_bytes = table_bytes(made);
         let zones = zones.min(table_bytes / 8) as u32;
-        Self { zone_bytes, first_zone, zones, table_bytes, parity: false }
+        Self { zone_bytes, first_zone, zones, table_bytes, parity: false, keyed: false }
     }
 
     /// Lines of a zone.
@@ -243,6 +246,8 @@ pub mod incompat {
     pub const INLINE: u64 = 2;
     /// Log zones that are full have parity, for which a sixteenth of each is kept (`parity.rs`).
     pub const PARITY: u64 = 4;
+    /// The seals of a zone depend on the nonce in its Open, which a copy of the pool does not share.
+    pub const NONCE: u64 = 8;
 }
 
 /// Kinds of records.
@@ -308,7 +313,9 @@ pub(super) struct RawOpen {
     pub(super) lines: [u8; 2],
     pub(super) shard: [u8; 2],
     pub(super) epoch: [u8; 2],
-    pub(super) zero: [u8; 25],
+    /// In a pool with `incompat::NONCE`: seals the other records of the zone.
+    pub(super) nonce: [u8; 8],
+    pub(super) zero: [u8; 17],
 }
 
 /// Body of [`kind::CREATE`]. The name follows, then the target of a symbolic link.

@@ -14,6 +14,7 @@
 //! | [`zone`] | the table of zones and the bytes of log zones | records, damage; which zone may be taken, which is cleaned |
 //! | [`merge`] | records, in any order | the tree: names, inodes, places of blocks |
 //! | [`inline`] | bytes of blocks that lie in records | what a block holds |
+//! | [`sieve`] | records, zone by zone | those that may count |
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
 //! | [`place`] | what is known of a block | where a write goes |
 //!
@@ -103,6 +104,7 @@ mod repair;
 mod resize;
 mod same;
 mod sharing;
+pub mod sieve;
 mod sums;
 mod superblock;
 pub mod tree;
@@ -162,6 +164,8 @@ struct Volume {
     region: Arc<Region>,
     geometry: Geometry,
     secret: u64,
+    /// What the nonces of this mount come from: drawn at the mount.
+    salt: u64,
     rules: Rules,
     /// The part that is left out.
     without: Without,

@@ -42,6 +42,8 @@ pub(super) const UNKNOWN: i64 = i64::MAX;
 pub(super) struct At {
     pub(super) zone: u32,
     pub(super) opening: u64,
+    /// Of the zone; 0 in a pool without.
+    pub(super) nonce: u64,
     pub(super) line: u32,
 }
 
@@ -148,7 +150,12 @@ impl Volume {
     }
 
     pub(super) fn seal(&self, opening: u64) -> Seal {
-        Seal { secret: self.secret, opening, rules: self.rules }
+        Seal { secret: self.secret, opening, keyed: self.geometry.keyed, nonce: 0, rules: self.rules }
+    }
+
+    /// The seal of records of a zone that this mount has opened.
+    pub(super) fn seal_at(&self, at: At) -> Seal {
+        Seal { nonce: at.nonce, ..self.seal(at.opening) }
     }
 
     /// Makes the records of a call durable: those that `build` answers, of which all or none count. Nothing has changed when this
@@ -263,7 +270,7 @@ impl Volume {
         for draft in drafts {
             // What follows the first line, and the whole.
             ran::allocate(2);
-            let bytes = draft.seal(self.seal(at.opening), at.line);
+            let bytes = draft.seal(self.seal_at(at), at.line);
             let bytes = bytes.ok_or(Error::Invalid("a record of too many lines"))?;
             charge_for(bytes.len());
             ran::bytes(bytes.len() as u64);
@@ -281,14 +288,16 @@ impl Volume {
     /// The next record goes to another zone; the caller fences the parity of this one.
     pub(super) fn leave_zone(&self, tail: &mut Tail) {
         let strip = std::mem::take(&mut tail.strip);
-        if let Some(At { zone, opening, line }) = tail.open.take() {
-            self.end_zone(At { zone, opening, line }, strip);
+        if let Some(at) = tail.open.take() {
+            self.end_zone(at, strip);
+            let At { zone, opening, line, .. } = at;
             tail.soft += u64::from(self.geometry.record_lines() - line);
             tail.previous = Some(Previous { zone, opening, lines: line as u16 });
         }
     }
 
-    /// Opens a zone for a shard: its word and its first record are flushed; the caller fences.
+    /// Opens a zone for a shard: its first record is durable, and its word is flushed; the caller fences. In a pool without nonces
+    /// the first record is only flushed, too.
     fn open_zone(&self, tail: &mut Tail, shard: usize, want: Want) -> Result<At> {
         let zone = self.zones.take_log(want)?;
         let opening = match self.next_opening() {
@@ -298,21 +307,46 @@ impl Volume {
                 return Err(error);
             }
         };
+        let word = Word { usage: Use::Log, shard: shard as u16, opening };
+        let at = At { zone, opening, nonce: self.nonce(opening), line: 0 };
+        if self.geometry.keyed {
+            // The nonce is durable before the word says that it counts.
+            self.leave_zone(tail);
+            if let Err(error) = self.store_open(tail, at, word.shard) {
+                self.zones.free_log(zone);
+                return Err(error);
+            }
+            if !self.rules.lacks(mutant::OPEN_WITH_WORD) {
+                self.region.fence();
+            }
+        }
         // Also where a store fails: one of the words may say so, and the cleaner frees a zone without records.
         self.zones.set_log(zone, opening);
-        self.store_words(zone, Word { usage: Use::Log, shard: shard as u16, opening })?;
-        self.leave_zone(tail);
-        let open = Open { shard: shard as u16, epoch: 0, previous: tail.previous };
-        let at = At { zone, opening, line: 0 };
-        let bytes = self.encode(at, vec![Record::alone(Id::default(), Body::Open(open)).draft()])?;
-        let offset = self.geometry.zone_at(zone);
-        self.region.store_cached(offset, &bytes)?;
-        self.region.flush(offset, bytes.len() as u64);
+        self.store_words(zone, word)?;
+        if !self.geometry.keyed {
+            self.leave_zone(tail);
+            self.store_open(tail, at, word.shard)?;
+        }
         tail.previous = None;
-        tail.strip.add(&self.geometry, 0, &bytes);
         let at = At { line: 1, ..at };
         tail.open = Some(at);
         Ok(at)
+    }
+
+    /// A number that no copy of the pool has for an opening.
+    fn nonce(&self, opening: u64) -> u64 {
+        if self.geometry.keyed { sim::Seed(self.salt).derive("crest.nonce", opening).0 | 1 } else { 0 }
+    }
+
+    /// Stores the first record of a zone, and flushes it.
+    fn store_open(&self, tail: &mut Tail, at: At, shard: u16) -> Result<()> {
+        let open = Open { shard, epoch: 0, previous: tail.previous, nonce: at.nonce };
+        let bytes = self.encode(at, vec![Record::alone(Id::default(), Body::Open(open)).draft()])?;
+        let offset = self.geometry.zone_at(at.zone);
+        self.region.store_cached(offset, &bytes)?;
+        self.region.flush(offset, bytes.len() as u64);
+        tail.strip.add(&self.geometry, 0, &bytes);
+        Ok(())
     }
 
     /// Stores the word of a zone in both copies of the table, and flushes it; the caller fences.

@@ -58,7 +58,9 @@ pub(super) fn mkfs(region: &Region, shards: u32, incompat: u64) -> Result<()> {
     for at in geometry.words_at(0) {
         region.flush(at, 8 * u64::from(geometry.zones));
     }
-    let seal = Seal { secret: superblock.secret[0], opening: FIRST_OPENING, rules: Rules::ALL };
+    // No copy can be older than the pool: its first zone needs no nonce.
+    let (secret, keyed) = (superblock.secret[0], geometry.keyed);
+    let seal = Seal { secret, opening: FIRST_OPENING, keyed, nonce: 0, rules: Rules::ALL };
     let open = Record::alone(Id::default(), Body::Open(Open::default()));
     let mode = (FileKind::Directory.mode_bits() | 0o755) as u16;
     let root = Create { ino: ROOT_INO, mode, time: now(), ..Create::default() };

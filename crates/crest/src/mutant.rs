@@ -17,6 +17,12 @@ impl Rules {
         Self(Some(mutant))
     }
 
+    /// Whether records that are dead for certain are dropped as they are read: not where other records count than the sieve knows.
+    pub fn sieves(self) -> bool {
+        let own = [SIEVED_THOUGH_LINKED, SIEVED_REMOVALS, SIEVED_TIMES];
+        self.are_all() || own.into_iter().any(|mutant| self.lacks(mutant))
+    }
+
     /// Whether none is left out.
     pub(super) fn are_all(self) -> bool {
         self.0.is_none()
@@ -39,6 +45,8 @@ macro_rules! mutants {
 mutants! {
     SEAL_OF_FIRST_LINE "seal-of-first-line" "the seal covers the first line of a record only";
     SEAL_WITHOUT_OPENING "seal-without-opening" "the seal does not depend on the opening of the zone";
+    SEAL_WITHOUT_NONCE "seal-without-nonce" "the seal does not depend on the nonce of the zone";
+    OPEN_WITH_WORD "open-with-word" "the word of a zone may be durable before its nonce is";
     GROUP_IN_PART "group-in-part" "members of an incomplete group count";
     TORN_GROUP_IS_DAMAGE "torn-group-is-damage" "a group torn by a crash is reported as damage";
     GAP_IS_TAIL "gap-is-tail" "a lost record with others behind it is not reported";
@@ -93,14 +101,21 @@ mutants! {
         => &["write | write"];
     GRANULE_WITHOUT_ID "granule-without-id" "an overwrite beside others does not follow the last ones of its blocks"
         => &["write | write"];
+    SIEVED_THOUGH_LINKED "sieved-though-linked" "an inode that was made and removed in one zone is dropped though it has another name";
+    SIEVED_REMOVALS "sieved-removals" "a removal is dropped as it is read though another zone has its add";
+    SIEVED_TIMES "sieved-times" "the record that set the times of a directory is dropped as it is read";
     REFUSED_WHILE_CLEANING "refused-while-cleaning" "a call that finds no room while another task cleans is refused"
         => &["worn: create | create-below"];
-    ZONE_JUDGED_UNLOCKED "zone-judged-unlocked" "a zone may become free between the look at its state and the blocks taken of it"
-        => &["full: push | unlink | create"];
     BUCKET_BY_CORE "bucket-by-core" "tasks lock the bucket of their core, not that of the name that they change"
         => &["create | create"];
     CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
 }
+
+/// Blocks are taken of a zone that has become free, and may be a log's, since its state was looked at.
+pub const ZONE_JUDGED_UNLOCKED: Mutant = Mutant::new(
+    "zone-judged-unlocked",
+    "a zone becomes free between the look at its state and the blocks taken of it",
+);
 
 /// A record of data in frames says the size in DRAM before all of the data is durable.
 pub const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer: size ahead of data");
@@ -143,8 +158,8 @@ pub const COMPUTED_THEN_SAVED: Mutant =
     Mutant::new("computed-then-saved", "parity: a saved index hides that lines are damaged");
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
-/// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, and those of parity a pool
-/// that has it: tests of their own find them.
+/// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, those of parity a pool
+/// that has it, and [`ZONE_JUDGED_UNLOCKED`] one that is full: tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,
@@ -155,7 +170,6 @@ pub const MOUNTED: &[Mutant] = &[
     GRANULE_WITHOUT_ID,
     BUCKET_BY_CORE,
     REFUSED_WHILE_CLEANING,
-    ZONE_JUDGED_UNLOCKED,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
     IMAGE_BEFORE_FENCE.shown_by(&["remount"]),

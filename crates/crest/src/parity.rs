@@ -114,6 +114,7 @@ fn change(all: &mut [u8], at: usize, by: &[u8]) {
 fn head(geometry: &Geometry, seal: Seal, end: u32) -> [u8; LINE] {
     let mut body = [0; super::layout::BODY];
     body[..4].copy_from_slice(&end.to_le_bytes());
+    body[4..12].copy_from_slice(&seal.nonce.to_le_bytes());
     let mut bytes = [0; LINE];
     let head =
         Head { seal: 0, kind: kind::PARITY, lines: 1, part: 0, group: 0, sets: 0, items: 0, id: 0, body };
@@ -123,13 +124,16 @@ fn head(geometry: &Geometry, seal: Seal, end: u32) -> [u8; LINE] {
     bytes
 }
 
-/// Where the records of a zone end, if this line is the head of its parity.
-fn end_of(geometry: &Geometry, seal: Seal, bytes: &[u8]) -> Option<u32> {
+/// Where the records of a zone end, if this line is the head of its parity, and their seal. The head has the nonce of the zone, so
+/// that its Open can be computed.
+fn end_of(geometry: &Geometry, seal: Seal, bytes: &[u8]) -> Option<(u32, Seal)> {
     let line = geometry.record_lines();
     let head = Head::read_from_bytes(bytes).ok()?;
     let end = u32::from_le_bytes(head.body[..4].try_into().ok()?);
+    let nonce = u64::from_le_bytes(head.body[4..12].try_into().ok()?);
+    let seal = if seal.keyed && seal.nonce == 0 { Seal { nonce, ..seal } } else { seal };
     let is_sealed = head.seal == seal.of(line, bytes) || seal.rules.lacks(mutant::PARITY_UNSEALED);
-    (is_sealed && head.kind == kind::PARITY && (1..=line).contains(&end)).then_some(end)
+    (is_sealed && head.kind == kind::PARITY && (1..=line).contains(&end)).then_some((end, seal))
 }
 
 /// Loads a zone; answers the lines that the medium refuses, which read as zeros, and so are gaps.
@@ -163,6 +167,9 @@ pub(super) fn read_zone(
     let unread = load(region, geometry.zone_at(zone), bytes)?;
     charge_for(bytes.len());
     let records = geometry.record_lines() as usize * LINE;
+    let seal = seal.of_zone(bytes).unwrap_or(seal);
+    let end = bytes.get(records..records + LINE).and_then(|head| end_of(geometry, seal, head));
+    let seal = end.map_or(seal, |end| end.1);
     let read = |bytes: &[u8]| {
         let mut found = Log::default();
         found.read_zone(zone, seal, &bytes[..records]);
@@ -170,8 +177,7 @@ pub(super) fn read_zone(
         found
     };
     let mut found = read(bytes);
-    let end = bytes.get(records..records + LINE).and_then(|head| end_of(geometry, seal, head));
-    let Some((columns, end)) = geometry.columns().zip(end) else {
+    let Some((columns, (end, _))) = geometry.columns().zip(end) else {
         log.add(found);
         return Ok(());
     };
@@ -207,7 +213,7 @@ fn missing(log: &Log, end: u32) -> Option<u32> {
 
 /// Zones with parity of which columns do not fit though no record is damaged: a crash, or damage, has left these.
 pub(super) fn misfits(region: &Region, loaded: &Loaded) -> Vec<String> {
-    let (geometry, secret) = (&loaded.geometry, loaded.superblock.secret[0]);
+    let (geometry, secret, keyed) = (&loaded.geometry, loaded.superblock.secret[0], loaded.geometry.keyed);
     let Some(columns) = geometry.columns() else { return Vec::new() };
     let records = geometry.record_lines() as usize * LINE;
     let mut bytes = vec![0; geometry.zone_bytes as usize];
@@ -217,9 +223,9 @@ pub(super) fn misfits(region: &Region, loaded: &Loaded) -> Vec<String> {
             && loaded.log.damage.iter().all(|damage| zone_of(damage) != zone)
     };
     let mut misfits = |Present { zone, opening, .. }| {
-        let seal = Seal { secret, opening, rules: Rules::ALL };
+        let seal = Seal { secret, opening, keyed, nonce: 0, rules: Rules::ALL };
         load(region, geometry.zone_at(zone), &mut bytes).ok()?;
-        let end = end_of(geometry, seal, &bytes[records..records + LINE])?;
+        let (end, seal) = end_of(geometry, seal.of_zone(&bytes)?, &bytes[records..records + LINE])?;
         let read = Damaged::of(&mut bytes, (columns, end), seal, &[]);
         let lines = (0..columns).filter(|column| !read.fits(*column)).count();
         let what = format!("zone {zone}: {lines} lines of its parity are damaged or were never durable");
@@ -244,11 +250,11 @@ impl Computed {
 
 impl Volume {
     /// Stores the parity of a zone that a shard has left, if its records are durable; the caller fences.
-    pub(super) fn end_zone(&self, At { zone, opening, line }: At, strip: Strip) {
+    pub(super) fn end_zone(&self, at: At, strip: Strip) {
         // The first line alone may not be.
-        if self.geometry.parity && line > 1 {
+        if self.geometry.parity && at.line > 1 {
             // Where the medium refuses it, the zone has none.
-            let _ = strip.store(&self.region, &self.geometry, (zone, self.seal(opening)), line);
+            let _ = strip.store(&self.region, &self.geometry, (at.zone, self.seal_at(at)), at.line);
         }
     }
 
@@ -289,13 +295,14 @@ impl Volume {
             return;
         }
         charge_for(records);
+        let Some(seal) = seal.of_zone(bytes) else { return };
         let mut log = Log::default();
         log.read_zone(zone, seal, bytes);
         let Some(end) = log.records.last().map(|last| last.line + last.lines) else { return };
         if log.damage.is_empty() && missing(&log, end).is_none() {
             let mut strip = Strip::default();
             strip.add(&self.geometry, 0, &bytes[..end as usize * LINE]);
-            self.end_zone(At { zone, opening, line: end }, strip);
+            self.end_zone(At { zone, opening, nonce: seal.nonce, line: end }, strip);
         }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A record is bound to its place by its seal, which is seeded with the pool's secret, the opening of the zone (a number that is
 //! never used twice) and the line. So bytes that an earlier use of the zone left, a copy of a record elsewhere, or data of a file
-//! never pass for a record, and a record of which a line is missing does not pass either.
+//! never pass for a record, and a record of which a line is missing does not pass either. A copy of the pool has the same secret,
+//! and uses the same openings: what it wrote may lie here in blocks of a file, which stores an image of it. So the seals depend on
+//! a nonce, too, which the first record of a zone, its Open, has drawn when the zone was opened.
 
 use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, IntoBytes};
@@ -85,6 +87,8 @@ pub struct Open {
     pub epoch: u16,
     /// The zone that the shard filled before in this mount.
     pub previous: Option<Previous>,
+    /// What the seals of the other records of the zone depend on; 0: nothing.
+    pub nonce: u64,
 }
 
 /// A zone that its shard has left.
@@ -272,6 +276,10 @@ pub struct Seal {
     pub secret: u64,
     /// The opening of the zone.
     pub opening: u64,
+    /// Whether the records behind the Open of the zone depend on its nonce (`incompat::NONCE`).
+    pub keyed: bool,
+    /// That nonce; 0: it is not known yet.
+    pub nonce: u64,
     /// Rules of the instance.
     pub rules: Rules,
 }
@@ -288,10 +296,23 @@ pub enum Refused {
 }
 
 impl Seal {
+    /// The seal of the records of a zone with these bytes; none if it has lost its Open, without which none of them is known.
+    pub fn of_zone(self, bytes: &[u8]) -> Option<Self> {
+        if !self.keyed || self.nonce != 0 {
+            return Some(self);
+        }
+        match Record::decode(bytes, self, 0) {
+            Ok((Record { body: Body::Open(Open { nonce, .. }), .. }, _)) => Some(Self { nonce, ..self }),
+            _ => None,
+        }
+    }
+
     /// The seal of a record at a line, of which `bytes` are all lines; what stands in the place of the seal does not matter.
     pub(super) fn of(&self, line: u32, bytes: &[u8]) -> u64 {
         let opening = if self.rules.lacks(mutant::SEAL_WITHOUT_OPENING) { 0 } else { self.opening };
-        let seed = self.secret ^ (opening << 16 | u64::from(line));
+        let is_free = line == 0 || self.rules.lacks(mutant::SEAL_WITHOUT_NONCE);
+        let nonce = if is_free { 0 } else { self.nonce };
+        let seed = self.secret ^ nonce ^ (opening << 16 | u64::from(line));
         let end =
             if self.rules.lacks(mutant::SEAL_OF_FIRST_LINE) { LINE.min(bytes.len()) } else { bytes.len() };
         XxHash3_64::oneshot_with_seed(seed, bytes.get(size_of::<u64>()..end).unwrap_or_default())
@@ -328,6 +349,22 @@ impl Draft {
 }
 
 impl Body {
+    /// The largest inode number in a record.
+    pub(super) fn last_ino(&self) -> u64 {
+        match self {
+            Self::Create(create) => create.ino.max(create.dir),
+            Self::Names(names) => names.items.iter().map(|item| item.ino.max(item.dir)).max().unwrap_or(0),
+            Self::Write(write) => write.ino,
+            Self::Inline(inline) => inline.ino,
+            Self::Cut(cut) => cut.ino,
+            Self::Hole(hole) => hole.ino,
+            Self::Owner(owner) => owner.ino,
+            Self::Times(times) => times.ino,
+            Self::Xattr(xattr) => xattr.ino,
+            Self::Open(_) | Self::Void(_) => 0,
+        }
+    }
+
     /// Whether a record dies only when its name, or blocks to which it leads, go.
     pub(super) fn is_firm(&self) -> bool {
         match self {
@@ -436,6 +473,7 @@ impl Open {
             lines: previous.lines.to_le_bytes(),
             shard: self.shard.to_le_bytes(),
             epoch: self.epoch.to_le_bytes(),
+            nonce: self.nonce.to_le_bytes(),
             ..RawOpen::default()
         })
     }
@@ -444,7 +482,8 @@ impl Open {
         let (zone, opening) = (u32::from_le_bytes(raw.zone), raw.opening.get());
         let lines = u16::from_le_bytes(raw.lines);
         let previous = (opening != 0).then_some(Previous { zone, opening, lines });
-        Self { shard: u16::from_le_bytes(raw.shard), epoch: u16::from_le_bytes(raw.epoch), previous }
+        let nonce = u64::from_le_bytes(raw.nonce);
+        Self { shard: u16::from_le_bytes(raw.shard), epoch: u16::from_le_bytes(raw.epoch), previous, nonce }
     }
 }
 

@@ -28,7 +28,7 @@ use super::fsck;
 use super::image::make_void;
 use super::image_load::{Image, Saved, is_named, look, zones_of_images};
 use super::inline::Patch;
-use super::inode::{Body, Inode, Inodes, State};
+use super::inode::{Body, Inode, Inodes, State, now};
 use super::layout::{Geometry, ROOT_INO, Superblock, incompat};
 use super::log::Logs;
 use super::map::{BlockMap, Place};
@@ -39,6 +39,7 @@ use super::namei;
 use super::parity;
 use super::record::{AddId, Previous, Seal};
 use super::sharing::Sharing;
+use super::sieve::Facts;
 use super::sums::Sums;
 use super::superblock;
 use super::tree::{self, Name, Slot, Tree};
@@ -85,6 +86,12 @@ impl Table {
 }
 
 impl Loaded {
+    /// With the tree that the records lead to.
+    fn merged(mut self, rules: Rules) -> Self {
+        self.tree = merge(&self.log.records, &BTreeSet::new(), rules);
+        self
+    }
+
     /// Where the log of each shard ended: its last zone.
     fn ends(&self) -> Vec<Option<Previous>> {
         let mut ends: Vec<Option<Previous>> = vec![None; self.superblock.shards as usize];
@@ -118,28 +125,55 @@ pub(super) fn load_table(region: &Region) -> Result<Table, FsError> {
 
 /// Reads an image, without judging it.
 pub(super) fn load(region: &Arc<Region>, rules: Rules) -> Result<Loaded, FsError> {
-    load_logs(region, load_table(region)?, rules)
+    Ok(load_logs(region, load_table(region)?, rules, false)?.0.merged(rules))
 }
 
-fn load_logs(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded, FsError> {
+/// Reads the logs of a pool that is mounted: of the records those that may count.
+fn load_sieved(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded, FsError> {
+    let sieves = rules.sieves();
+    let (mut loaded, facts) = load_logs(region, table, rules, sieves)?;
+    if sieves {
+        match facts.settle(&loaded.log.records) {
+            Some(sieve) => loaded.log.records.retain_mut(|found| sieve.keeps(found)),
+            None => loaded = load_logs(region, loaded.table, rules, false)?.0,
+        }
+    }
+    Ok(loaded.merged(rules))
+}
+
+/// Reads the logs; with `sieves` without records about inodes that are gone, and what is known of these.
+fn load_logs(
+    region: &Arc<Region>,
+    table: Table,
+    rules: Rules,
+    sieves: bool,
+) -> Result<(Loaded, Facts), FsError> {
     let mut loaded = Loaded { table, log: Log::default(), tree: Tree::default() };
     let zones = loaded.present();
     let (geometry, secret) = (loaded.geometry, loaded.superblock.secret[0]);
-    let read = move |region: &Region, zones: &[Present]| -> Result<Log, FsError> {
-        let (mut log, mut bytes) = (Log::default(), vec![0; geometry.zone_bytes as usize]);
+    let read = move |region: &Region, zones: &[Present]| -> Result<(Log, Facts), FsError> {
+        let mut bytes = vec![0; geometry.zone_bytes as usize];
+        let (mut all, mut facts) = (Log::default(), Facts::new(&BTreeSet::new(), rules));
         for Present { zone, opening, .. } in zones {
-            let seal = Seal { secret, opening: *opening, rules };
+            let (seal, mut log) =
+                (Seal { secret, opening: *opening, keyed: geometry.keyed, nonce: 0, rules }, Log::default());
             parity::read_zone(region, &geometry, (*zone, seal), &mut bytes, &mut log)?;
+            if sieves {
+                facts.sift_zone(&mut log.records);
+            }
+            all.add(log);
         }
-        Ok(log)
+        Ok((all, facts))
     };
-    for log in by_tasks(region, &loaded, &zones, read) {
-        loaded.log.add(log?);
+    let mut facts = Facts::new(&BTreeSet::new(), rules);
+    for read in by_tasks(region, &loaded, &zones, read) {
+        let (log, more) = read?;
+        loaded.log.add(log);
+        facts.add(more);
     }
     let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), &loaded.log.ends, rules);
     loaded.log.damage.extend(lost);
-    loaded.tree = merge(&loaded.log.records, &BTreeSet::new(), rules);
-    Ok(loaded)
+    Ok((loaded, facts))
 }
 
 /// What `work` answers of shares of these zones, on each of which a task works; in the order of the zones. All tasks have ended.
@@ -209,7 +243,7 @@ pub(super) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Vol
     let volume = if let Some(volume) = from_image {
         volume
     } else {
-        let loaded = load_logs(region, table, rules)?;
+        let loaded = load_sieved(region, table, rules)?;
         refuse(&fsck::violations(&loaded))?;
         make_equal(region, &loaded)?;
         losses.note_computed(&loaded.log.computed);
@@ -322,6 +356,7 @@ fn assemble(
         region: Arc::clone(region),
         geometry: *geometry,
         secret: superblock.secret[0],
+        salt: sim::Seed(sim::seed().0 ^ now()).derive("crest.salt", superblock.generation).0,
         rules: settings.rules,
         without: settings.without,
         sharing: sharing_of(table, settings),

@@ -14,7 +14,7 @@ use crate::layout::{BITS_40, BITS_48, Geometry, ZONE_BYTES};
 use base::error::Result;
 
 /// Features without which a pool may not be mounted, as this code knows them.
-const KNOWN_INCOMPAT: u64 = incompat::CHECKSUMS | incompat::INLINE | incompat::PARITY;
+const KNOWN_INCOMPAT: u64 = incompat::CHECKSUMS | incompat::INLINE | incompat::PARITY | incompat::NONCE;
 /// Features without which a pool may only be read: none yet.
 const KNOWN_RO_COMPAT: u64 = 0;
 

@@ -151,6 +151,12 @@ pub struct Log {
     pub top: Id,
     /// Zone, opening, and the line behind its last record.
     pub ends: Vec<(u32, u64, u32)>,
+    /// Zone, opening, and the line of the last record that counts.
+    pub lasts: Vec<(u32, u64, u32)>,
+    /// Records that were read and count.
+    pub read: u64,
+    /// The largest inode number in one.
+    pub last_ino: u64,
     /// Zones with parity.
     pub with_parity: Vec<u32>,
     /// What was computed from it.
@@ -160,6 +166,12 @@ pub struct Log {
 impl Log {
     /// Reads a log zone: `bytes` is all of it.
     pub fn read_zone(&mut self, zone: u32, seal: Seal, bytes: &[u8]) {
+        let Some(seal) = seal.of_zone(bytes) else {
+            // The word was stored when the Open was durable.
+            self.damage.push(Damage::Gap { zone, line: 0 });
+            self.ends.push((zone, seal.opening, 0));
+            return;
+        };
         let lines = (bytes.len() / LINE) as u32;
         let (mut line, mut found, mut gaps) = (0, Vec::<Found>::new(), Vec::new());
         while line < lines {
@@ -196,6 +208,9 @@ impl Log {
         self.records.append(&mut other.records);
         self.damage.append(&mut other.damage);
         self.ends.append(&mut other.ends);
+        self.lasts.append(&mut other.lasts);
+        self.read += other.read;
+        self.last_ino = self.last_ino.max(other.last_ino);
         self.with_parity.append(&mut other.with_parity);
         self.computed.append(&mut other.computed);
         self.top = self.top.max(other.top);
@@ -218,6 +233,10 @@ impl Log {
             let mut whole = whole.into_iter();
             found.retain(|_| whole.next() == Some(true));
         }
+        self.lasts.extend(found.last().map(|last| (zone, last.opening, last.line)));
+        self.read += found.len() as u64;
+        let inos = found.iter().map(|found| found.record.body.last_ino());
+        self.last_ino = inos.fold(self.last_ino, u64::max);
         self.records.append(&mut found);
     }
 }
@@ -336,7 +355,7 @@ impl Stock {
 
     /// Whether cleaning can gain a zone, if none has more dead lines than this.
     pub fn can_gain(&self, dead: u64) -> bool {
-        dead * 16 > u64::from(self.zone_lines)
+        dead.saturating_mul(16) > u64::from(self.zone_lines)
     }
 
     /// Which sealed zone is cleaned next, given the live lines of each: the one with the fewest, if cleaning it gains enough for a

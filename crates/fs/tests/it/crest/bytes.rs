@@ -9,7 +9,7 @@ use fs::crest::record::{
 };
 use fs::crest::zone::{Use, Word};
 
-const SEAL: Seal = Seal { secret: 77, opening: 9, rules: Rules::ALL };
+const SEAL: Seal = Seal { secret: 77, opening: 9, keyed: true, nonce: 5, rules: Rules::ALL };
 
 fn extent(file: u64, count: u16, checked: bool) -> Extent {
     let checksums =
@@ -85,7 +85,7 @@ fn samples() -> Vec<Record> {
         target: vec![b't'; 4095],
     };
     let bodies = [
-        Body::Open(Open { shard: 4095, epoch: 3, previous }),
+        Body::Open(Open { shard: 4095, epoch: 3, previous, nonce: u64::MAX }),
         Body::Open(Open::default()),
         Body::Create(Create { name: b"a".to_vec(), target: Vec::new(), ..create.clone() }),
         Body::Create(create),
@@ -159,7 +159,12 @@ fn no_changed_byte_and_no_lost_line_passes_for_a_record() {
 fn no_record_passes_at_another_place_or_under_another_secret() {
     for record in samples() {
         let bytes = record.encode(SEAL, 3).expect("short enough");
-        let elsewhere = [(SEAL, 4), (Seal { opening: 10, ..SEAL }, 3), (Seal { secret: 78, ..SEAL }, 3)];
+        let elsewhere = [
+            (SEAL, 4),
+            (Seal { opening: 10, ..SEAL }, 3),
+            (Seal { secret: 78, ..SEAL }, 3),
+            (Seal { nonce: 6, ..SEAL }, 3),
+        ];
         for (seal, line) in elsewhere {
             assert_eq!(Record::decode(&bytes, seal, line), Err(Refused::NotSealed));
         }
@@ -170,7 +175,8 @@ fn no_record_passes_at_another_place_or_under_another_secret() {
 fn a_sealed_record_of_an_unknown_kind_is_told_from_damage() {
     let mut bytes = samples()[0].encode(SEAL, 3).expect("short enough");
     bytes[8] = 99;
-    let sum = twox_hash::XxHash3_64::oneshot_with_seed(SEAL.secret ^ (SEAL.opening << 16 | 3), &bytes[8..]);
+    let seed = SEAL.secret ^ SEAL.nonce ^ (SEAL.opening << 16 | 3);
+    let sum = twox_hash::XxHash3_64::oneshot_with_seed(seed, &bytes[8..]);
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
     assert_eq!(Record::decode(&bytes, SEAL, 3), Err(Refused::UnknownKind(99)));
 }

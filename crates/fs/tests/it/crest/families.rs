@@ -12,8 +12,15 @@ const B: Path = (0, 2);
 const C: Path = (0, 3);
 const IN_DIR: Path = (1, 1);
 
-const SETUP: Setup =
-    Setup { zones: 12, zone_lines: 6, shards: 2, record_lines: 8, checked: false, scarce: false };
+const SETUP: Setup = Setup {
+    zones: 12,
+    zone_lines: 6,
+    shards: 2,
+    record_lines: 8,
+    checked: false,
+    scarce: false,
+    keyed: false,
+};
 
 fn family(name: &'static str, start: &[Op], ops: &[Op], depth: (usize, usize)) -> Family {
     Family {
@@ -30,7 +37,29 @@ fn family(name: &'static str, start: &[Op], ops: &[Op], depth: (usize, usize)) -
 
 /// All families.
 pub(crate) fn families() -> Vec<Family> {
-    [of_names(), of_data(), of_blocks(), of_inlines(), inlines_beside(), of_faults()].concat()
+    [of_names(), of_data(), of_blocks(), of_inlines(), inlines_beside(), of_faults(), of_nonces()].concat()
+}
+
+/// Pools whose seals depend on nonces, beside what copies of them have written.
+fn of_nonces() -> Vec<Family> {
+    let keyed = |family: Family| Family { setup: Setup { keyed: true, ..family.setup }, ..family };
+    vec![
+        keyed(family(
+            "copies",
+            &[Create(A)],
+            &[Foreign, Create(B), Unlink(B), Chmod(A), Rename(A, B), Remount, Clean(0)],
+            (3, 5),
+        )),
+        keyed(Family {
+            poison: true,
+            ..family(
+                "nonces",
+                &[Create(A)],
+                &[Create(B), Write(A, 0, 2), Truncate(A, 1), Chmod(A), Clean(0)],
+                (2, 4),
+            )
+        }),
+    ]
 }
 
 fn of_names() -> Vec<Family> {
@@ -326,6 +355,12 @@ fn of_commits() -> Vec<Shown> {
     vec![
         shown(SEAL_OF_FIRST_LINE, 1, &[], &[Create(A)], 1),
         shown(SEAL_WITHOUT_OPENING, 1, &[], &[Create(A), Unlink(A), Clean(0)], 7),
+        with(shown(SEAL_WITHOUT_NONCE, 1, &[(Create(A), 0)], &[Create(B), Foreign, Chmod(A)], 4), |family| {
+            family.setup.keyed = true
+        }),
+        with(shown(OPEN_WITH_WORD, 1, &[(Create(A), 0)], &[Create(B), Chmod(A)], 3), |family| {
+            family.setup.keyed = true;
+        }),
         with(shown(GROUP_IN_PART, 1, &[(Create(A), 0)], &[WriteTwo(A)], 2), groups),
         with(shown(TORN_GROUP_IS_DAMAGE, 1, &[(Create(A), 0)], &[WriteTwo(A)], 2), groups),
         with(shown(GAP_IS_TAIL, 1, &[], &[Create(A), Create(B), Unlink(A)], 3), poison),
@@ -364,6 +399,15 @@ fn of_waiting() -> Vec<Shown> {
             &[Clean(0), Clean(1), Create(B)],
             3,
         ),
+        shown(
+            SIEVED_REMOVALS,
+            2,
+            &[(Create(A), 0), (Unlink(A), 1), (Remount, 0)],
+            &[Clean(0), Clean(1), Create(B)],
+            3,
+        ),
+        shown(SIEVED_THOUGH_LINKED, 2, &[(Create(A), 0)], &[Link(A, B), Unlink(A)], 3),
+        shown(SIEVED_TIMES, 1, &[], &[Create(A), Unlink(A), Chmod(A)], 2),
         shown(REMOVAL_AWAITS_ONE_COPY, 2, &HALF_CLEANED, &[Chmod(B), Clean(0), Clean(1), Clean(2)], 3),
         shown(CUT_DIES_AT_ONCE, 2, &four, &[Truncate(A, 1), Truncate(A, 4), Clean(0), Clean(1), Remount], 5),
         shown(

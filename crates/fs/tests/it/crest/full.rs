@@ -59,7 +59,15 @@ fn fill_and_empty(
     (remount, lazy): (bool, bool),
     rules: Rules,
 ) -> Result<usize, String> {
-    let setup = Setup { zones: 16, zone_lines: 9, shards: 1, record_lines: 8, checked: false, scarce: true };
+    let setup = Setup {
+        zones: 16,
+        zone_lines: 9,
+        shards: 1,
+        record_lines: 8,
+        checked: false,
+        scarce: true,
+        keyed: true,
+    };
     let mut run = Run::new(setup, rules);
     let (mut files, mut full, mut step) = (0_u8, [false; 2], 0_u32);
     while full != [true; 2] && step < 400 {
@@ -114,7 +122,15 @@ pub(crate) fn full_pools(rules: Rules) -> Result<usize, String> {
 
 /// Cuts and writes of one file by two shards, in a pool that is never cleaned: most log zones in use.
 pub(crate) fn cut_for_ever(rules: Rules) -> Result<usize, String> {
-    let setup = Setup { zones: 40, zone_lines: 6, shards: 2, record_lines: 8, checked: false, scarce: false };
+    let setup = Setup {
+        zones: 40,
+        zone_lines: 6,
+        shards: 2,
+        record_lines: 8,
+        checked: false,
+        scarce: false,
+        keyed: true,
+    };
     let mut run = Run::new(setup, rules);
     let file = (0, 1);
     let mut most = 0;
@@ -134,8 +150,15 @@ pub(crate) fn cut_for_ever(rules: Rules) -> Result<usize, String> {
 
 /// Fences, and lines of the log, of one call in an open zone.
 pub(crate) fn cost(start: &[Op], op: Op) -> (usize, usize) {
-    let setup =
-        Setup { zones: 12, zone_lines: 64, shards: 1, record_lines: 8, checked: false, scarce: false };
+    let setup = Setup {
+        zones: 12,
+        zone_lines: 64,
+        shards: 1,
+        record_lines: 8,
+        checked: false,
+        scarce: false,
+        keyed: true,
+    };
     let mut run = Run::new(setup, Rules::ALL);
     for op in start {
         run.call(*op, 0).expect("the pool has room");

@@ -19,6 +19,8 @@ pub(crate) type Super = Option<(u64, u64, u64)>;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     pub zone_lines: usize,
+    /// Whether seals depend on nonces.
+    pub keyed: bool,
     pub supers: [Super; 2],
     pub tables: [Vec<u64>; 2],
     pub logs: Vec<u8>,
@@ -44,11 +46,12 @@ pub(crate) enum Unit {
 }
 
 impl Image {
-    pub(crate) fn new(zones: usize, zone_lines: usize) -> Self {
+    pub(crate) fn new(zones: usize, zone_lines: usize, keyed: bool) -> Self {
         let free = (0..zones).map(|zone| fs::crest::zone::Word::default().pack(zone as u32));
         let table: Vec<_> = free.collect();
         Self {
             zone_lines,
+            keyed,
             supers: [Some((1, 1, 2)), Some((1, 1, 2))],
             tables: [table.clone(), table],
             logs: vec![0; zones * zone_lines * LINE],

@@ -11,6 +11,7 @@
 mod bytes;
 mod cache;
 mod clones;
+mod copies;
 mod explore;
 mod families;
 mod frames;
@@ -27,6 +28,7 @@ mod planted;
 mod room;
 mod saved;
 mod sharing;
+mod sieved;
 mod sums;
 mod view;
 mod world;

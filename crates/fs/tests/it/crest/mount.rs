@@ -170,7 +170,7 @@ fn a_full_pool_refuses_without_reading_its_log_where_too_little_has_died() {
     });
 }
 
-fn churn(round: usize) -> Op {
+pub(super) fn churn(round: usize) -> Op {
     let file = |number: usize| format!("dir/file {}", number % 5);
     match round % 7 {
         0 => Op::Create(format!("new {round}")),
@@ -189,7 +189,7 @@ fn churn(round: usize) -> Op {
 }
 
 /// What is there before the churn, and outlives it.
-fn old_files() -> Vec<Op> {
+pub(super) fn old_files() -> Vec<Op> {
     let mut ops = vec![Op::Mkdir("dir".into()), Op::Symlink("sym".into(), 60)];
     for number in 0..5 {
         let path = format!("dir/file {number}");

@@ -1,6 +1,6 @@
 //! Calls: what each stores, and what it means to a user.
 
-use fs::crest::layout::{ROOT_INO, item, times};
+use fs::crest::layout::{LINE, ROOT_INO, item, times};
 use fs::crest::mutant;
 use fs::crest::place::Block;
 use fs::crest::record::{
@@ -63,6 +63,8 @@ pub(crate) enum Op {
     WriteDuringUtimes(Path),
     /// A crash that leaves all stores, and a mount.
     Remount,
+    /// Free blocks have bytes of a file that is gone: an image of a copy of the pool, in which two files were made since.
+    Foreign,
     /// A flush fails: the call returns EIO.
     FailedCreate(Path),
     FailedWrite(Path),
@@ -99,10 +101,35 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Leaves what a copy of the pool writes to its free zones in those of this one.
+    fn foreign(&mut self) -> Outcome {
+        let (mut copy, mut want) = (self.world.clone(), self.want.clone());
+        copy.salt = 1;
+        for tail in &mut copy.tails {
+            tail.previous = tail.open.take().or(tail.previous);
+        }
+        for name in [7, 8] {
+            let mut call = Call { world: &mut copy, want: &mut want, shard: self.shard, between: Vec::new() };
+            call.create((0, name), 0o100_644, b"")?;
+        }
+        let lines = self.world.setup.zone_lines;
+        for zone in self.world.free_zones() {
+            let of_copy = copy.current.log(zone as usize).chunks_exact(LINE);
+            for (line, bytes) in of_copy.enumerate() {
+                let unit =
+                    Unit::Line { at: zone as usize * lines + line, bytes: bytes.try_into().expect("a line") };
+                self.world.store(self.shard as u8, unit);
+            }
+        }
+        self.world.fence(self.shard as u8);
+        Ok(())
+    }
+
     pub(crate) fn run(&mut self, op: Op) -> Outcome {
         self.world.now += 1;
         match op {
             Op::Create(path) => self.create(path, 0o100_644, b""),
+            Op::Foreign => self.foreign(),
             Op::Mkdir => self.create(DIR, 0o40_755, b""),
             Op::Symlink(path) => self.create(path, 0o120_777, b"t"),
             Op::Unlink(path) => self.names(&[path], &[]),

@@ -455,7 +455,11 @@ fn calls_have_the_fences_and_lines_that_they_have_without() {
         })
     };
     let (with, without) = (costs(PARITY), costs(&PARITY[1..]));
-    assert!(with.iter().skip(1).zip(&without[1..]).all(|(with, without)| with.0 == without.0), "fences");
+    // Zones are full earlier with parity: other calls open one.
+    let fences = |costs: &[(u64, u64)]| -> std::collections::BTreeSet<(bool, u64)> {
+        costs.iter().skip(1).map(|(fences, lines)| (*lines > 2, *fences)).collect()
+    };
+    assert_eq!(fences(&with), fences(&without));
     let opens = |costs: &[(u64, u64)]| -> Vec<u64> {
         costs.iter().skip(1).map(|cost| cost.1).filter(|lines| *lines > 2).collect()
     };

@@ -51,16 +51,22 @@ struct Seen {
     log: Log,
 }
 
+/// The seal of a zone, as far as it is known without its Open.
+fn seal_of(superblock: &Superblock, opening: u64) -> Seal {
+    let keyed = Geometry::of(superblock).keyed;
+    Seal { secret: superblock.secret[0], opening, keyed, nonce: 0, rules: Rules::ALL }
+}
+
 fn look(region: &Region) -> Seen {
     let superblock: Superblock = region.read(0).expect("a load");
-    let geometry = Geometry::new(superblock.size, superblock.made);
+    let geometry = Geometry::of(&superblock);
     let mut log = Log::default();
     for zone in 0..geometry.zones {
         let word = region.load_u64(geometry.words_at(zone)[0]).expect("a load");
         let Some(Word { usage: Use::Log, opening, .. }) = Word::unpack(zone, word) else { continue };
         let mut bytes = vec![0; geometry.zone_bytes as usize];
         region.peek(geometry.zone_at(zone), &mut bytes).expect("a load");
-        log.read_zone(zone, Seal { secret: superblock.secret[0], opening, rules: Rules::ALL }, &bytes);
+        log.read_zone(zone, seal_of(&superblock, opening), &bytes);
     }
     let tail = log.ends.iter().copied().max_by_key(|end| end.1).expect("a log zone");
     Seen { superblock, geometry, tail, log }
@@ -69,7 +75,9 @@ fn look(region: &Region) -> Seen {
 /// Adds a record that a bug would have written.
 fn forge(region: &Region, body: Body) {
     let Seen { superblock, geometry, tail: (zone, opening, line), log } = look(region);
-    let seal = Seal { secret: superblock.secret[0], opening, rules: Rules::ALL };
+    let mut bytes = vec![0; geometry.zone_bytes as usize];
+    region.peek(geometry.zone_at(zone), &mut bytes).expect("a load");
+    let seal = seal_of(&superblock, opening).of_zone(&bytes).expect("the zone has its Open");
     let record = Record::alone(Id::new(log.top.time() + 1, 0), body);
     let bytes = record.encode(seal, line).expect("a short record");
     region.store(geometry.zone_at(zone) + u64::from(line) * LINE as u64, &bytes).expect("a store");

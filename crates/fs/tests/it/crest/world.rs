@@ -13,6 +13,7 @@ use fs::crest::layout::{BLOCK, LINE, ROOT_INO};
 use fs::crest::merge::merge;
 use fs::crest::mutant::{self, Rules};
 use fs::crest::record::{Body, Create, Id, Open, Previous, Record, Seal};
+use fs::crest::sieve::{Facts, Sieve};
 use fs::crest::tree::{Held, Slot, Tree};
 use fs::crest::zone::{Damage, Found, Log, Stock, Use, Want, Word, lost_ends};
 
@@ -34,6 +35,8 @@ pub(crate) struct Setup {
     pub checked: bool,
     /// Whether zones run out: the reserve is kept, and the cleaner runs by itself.
     pub scarce: bool,
+    /// Whether seals depend on nonces.
+    pub keyed: bool,
 }
 
 /// The end of a shard's log.
@@ -65,11 +68,15 @@ pub(crate) struct World {
     pub ids: BTreeMap<u64, (u64, u64)>,
     pub block_ids: BTreeMap<(u64, u64), u64>,
     pub bad: BTreeSet<u32>,
+    /// What the nonces of this mount come from: a copy of the pool has another.
+    pub salt: u64,
     /// Records that the cleaner has copied, by zone and line: a mutant forgets them.
     pub copied: BTreeSet<(u32, u32)>,
     /// Damage, ends and the largest id of the zones that are not freed.
     pub log: Read,
     pub found: Vec<Rc<Found>>,
+    /// What has dropped others of them, where the rules allow it.
+    pub sieve: Option<Sieve>,
     /// How many of `found` lie in zones that are not freed.
     pub counting: usize,
     pub tree: Tree,
@@ -86,7 +93,7 @@ pub(crate) struct NoSpace;
 impl World {
     /// A pool with an empty root.
     pub(crate) fn format(setup: Setup, rules: Rules) -> Self {
-        let mut world = Self::bare(Image::new(setup.zones, setup.zone_lines), setup, rules);
+        let mut world = Self::bare(Image::new(setup.zones, setup.zone_lines, setup.keyed), setup, rules);
         (world.now, world.inodes) = (1, 2);
         let root = Create { ino: ROOT_INO, mode: 0o40_755, time: 1, ..Create::default() };
         let record = Record::alone(Id::new(1, 0), Body::Create(root));
@@ -116,9 +123,11 @@ impl World {
             ids: BTreeMap::new(),
             block_ids: BTreeMap::new(),
             bad: BTreeSet::new(),
+            salt: 0,
             copied: BTreeSet::new(),
             log: Read::default(),
             found: Vec::new(),
+            sieve: None,
             counting: 0,
             tree: Tree::default(),
             moments: Vec::new(),
@@ -229,18 +238,32 @@ impl World {
         let opening = self.openings;
         self.openings += 1;
         let task = if self.rules.lacks(mutant::WORD_UNFLUSHED) { NEVER } else { shard as u8 };
-        self.store_words(task, zone, Word { usage: Use::Log, shard: shard as u16, opening });
+        let word = Word { usage: Use::Log, shard: shard as u16, opening };
+        if !self.setup.keyed {
+            self.store_words(task, zone, word);
+        }
         let previous = self.tails[shard].open.or(self.tails[shard].previous);
         let previous = previous.map(|(zone, opening, lines)| Previous { zone, opening, lines: lines as u16 });
-        let open = Open { shard: shard as u16, epoch: 0, previous };
+        let open = Open { shard: shard as u16, epoch: 0, previous, nonce: self.nonce(opening) };
         self.tails[shard].previous = None;
         let at = (zone, opening, 0);
         let lines = self.put(shard as u8, at, &Record::alone(Id::default(), Body::Open(open)));
+        if self.setup.keyed {
+            if !self.rules.lacks(mutant::OPEN_WITH_WORD) {
+                self.fence(shard as u8);
+            }
+            self.store_words(task, zone, word);
+        }
         Ok((zone, opening, lines))
     }
 
+    fn nonce(&self, opening: u64) -> u64 {
+        if self.setup.keyed { (opening << 8 | self.salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 } else { 0 }
+    }
+
     fn put(&mut self, task: u8, (zone, opening, line): (u32, u64, u32), record: &Record) -> u32 {
-        let seal = Seal { secret: SECRET, opening, rules: self.rules };
+        let (keyed, nonce) = (self.setup.keyed, self.nonce(opening));
+        let seal = Seal { secret: SECRET, opening, keyed, nonce, rules: self.rules };
         let bytes = record.encode(seal, line).expect("records of the model are short");
         let first = zone as usize * self.setup.zone_lines + line as usize;
         for (index, bytes) in bytes.chunks_exact(LINE).enumerate() {
@@ -320,14 +343,15 @@ impl World {
     pub(crate) fn survey(&mut self) {
         let (freed, present): (Vec<_>, Vec<_>) = self.present().into_iter().partition(|zone| zone.freed);
         let mut log = read_log(&self.current, &present, self.rules);
-        self.counting = log.records.len();
-        self.tree = merge(&log.records, &BTreeSet::new(), self.rules);
         log.check_ends(self.rules);
         self.found = std::mem::take(&mut log.records);
+        self.counting = self.found.len();
         self.log = log;
         if !freed.is_empty() {
             self.found.extend(read_log(&self.current, &freed, self.rules).records);
         }
+        self.sift();
+        self.tree = merge(&self.found[..self.counting], &BTreeSet::new(), self.rules);
         if self.rules.lacks(mutant::REMOVAL_AWAITS_ONE_COPY) {
             let forgotten = |found: &&mut Rc<Found>| self.copied.contains(&(found.zone, found.line));
             for found in self.found.iter_mut().filter(forgotten) {
@@ -336,8 +360,31 @@ impl World {
         }
     }
 
+    /// Drops what the mount drops as it reads zones.
+    fn sift(&mut self) {
+        self.sieve = None;
+        if !self.rules.sieves() {
+            return;
+        }
+        let (mut facts, mut candidates) = (Facts::new(&BTreeSet::new(), self.rules), Vec::new());
+        for zone in self.found.chunk_by(|one, other| one.zone == other.zone) {
+            let mut records = zone.to_vec();
+            facts.sift_zone(&mut records);
+            candidates.append(&mut records);
+        }
+        let Some(sieve) = facts.settle(&candidates) else { return };
+        let counting: BTreeSet<u32> = self.found[..self.counting].iter().map(|found| found.zone).collect();
+        let kept = candidates.into_iter().filter_map(|found| {
+            let mut found = Rc::unwrap_or_clone(found);
+            sieve.keeps(&mut found).then(|| Rc::new(found))
+        });
+        self.found = kept.collect();
+        self.counting = self.found.partition_point(|found| counting.contains(&found.zone));
+        self.sieve = Some(sieve);
+    }
+
     pub(crate) fn surveyed(&self, zones: &[Present]) -> Survey<'_, Rc<Found>> {
-        Survey::new(&self.found, &self.tree, zones, self.mounted, self.rules)
+        Survey::sieved(&self.found, &self.tree, zones, self.sieve.as_ref(), (self.mounted, self.rules))
     }
 
     /// Sealed log zones.
@@ -476,7 +523,7 @@ fn read_zone(image: &Image, zone: &Present, rules: Rules) -> Rc<Read> {
     let digest = image.log_digests[zone.zone as usize];
     let read = || {
         let mut log = Log::default();
-        let seal = Seal { secret: SECRET, opening: zone.opening, rules };
+        let seal = Seal { secret: SECRET, opening: zone.opening, keyed: image.keyed, nonce: 0, rules };
         log.read_zone(zone.zone, seal, image.log(zone.zone as usize));
         let records = log.records.into_iter().map(Rc::new).collect();
         Rc::new(Read { records, damage: log.damage, top: log.top, ends: log.ends })
