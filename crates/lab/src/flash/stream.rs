@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `requests/interface` | 8 MiB read at random places in blocks of a size (figure 7 of the FAST 2024 study) | `block`, `depth` |
 //! | `requests/alignment` | reads of 4 KiB at random multiples of a size, 32 outstanding (figure 8) | `align` |
-//! | `requests/pieces` | a file of 8 MiB, written in pieces with other files between them (figures 3, 4, 11, 12) | see [`STREAMS`] |
+//! | `requests/pieces` | a file of 8 MiB, written in pieces with other files between (figures 3, 4, 11, 12) | see [`STREAMS`] |
 //!
 //! Before the first two, the device is written once, in order ([`workload::fragmentation::raw`]). Places come from fixed seeds:
 //! they are the same in every run. Of `requests/pieces` `dummy` is the size of the file between two pieces, `published` (the
