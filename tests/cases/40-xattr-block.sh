@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A block of attributes with bad contents and a wrong checksum: a check and a scrub find it, and a repair keeps the attributes that are
-# sound and leaves none that cannot be read. (e2fsck makes the checksum right and leaves the rest.)
+# A block of attributes with bad contents and a wrong checksum: a check and a scrub find it, and a repair keeps the attributes
+# that are sound and leaves none that cannot be read. (e2fsck makes the checksum right and leaves the rest.)
 case=40-xattr-block
 . "$(dirname "$0")/place.sh"
 needs mke2fs debugfs e2fsck python3

@@ -17,8 +17,12 @@ names() { debugfs -R "ls -p $2" "$1" 2>/dev/null | cut -d/ -f6 | grep -v '^\.*$'
 for inodes in 128 16; do
     image made.img 8M -t ext2 -b 1024 -I 128 -N $inodes
     for name in a b c d; do debug made.img "mkdir dir$name"; done
+    echo contents >source
+    # Up to the last free inode, or forty.
     number=0
-    while debugfs -w -R "write $0 dira/file$number" made.img 2>&1 | grep -q Allocated && [ $number -lt 40 ]; do number=$((number + 1)); done
+    while [ $number -lt 40 ] && debugfs -w -R "write source dira/file$number" made.img 2>&1 | grep -q Allocated; do
+        number=$((number + 1))
+    done
     e2fsck -fy made.img >/dev/null 2>&1
     for path in / /dira; do
         before=$(names made.img $path)

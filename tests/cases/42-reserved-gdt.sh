@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One number of the superblock is wrong (s_reserved_gdt_blocks): a repair keeps every file, as e2fsck does, and names what was wrong.
+# One number of the superblock is wrong (s_reserved_gdt_blocks): a repair keeps every file, as e2fsck does, and a check finds it.
 case=42-reserved-gdt
 . "$(dirname "$0")/place.sh"
 needs mke2fs debugfs e2fsck

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The root of a tree of extents says that it has room for none (eh_max 0), and a mode is no longer that of a directory: a check finds
-# either, and a repair loses nothing.
+# The root of a tree of extents says that it has room for none (eh_max 0), or a mode is no longer that of a directory: a check
+# finds either, and a repair loses nothing.
 case=45-extent-max
 . "$(dirname "$0")/place.sh"
 needs mke2fs debugfs e2fsck
@@ -18,7 +18,8 @@ for path in dir/sub/file dir/sub dir /; do
         [ $? = 5 ] || differs "$path, $change: a check says: $(tail -n 1 found)"
         "$weir" fsck --repair changed.img >repaired 2>&1
         [ $? = 1 ] || differs "$path, $change: repair: $(tail -n 1 repaired)"
-        cmp -s t <(debugfs -R "cat dir/sub/file" changed.img 2>/dev/null) || differs "$path, $change: the file is lost: $(cat repaired)"
+        cmp -s t <(debugfs -R "cat dir/sub/file" changed.img 2>/dev/null) ||
+            differs "$path, $change: the file is lost: $(cat repaired)"
         clean changed.img "$path, $change"
     done
 done

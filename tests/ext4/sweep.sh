@@ -14,8 +14,8 @@
 #   not clean for e2fsck    weir says that it repaired the image, e2fsck -fn finds more
 #   lost                    a name, contents or attribute that e2fsck -fy keeps; in lost+found it is not lost
 #
-# What may differ is in sweep.allowed, with the reason; the exit code is 1 where something else does. All faults take hours; given the
-# same FOLDER again it goes on where it was. PROFILE=release lets cargo build it so.
+# What may differ is in sweep.allowed, with the reason; the exit code is 1 where something else does. All faults take hours; given
+# the same FOLDER again it goes on where it was. PROFILE=release lets cargo build it so.
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
