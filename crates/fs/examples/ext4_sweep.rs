@@ -1,5 +1,5 @@
-//! Every single fault of the places that a file system of ext2, ext3 or ext4 cannot do without, in small images of eight kinds: what
-//! `weir fsck` and its repair make of it, beside e2fsck. `tests/ext4/sweep.sh` runs it, and says what it prints.
+//! Every single fault of the places that a file system of ext2, ext3 or ext4 cannot do without, in small images of eight kinds:
+//! what `weir fsck` and its repair make of it, beside e2fsck. `tests/ext4/sweep.sh` runs it, and says what it prints.
 //!
 //! ```text
 //! ext4_sweep FOLDER [STEP [KIND …]]      every STEP-th fault [1] of the kinds of that name [all]

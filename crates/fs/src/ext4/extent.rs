@@ -129,8 +129,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Depth of a node and how many entries it has; `depth` is what its parent says. A repair takes what it is said to have room for
-    /// from its place.
+    /// Depth of a node and how many entries it has; `depth` is what its parent says. A repair takes what it is said to have room
+    /// for from its place.
     fn header(&self, bytes: &[u8], at: At, depth: Option<u16>) -> Option<(u16, usize)> {
         let (entries, own) = (usize::from(le16(bytes, 2)), le16(bytes, 6));
         let repairs = self.volume.settings.repairs;

@@ -75,8 +75,8 @@ impl Volume {
         Arc::new(volume)
     }
 
-    /// What a mount for writing refuses beside what it cannot read: a primary superblock that is damaged and a revision of the format
-    /// that is not known, as the kernel does, and bitmaps and tables over each other.
+    /// What a mount for writing refuses beside what it cannot read: a primary superblock that is damaged and a revision of the
+    /// format that is not known, as the kernel does, and bitmaps and tables over each other.
     fn check_writable(&self) -> Result<(), FsError> {
         if self.settings.read_only || self.settings.discards || self.settings.repairs {
             return Ok(());

@@ -60,7 +60,8 @@ pub(super) fn correct(sb: &mut Superblock) -> Vec<String> {
     }
     let (first, per_group) = (u64::from(sb.first_data_block.get()), u64::from(sb.blocks_per_group.get()));
     if per_group > 0 && sb.blocks() > first {
-        let inodes = (sb.blocks() - first).div_ceil(per_group) * u64::from(sb.inodes_per_group.get());
+        let groups = (sb.blocks() - first).div_ceil(per_group);
+        let inodes = groups.saturating_mul(sb.inodes_per_group.get().into());
         if u32::try_from(inodes).is_ok() {
             sb.inodes_count =
                 (fields.right("inodes_count", sb.inodes_count.get().into(), inodes) as u32).into();

@@ -1,19 +1,18 @@
-//! Inode 7: it owns the blocks that are kept behind the descriptors of each copy of the superblock for more of them, so that the file
-//! system can grow while it is mounted (feature `resize_inode`).
+//! Inode 7: it owns the blocks that are kept behind the descriptors of each copy of the superblock for more of them, so that the
+//! file system can grow while it is mounted (feature `resize_inode`).
 //!
-//! Its one pointer is that to blocks of pointers to blocks of pointers. The block behind it has, at the number of each kept block, the
-//! kept block itself, and that holds the numbers of the same block behind all copies. Source: the kernel's `fs/ext4/resize.c`
+//! Its one pointer is that to blocks of pointers to blocks of pointers. The block behind it has, at the number of each kept block,
+//! the kept block itself, and that holds the numbers of the same block behind all copies. Source: the kernel's `fs/ext4/resize.c`
 //! (`verify_reserved_gdb`), and what e2fsck checks of it (`check_resize_inode`).
 
 use ::vfs::FileKind;
 
 use super::Volume;
+use super::fsck::INODE;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
 use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, RESIZE_INO, RawInode, le16, le32, put32};
 use crate::error::{Error, Result};
-
-static INODE: sim::LockClass = sim::LockClass::new("ext4.resize_inode");
 
 /// Offset of the pointers in an inode, and the pointer that it has.
 const BLOCK_AT: usize = 0x28;
@@ -69,7 +68,9 @@ impl Volume {
     /// The same block behind each copy of the descriptors.
     fn copies_of(&self, block: u32) -> Vec<u32> {
         let holders = (1..self.geo.groups).filter(|group| self.geo.has_superblock(*group));
-        holders.map(|group| block + group * self.geo.blocks_per_group).collect()
+        holders
+            .map(|group| (self.geo.group_start(group) + u64::from(block) - self.geo.first_data_block) as u32)
+            .collect()
     }
 
     fn resize_blocks(&self) -> u32 {

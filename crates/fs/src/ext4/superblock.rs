@@ -557,7 +557,8 @@ fn part_descriptors(device: &dyn BlockDevice, geo: &Geo, all: &mut [GroupDescrip
 pub(super) fn overlap(geo: &Geo, all: &[GroupDescriptor]) -> Vec<(usize, u8)> {
     let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
     let mut take = |start: u64, len: u64| {
-        let before = taken.range(..start + len).next_back().is_some_and(|(at, other)| at + other > start);
+        let before = taken.range(..start.saturating_add(len)).next_back();
+        let before = before.is_some_and(|(at, other)| at.saturating_add(*other) > start);
         if !before && start > 0 {
             taken.insert(start, len);
         }

@@ -194,9 +194,9 @@ impl Repair<'_> {
         self.volume.change(&self.handle, block, |bytes| bytes[at..at + len].fill(0))
     }
 
-    /// The kind of an inode, where need be by what it holds: a special file whose first block is that of a directory is one, as e2fsck
-    /// has it; where a person asks for the repair, so is an inode of another kind, or of none, all of whose first block is one of its
-    /// own records.
+    /// The kind of an inode, where need be by what it holds: a special file whose first block is that of a directory is one, as
+    /// e2fsck has it; where a person asks for the repair, so is an inode of another kind, or of none, all of whose first block is
+    /// one of its own records.
     fn true_kind(
         &mut self,
         inode: &Inode,

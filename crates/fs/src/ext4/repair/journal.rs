@@ -33,8 +33,8 @@ pub(super) fn lost(volume: &Volume) -> Result<Option<String>> {
     Ok(Some(shown))
 }
 
-/// Finds a journal again whose inode, or the number of that in the superblock, is damaged: in the usual inode, or by the copy of its
-/// map in the superblock. What looks like a journal there is one; says what was done.
+/// Finds a journal again whose inode, or the number of that in the superblock, is damaged: in the usual inode, or by the copy of
+/// its map in the superblock. What looks like a journal there is one; says what was done.
 pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Option<String>, FsError> {
     let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
     let volume = open()?;

@@ -47,6 +47,7 @@ mod root;
 mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::block::BlockDevice;
@@ -129,12 +130,27 @@ pub(super) fn ask(
     if losses.names > 0 {
         done.push(format!("{} names lost", losses.names));
     }
-    if let Some(journal) = journal {
-        journal.carry_out(0..0)?;
-    }
+    // What says that a log is empty, and that all is well, comes when that is so.
     let superblock = SUPERBLOCK_OFFSET..SUPERBLOCK_OFFSET + SUPERBLOCK_BYTES as u64;
-    overlay.carry_out(superblock)?;
+    let log = log_begins(&tried)?;
+    let is_last = |at: u64| superblock.contains(&at) || log.as_ref().is_some_and(|log| log.contains(&at));
+    overlay.carry_out(|at| !is_last(at))?;
+    if let Some(journal) = journal {
+        journal.carry_out(|_| true)?;
+    }
+    overlay.carry_out(|_| true)?;
     Ok(done)
+}
+
+/// The bytes of the superblock of a journal in the image.
+fn log_begins(device: &Arc<dyn BlockDevice>) -> Result<Option<Range<u64>>, FsError> {
+    let volume = Volume::open(device, Settings { repairs: true, ..Settings::default() })?;
+    if volume.superblock.lock().journal_inum.get() == 0 {
+        return Ok(None);
+    }
+    let first = volume.find_journal().ok().and_then(|place| place.map.0.first().copied());
+    let block_bytes = u64::from(volume.geo.block_bytes);
+    Ok(first.map(|first| first * block_bytes..(first + 1) * block_bytes))
 }
 
 /// Repairs in place; what was done and what it lost.

@@ -61,26 +61,25 @@ impl Overlay {
         Ok(())
     }
 
-    /// Writes to the device below what differs there: the blocks in `last` (numbers of bytes) after all others are durable.
-    pub(super) fn carry_out(&self, last: std::ops::Range<u64>) -> Result<(), MediaError> {
+    /// Writes to the device below, durably, what was written to this one where `takes` says so of a byte; the rest stays for later.
+    pub(super) fn carry_out(&self, takes: impl Fn(u64) -> bool) -> Result<(), MediaError> {
         let unit = self.unit();
-        let written = std::mem::take(&mut *self.written.lock());
-        let is_last = |number: u64| last.contains(&(number * unit));
-        for of_last in [false, true] {
-            let of_turn = written.iter().filter(|(number, _)| is_last(**number) == of_last);
-            let mut run: (u64, Vec<u8>) = (0, Vec::new());
-            for (number, bytes) in of_turn {
-                let end = run.0 + run.1.len() as u64;
-                let most = self.geometry.max_transfer_bytes as usize;
-                if end != number * unit || run.1.len() + bytes.len() > most {
-                    self.write_below(&run)?;
-                    run = (number * unit, Vec::new());
-                }
-                run.1.extend_from_slice(bytes);
+        let all = std::mem::take(&mut *self.written.lock());
+        let (now, later): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.into_iter().partition(|(number, _)| takes(number * unit));
+        let mut run: (u64, Vec<u8>) = (0, Vec::new());
+        for (number, bytes) in &now {
+            let end = run.0 + run.1.len() as u64;
+            let most = self.geometry.max_transfer_bytes as usize;
+            if end != number * unit || run.1.len() + bytes.len() > most {
+                self.write_below(&run)?;
+                run = (number * unit, Vec::new());
             }
-            self.write_below(&run)?;
-            self.below.flush()?;
+            run.1.extend_from_slice(bytes);
         }
+        self.write_below(&run)?;
+        self.below.flush()?;
+        *self.written.lock() = later;
         Ok(())
     }
 

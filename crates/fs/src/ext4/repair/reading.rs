@@ -1,14 +1,14 @@
 //! How an image is read: which superblock counts, and where bitmaps and inode tables lie.
 //!
-//! A repair asks this first, and changes nothing else before. The primary superblock counts while nothing speaks against it. Where it
-//! cannot be, its checksum is wrong, a backup says something else, or bitmaps and tables lie where they cannot, all of these are
+//! A repair asks this first, and changes nothing else before. The primary superblock counts while nothing speaks against it. Where
+//! it cannot be, its checksum is wrong, a backup says something else, or bitmaps and tables lie where they cannot, all of these are
 //! tried: the primary one, the primary one with the fields made right that follow from others, and the backups. The one counts by
-//! which most of the inode tables agrees with itself: inodes that can be and are in use in the bitmap, directories whose `.` leads to
-//! themselves, the root first. Of equals the first of this order counts.
+//! which most of the inode tables agrees with itself: inodes that can be and are in use in the bitmap, directories whose `.` leads
+//! to themselves, the root first. Of equals the first of this order counts.
 //!
-//! The places of a group's bitmaps and table are those of its descriptor, of the copies of the descriptor, or those that follow from
-//! the layout: behind the superblock of the group, beside those of its neighbours. The one counts that holds what looks most like what
-//! is looked for. Only where none does is a table made anew (`groups.rs`).
+//! The places of a group's bitmaps and table are those of its descriptor, of the copies of the descriptor, or those that follow
+//! from the layout: behind the superblock of the group, beside those of its neighbours. The one counts that holds what looks most
+//! like what is looked for. Only where none does is a table made anew (`groups.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,6 +44,15 @@ impl Reading {
         Ok(Self { superblock, geo, descriptors, what })
     }
 
+    /// Whether something speaks against it: a field that does not follow from the others, a backup that says something else, or
+    /// what lies behind it.
+    fn is_in_doubt(&self, device: &dyn BlockDevice, copies: &[(u64, Superblock)]) -> bool {
+        let differs = |copy: &Superblock| Geo::of(copy, device.geometry().bytes.0).as_ref() != Ok(&self.geo);
+        !related::correct(&mut self.superblock.clone()).is_empty()
+            || copies.iter().any(|(_, copy)| differs(copy))
+            || !self.weight(device).is_sound()
+    }
+
     fn weight(&self, device: &dyn BlockDevice) -> Weight {
         Look { device, geo: &self.geo }.weigh(&self.descriptors)
     }
@@ -65,51 +74,28 @@ pub(super) fn settle(device: &Arc<dyn BlockDevice>) -> Result<Vec<String>, FsErr
         superblock::check_readable(primary)?;
     }
     let copies = copies(device, primary.as_ref());
-    let mut readings = Vec::new();
-    let as_it_is = primary.clone().map(|primary| Reading::of(device, primary, None));
-    let in_doubt = match &as_it_is {
-        Some(Ok(reading)) => {
-            torn || copies
-                .iter()
-                .any(|(_, copy)| Geo::of(copy, device.geometry().bytes.0).as_ref() != Ok(&reading.geo))
-                || !related::correct(&mut reading.superblock.clone()).is_empty()
-                || !reading.weight(device).is_sound()
+    let as_it_is = primary.clone().and_then(|primary| Reading::of(device, primary, None).ok());
+    let as_it_is = match as_it_is {
+        Some(reading) if !torn && !reading.is_in_doubt(device, &copies) => {
+            return settle_places(device, &reading);
         }
-        _ => true,
+        other => other,
     };
-    let as_it_is = as_it_is.and_then(Result::ok);
-    if !in_doubt {
-        let reading = as_it_is.expect("a primary superblock that is not in doubt can be read");
-        return settle_places(device, &reading);
-    }
-    // A wrong checksum says that something is wrong: what it says counts less than a copy.
+    // A wrong checksum says that something is wrong: what the superblock says then counts less than a copy.
     let (first, last) = if torn { (None, as_it_is) } else { (as_it_is, None) };
-    readings.extend(first);
-    if let Some(primary) = &primary {
+    let mended = primary.as_ref().and_then(|primary| {
         let (mended, what) = mended(device, primary, &copies);
-        if !what.is_empty() {
-            readings.extend(Reading::of(device, mended, Some(what.join(", "))).ok());
-        }
-    }
-    for (block, copy) in &copies {
+        Reading::of(device, mended, Some(what.join(", "))).ok().filter(|_| !what.is_empty())
+    });
+    let of_copies = copies.iter().filter_map(|(block, copy)| {
         let what = format!("the primary superblock is bad; the backup at block {block} was used");
-        readings.extend(Reading::of(device, copy.clone(), Some(what)).ok());
-    }
-    readings.extend(last);
+        Reading::of(device, copy.clone(), Some(what)).ok()
+    });
+    let mut readings: Vec<Reading> = first.into_iter().chain(mended).chain(of_copies).chain(last).collect();
     // The first of equals.
     let weights: Vec<Weight> = readings.iter().map(|reading| reading.weight(device)).collect();
     let best = (0..readings.len()).rev().max_by_key(|at| weights[*at]);
-    let Some(best) = best else {
-        let why = primary.map_or_else(
-            || "no superblock, and no backup".to_owned(),
-            |primary| match Geo::of(&primary, device.geometry().bytes.0) {
-                Err(what) => format!("{what}; no backup was found"),
-                Ok(_) => "wrong checksum; no backup was found".to_owned(),
-            },
-        );
-        return Err(damaged(&why));
-    };
-    let mut reading = readings.swap_remove(best);
+    let mut reading = readings.swap_remove(best.ok_or_else(|| unreadable(device, primary.as_ref()))?);
     let mut done = Vec::new();
     if torn || reading.what.is_some() {
         let what = reading.what.clone().unwrap_or_else(|| "its checksum corrected".to_owned());
@@ -118,6 +104,16 @@ pub(super) fn settle(device: &Arc<dyn BlockDevice>) -> Result<Vec<String>, FsErr
     }
     done.extend(settle_places(device, &reading)?);
     Ok(done)
+}
+
+/// Why an image cannot be read by any superblock.
+fn unreadable(device: &dyn BlockDevice, primary: Option<&Superblock>) -> FsError {
+    let what = primary.map(|primary| Geo::of(primary, device.geometry().bytes.0));
+    match what {
+        None => damaged("there is none, and no backup"),
+        Some(Err(what)) => damaged(&format!("{what}; no backup was found")),
+        Some(Ok(_)) => damaged("wrong checksum; no backup was found"),
+    }
 }
 
 /// Backups, with the block of each, that say different things.
@@ -168,8 +164,8 @@ fn mended(
     (sb, wrong)
 }
 
-/// How many blocks are kept for more descriptors: `says`, if these lie over nothing; else what a backup or the resize inode says, or
-/// as many as there is room for.
+/// How many blocks are kept for more descriptors: `says`, if these lie over nothing; else what a backup or the resize inode says,
+/// or as many as there is room for.
 fn fitting(device: &dyn BlockDevice, reading: &Reading, says: u64, copies: &[(u64, Superblock)]) -> u64 {
     let geo = &reading.geo;
     if !reading.superblock.has_compat(compat::RESIZE_INODE) {
@@ -254,9 +250,9 @@ impl Taken {
 
     /// Whether something else than this part lies over `len` blocks from `start` on.
     fn lies_over(&self, start: u64, len: u64, own: (u32, u8)) -> bool {
-        let first = self.runs.partition_point(|(at, ..)| *at + self.longest <= start);
+        let first = self.runs.partition_point(|(at, ..)| at.saturating_add(self.longest) <= start);
         let near = self.runs[first..].iter().take_while(|(at, ..)| *at < start + len);
-        near.into_iter().any(|(at, its, whose)| at + its > start && *whose != Some(own))
+        near.into_iter().any(|(at, its, whose)| at.saturating_add(*its) > start && *whose != Some(own))
     }
 }
 
@@ -367,18 +363,18 @@ fn implied(geo: &Geo, all: &[GroupDescriptor], group: u32, part: u8) -> Vec<u64>
     let (bitmap, inodes) = (all[at].block_bitmap(), all[at].inode_bitmap());
     places.extend(match part {
         0 => [inodes.saturating_sub(1), 0],
-        1 => [bitmap + 1, 0],
-        _ => [inodes + 1, bitmap + 2],
+        1 => [bitmap.saturating_add(1), 0],
+        _ => [inodes.saturating_add(1), bitmap.saturating_add(2)],
     });
     let before = at.checked_sub(1).and_then(|before| all.get(before));
-    places.extend(before.map(|before| place_of(before, part) + len));
+    places.extend(before.map(|before| place_of(before, part).saturating_add(len)));
     places.extend(all.get(at + 1).map(|after| place_of(after, part).saturating_sub(len)));
     // With bitmaps and tables in their own groups, at the same place in each.
     for (other, descriptor) in (0_u32..).zip(all).filter(|(other, _)| *other != group).take(4) {
         let same = geo.has_superblock(other) == geo.has_superblock(group);
         let place = place_of(descriptor, part);
         if same && place > geo.group_start(other) {
-            places.push(place - geo.group_start(other) + geo.group_start(group));
+            places.push((place - geo.group_start(other)).saturating_add(geo.group_start(group)));
         }
     }
     places

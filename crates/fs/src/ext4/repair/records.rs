@@ -14,8 +14,8 @@ const MOST_KIND: u8 = 7;
 
 /// Makes the records of a block lead to its end one after the other. `inodes`: how many the file system has.
 ///
-/// A record that makes no sense ends where others begin that do and lead to the end of the block: where it says itself, if it can be
-/// so; else at the first such place. It is kept when only its length is wrong.
+/// A record that makes no sense ends where others begin that do and lead to the end of the block: where it says itself, if it can
+/// be so; else at the first such place. It is kept when only its length is wrong.
 pub(super) fn cover(block: &mut [u8], end: usize, inodes: u64) {
     let (mut at, mut last) = (0, None);
     while at < end {

@@ -64,9 +64,12 @@ impl Look<'_> {
     pub(super) fn inode(&self, descriptors: &[GroupDescriptor], ino: u64) -> Option<Vec<u8>> {
         let per_group = u64::from(self.geo.inodes_per_group);
         let table = descriptors.get(((ino - 1) / per_group) as usize)?.inode_table();
+        if table == 0 || table >= self.geo.blocks {
+            return None;
+        }
         let len = self.geo.inode_bytes;
         let off = table * u64::from(self.geo.block_bytes) + (ino - 1) % per_group * len as u64;
-        (table != 0).then(|| read_bytes(self.device, off, len).ok()).flatten()
+        read_bytes(self.device, off, len).ok()
     }
 
     pub(super) fn weigh(&self, descriptors: &[GroupDescriptor]) -> Weight {
@@ -203,7 +206,7 @@ impl Look<'_> {
         let (mut node, mut depth) = (map.to_vec(), depth);
         while depth > 0 {
             node = self.block(child(&node[12..24], false))?;
-            if le16(&node, 0) != 0xf30a || le16(&node, 6) + 1 != depth {
+            if le16(&node, 0) != 0xf30a || le16(&node, 6) != depth - 1 {
                 return None;
             }
             depth -= 1;
