@@ -86,6 +86,12 @@ pub enum FsError {
         /// What is wrong and where.
         what: String,
     },
+    /// A repair would lose more than its rules allow; nothing was changed.
+    #[error("{what}")]
+    WouldLose {
+        /// What it would do and lose, and what to do.
+        what: String,
+    },
     /// There is no device for a journal of its own.
     #[error(
         "external_journal=true needs memory beside a block device: name it in a plan, or `weir mkfs ext4 IMAGE --journal FILE`"

@@ -62,6 +62,14 @@ pub trait Format: Sync {
     /// giving up what can still be read; says what was done. Call it in a run: files are given names.
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError>;
 
+    /// The same, also where it loses more than the design's rules allow ([`FsError::WouldLose`]).
+    ///
+    /// # Errors
+    /// Those of [`Format::repair`].
+    fn repair_at_any_loss(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        self.repair(storage)
+    }
+
     /// Grows an unmounted file system to the size of its storage, which was made larger; returns the size before. Nothing changes
     /// where it has that size already. A crash leaves it with one size or the other. Call it in a run, as a mount.
     fn grow(&self, storage: &Storage) -> Result<Bytes, FsError>;

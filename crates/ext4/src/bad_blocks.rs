@@ -8,7 +8,7 @@ use super::block_map;
 use super::extent;
 use super::fsck::INODE;
 use super::inode::{Inode, InodeState};
-use super::layout::{BAD_INO, OLD_INODE_BYTES, flag, le16, le32};
+use super::layout::{BAD_INO, BOOT_INO, OLD_INODE_BYTES, RESIZE_INO, flag, le16, le32};
 use super::runs::Visited;
 use base::error::{Error, Result};
 
@@ -51,17 +51,30 @@ impl Volume {
         group > 0 && at < self.geo.base_blocks(group)
     }
 
-    /// Whether a reserved inode holds what it cannot: that of bad blocks anything but pointers, another one no file.
+    /// Whether a reserved inode holds what it cannot: that of bad blocks anything but pointers, that of a boot loader a directory,
+    /// one that the file system does not use anything.
     pub(crate) fn is_foreign(&self, ino: u64) -> Result<bool> {
         let (block, at) = self.inode_at(ino)?;
+        let journal = u64::from(self.superblock.lock().journal_inum.get());
         self.look(block, |bytes| {
             let raw = &bytes[at..at + OLD_INODE_BYTES];
             let (mode, links, flags) = (le16(raw, 0), le16(raw, 0x1a), le32(raw, 0x20));
-            if ino != BAD_INO {
-                return FileKind::from_mode(u32::from(mode)).is_none() && (mode != 0 || links != 0);
+            let (size, sectors, attributes) = (le32(raw, 4), le32(raw, 0x1c), le32(raw, 0x68));
+            let kind = FileKind::from_mode(u32::from(mode));
+            let is_of_no_kind = kind.is_none() && (mode != 0 || links != 0);
+            match ino {
+                BAD_INO => {
+                    let extents = if self.geo.extents { flag::EXTENTS } else { 0 };
+                    mode != 0 || links != 0 || le16(raw, 2) != 0 || flags & !extents != 0 || attributes != 0
+                }
+                RESIZE_INO if self.geo.resize_inode => is_of_no_kind,
+                BOOT_INO => is_of_no_kind || kind == Some(FileKind::Directory),
+                _ if ino == journal || self.geo.orphan_file == Some(ino) => is_of_no_kind,
+                _ => {
+                    let has_map = raw[0x28..0x28 + 60] != [0; 60];
+                    mode != 0 || links != 0 || size != 0 || sectors != 0 || attributes != 0 || has_map
+                }
             }
-            let extents = if self.geo.extents { flag::EXTENTS } else { 0 };
-            mode != 0 || links != 0 || le16(raw, 2) != 0 || flags & !extents != 0 || le32(raw, 0x68) != 0
         })
     }
 }

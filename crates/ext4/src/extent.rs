@@ -7,6 +7,8 @@
 //! The key of an entry that leads to a node is the first block of the file that the node maps. Blocks for splits are allocated
 //! before anything is changed, so that a change that finds no space has changed nothing.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
@@ -127,15 +129,25 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Depth of a node and how many entries it has; `depth` is what its parent says.
+    /// Depth of a node and how many entries it has; `depth` is what its parent says. A repair takes what it is said to have room
+    /// for from its place.
     fn header(&self, bytes: &[u8], at: At, depth: Option<u16>) -> Option<(u16, usize)> {
-        let (entries, max, own) = (usize::from(le16(bytes, 2)), usize::from(le16(bytes, 4)), le16(bytes, 6));
+        let (entries, own) = (usize::from(le16(bytes, 2)), le16(bytes, 6));
+        let repairs = self.volume.settings.repairs;
         let possible = le16(bytes, 0) == MAGIC
-            && entries <= max
-            && max <= self.capacity(at)
-            && own <= if self.volume.settings.repairs { MOST_READ_DEPTH } else { MOST_DEPTH }
+            && entries <= self.capacity(at)
+            && (repairs || self.has_room(bytes, at))
+            && own <= if repairs { MOST_READ_DEPTH } else { MOST_DEPTH }
             && depth.is_none_or(|depth| depth == own);
         possible.then_some((own, entries))
+    }
+
+    /// Whether a node says that it has room for as many entries as it can have. A mount takes what the kernel takes, a check what
+    /// e2fsck does: at most two less.
+    fn has_room(&self, bytes: &[u8], at: At) -> bool {
+        let (entries, max) = (usize::from(le16(bytes, 2)), usize::from(le16(bytes, 4)));
+        let least = if self.volume.mounted.load(Relaxed) { 1 } else { self.capacity(at) - 2 };
+        (least.max(entries)..=self.capacity(at)).contains(&max)
     }
 
     /// Whether the checksum of a node with a possible header is right.
@@ -143,7 +155,7 @@ impl<'a> Tree<'a> {
         if at == At::Root || !self.volume.geo.metadata_csum {
             return true;
         }
-        let tail = ENTRY_BYTES * (1 + usize::from(le16(bytes, 4)));
+        let tail = ENTRY_BYTES * (1 + usize::from(le16(bytes, 4)).min(self.capacity(at)));
         le32(bytes, tail) == crc32c(self.seed, &bytes[..tail])
     }
 
@@ -624,7 +636,8 @@ impl Tree<'_> {
             saved.sound = false;
             return;
         };
-        saved.sound &= self.is_sealed(bytes, at) && (own == 0 || entries > 0) && own <= MOST_DEPTH;
+        saved.sound &= self.has_room(bytes, at) && self.is_sealed(bytes, at);
+        saved.sound &= (own == 0 || entries > 0) && own <= MOST_DEPTH;
         saved.sound &= key.is_none_or(|key| entries > 0 && le32(bytes, ENTRY_BYTES) == key);
         for entry in bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries) {
             if own == 0 {

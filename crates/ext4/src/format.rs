@@ -62,8 +62,8 @@ impl Format for ExtDesign {
         let Ok(device) = self.device(storage) else { return false };
         let modern = match superblock::load(&device) {
             Ok(found) => Some(found.geo.extents),
-            // What it uses is told by a mount and a check.
-            Err(FsError::Unsupported { .. }) => superblock::is_modern(&*device),
+            // What it uses, or what is wrong with it, is told by a mount and a check.
+            Err(FsError::Unsupported { .. } | FsError::Damaged { .. }) => superblock::is_modern(&*device),
             Err(_) => None,
         };
         modern == Some(self.modern)
@@ -120,7 +120,12 @@ impl Format for ExtDesign {
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
-        repair::ask(&self.device(storage)?, &settings)
+        repair::ask(&self.device(storage)?, &settings, false)
+    }
+
+    fn repair_at_any_loss(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
+        repair::ask(&self.device(storage)?, &settings, true)
     }
 
     fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {

@@ -41,7 +41,7 @@ use super::layout::{
 };
 use super::records::records;
 use super::runs::Visited;
-use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, superblock};
+use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, related, superblock};
 use base::error::{Error, Result};
 use base::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
@@ -130,6 +130,14 @@ impl Check<'_> {
         self.claim_metadata();
         self.claim_bad_blocks();
         self.check_reserved();
+        for what in related::correct(&mut self.volume.superblock.lock().clone()) {
+            self.report.violate("superblock_valid", what);
+        }
+        match self.volume.resize_fault() {
+            Ok(None) => {}
+            Ok(Some(what)) => self.report.violate("inode_valid", format!("inode {RESIZE_INO}: {what}")),
+            Err(error) => self.report.violate("inode_valid", format!("inode {RESIZE_INO}: {error}")),
+        }
         if let Err(what) = self.volume.check_journal() {
             self.report.violate("journal_sound", what);
         }
@@ -232,6 +240,9 @@ impl Check<'_> {
             for what in fields::correct(self.volume, &mut state.raw.clone()) {
                 self.report.violate("inode_valid", format!("inode {ino}: {what}"));
             }
+        }
+        if special && state.raw.file_acl() != 0 {
+            self.report.violate("inode_valid", format!("inode {ino} is reserved, and has attributes"));
         }
         let inode = Inode::alone(ino, &INODE, state);
         let state = inode.state.read();
@@ -395,6 +406,10 @@ impl Check<'_> {
                 let at_end = record.at + record.len > volume.records_end();
                 if at_end && !indexed {
                     let what = format!("inode {}: block {index}: a record lies over the checksum", inode.ino);
+                    self.report.violate("directory_sound", what);
+                }
+                if position <= 2 && record.ino != 0 && record.kind != volume.kind_byte(FileKind::Directory) {
+                    let what = format!("inode {}: `.` or `..` is of kind {}", inode.ino, record.kind);
                     self.report.violate("directory_sound", what);
                 }
                 match (position, record.name) {

@@ -20,6 +20,7 @@ use super::journal::Handle;
 use super::layout::{
     BAD_INO, EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16,
 };
+use super::superblock::Geo;
 use super::windows::Readahead;
 use base::cache::Mapping;
 use base::error::{Error, Result};
@@ -334,10 +335,31 @@ fn split_rdev(rdev: u64) -> (u32, u32) {
     (major as u32, minor as u32)
 }
 
+impl Geo {
+    fn inode_seed(&self, ino: u64, generation: u32) -> u32 {
+        let seed = crc32c(self.checksum_seed, &(ino as u32).to_le_bytes());
+        crc32c(seed, &generation.to_le_bytes())
+    }
+
+    /// The checksum of an inode's bytes in the table, and whether its upper half has a place there.
+    pub(crate) fn inode_checksum(&self, ino: u64, bytes: &[u8]) -> (u32, bool) {
+        let generation = super::layout::le32(bytes, 0x64);
+        let wide = has_wide_checksum(bytes);
+        let seed = crc32c(self.inode_seed(ino, generation), &bytes[..0x7c]);
+        // The fields of the checksum itself count as zero.
+        let checksum = if wide {
+            let upper = crc32c(crc32c(seed, &[0; 2]), &bytes[0x7e..0x82]);
+            crc32c(crc32c(upper, &[0; 2]), &bytes[0x84..])
+        } else {
+            crc32c(crc32c(seed, &[0; 2]), &bytes[0x7e..])
+        };
+        if wide { (checksum, true) } else { (checksum & 0xffff, false) }
+    }
+}
+
 impl Volume {
     pub(crate) fn inode_seed(&self, ino: u64, generation: u32) -> u32 {
-        let seed = crc32c(self.geo.checksum_seed, &(ino as u32).to_le_bytes());
-        crc32c(seed, &generation.to_le_bytes())
+        self.geo.inode_seed(ino, generation)
     }
 
     /// Whether a time of deletion may be the next inode of the list of orphans: it is a number of one, and the file system was made
@@ -363,21 +385,6 @@ impl Volume {
         let offset = index * self.geo.inode_bytes as u64;
         let block_bytes = u64::from(self.geo.block_bytes);
         Ok((table + offset / block_bytes, (offset % block_bytes) as usize))
-    }
-
-    /// The checksum of an inode's bytes in the table, and whether its upper half has a place there.
-    pub(crate) fn inode_checksum(&self, ino: u64, bytes: &[u8]) -> (u32, bool) {
-        let generation = super::layout::le32(bytes, 0x64);
-        let wide = has_wide_checksum(bytes);
-        let seed = crc32c(self.inode_seed(ino, generation), &bytes[..0x7c]);
-        // The fields of the checksum itself count as zero.
-        let checksum = if wide {
-            let upper = crc32c(crc32c(seed, &[0; 2]), &bytes[0x7e..0x82]);
-            crc32c(crc32c(upper, &[0; 2]), &bytes[0x84..])
-        } else {
-            crc32c(crc32c(seed, &[0; 2]), &bytes[0x7e..])
-        };
-        if wide { (checksum, true) } else { (checksum & 0xffff, false) }
     }
 
     /// Reads an inode from the table.
@@ -413,7 +420,7 @@ impl Volume {
         } else if self.geo.metadata_csum {
             let has = u32::from(raw.checksum_lo.get())
                 | if has_wide_checksum(&bytes) { u32::from(raw.checksum_hi.get()) << 16 } else { 0 };
-            if has != self.inode_checksum(ino, &bytes).0 {
+            if has != self.geo.inode_checksum(ino, &bytes).0 {
                 return Err(self.corrupt(format!("inode {ino}: wrong checksum")));
             }
         }
@@ -460,7 +467,7 @@ impl Volume {
             to[fixed..].copy_from_slice(&state.extra);
         }
         if self.geo.metadata_csum {
-            let (checksum, wide) = self.inode_checksum(ino, to);
+            let (checksum, wide) = self.geo.inode_checksum(ino, to);
             put16(to, 0x7c, checksum as u16);
             if wide {
                 put16(to, 0x82, (checksum >> 16) as u16);

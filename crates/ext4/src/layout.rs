@@ -19,6 +19,8 @@ pub(crate) const MAGIC: u16 = 0xef53;
 pub(crate) const BAD_INO: u64 = 1;
 /// Inode of the root directory.
 pub(crate) const ROOT_INO: u64 = 2;
+/// Inode of a boot loader.
+pub(crate) const BOOT_INO: u64 = 5;
 /// Inode that keeps blocks for more group descriptors.
 pub(crate) const RESIZE_INO: u64 = 7;
 /// Inode of the journal, as mkfs makes it.
@@ -36,6 +38,7 @@ pub(crate) const NAME_MAX: u32 = 255;
 pub(crate) mod compat {
     pub(crate) const HAS_JOURNAL: u32 = 0x4;
     pub(crate) const EXT_ATTR: u32 = 0x8;
+    pub(crate) const RESIZE_INODE: u32 = 0x10;
     pub(crate) const DIR_INDEX: u32 = 0x20;
     pub(crate) const SPARSE_SUPER2: u32 = 0x200;
     pub(crate) const ORPHAN_FILE: u32 = 0x1000;

@@ -21,7 +21,7 @@
 //! | `meta`, `journal` | blocks of metadata: read, changed inside a handle, committed, replayed |
 //! | `groups`, `free_map`, `set_aside` | descriptors of groups and what is free; what of it can be given out, or is set aside |
 //! | `alloc`, `preallocation` | the choice of blocks and inodes; which blocks are set aside for files |
-//! | `bad_blocks` | blocks that the medium cannot use |
+//! | `bad_blocks`, `resize_inode` | blocks that the medium cannot use; those that are kept for more descriptors |
 //! | `inode`, `runs`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
 //! | `dir`, `records`, `hash`, `htree` | directories; the records of their blocks; their index |
 //! | `namei`, `orphan`, `orphan_file` | names; inodes without names, on the list and in the kernel's file |
@@ -32,7 +32,7 @@
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
 //! | `recovery`, `fast_commit` | mounting after a crash; what the kernel's fast commits change |
-//! | `fields` | fields of inodes that follow from others |
+//! | `fields`, `related` | fields of inodes, and of the superblock, that follow from others |
 //! | `mkfs`, `fsck`, `format`, `design`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `words` | the options of the kernel's driver |
 //! | `repair` | what e2fsck does for an image without a journal |
@@ -106,7 +106,9 @@ mod preallocation;
 mod readahead;
 mod records;
 mod recovery;
+mod related;
 mod repair;
+mod resize_inode;
 mod runs;
 mod set_aside;
 mod statfs;

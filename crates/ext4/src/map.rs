@@ -144,9 +144,9 @@ impl Volume {
         Ok(extents)
     }
 
-    /// The map of the journal by its copy in the superblock, if it has one (`s_jnl_blocks`): for a journal that alone knows what
-    /// its inode should be.
-    pub(crate) fn journal_map_by_copy(&self) -> Option<JournalMap> {
+    /// The inode of the journal and its map by its copy in the superblock, if it has one (`s_jnl_blocks`): for a journal that alone
+    /// knows what its inode should be.
+    pub(crate) fn journal_inode_by_copy(&self) -> Option<(RawInode, JournalMap)> {
         let superblock = self.superblock.lock().clone();
         let words = superblock.jnl_blocks.map(zerocopy::little_endian::U32::get);
         if superblock.jnl_backup_type != 1 || words[..15] == [0; 15] {
@@ -154,14 +154,16 @@ impl Volume {
         }
         let mut raw = RawInode::zero();
         raw.mode = ((::vfs::FileKind::Regular.mode_bits() | 0o600) as u16).into();
+        raw.links = 1.into();
         (raw.size_hi, raw.size_lo) = (words[15].into(), words[16].into());
         (0..15).for_each(|slot| put32(&mut raw.block, slot * 4, words[slot]));
         if words[0] & 0xffff == 0xf30a {
             raw.flags = flag::EXTENTS.into();
         }
         let number = u64::from(superblock.journal_inum.get());
-        let state = InodeState::of(raw, Box::default());
-        self.whole_map(number, state, "the journal").ok().filter(|map| !map.is_empty()).map(JournalMap)
+        let state = InodeState::of(raw.clone(), Box::default());
+        let map = self.whole_map(number, state, "the journal").ok().filter(|map| !map.is_empty())?;
+        Some((raw, JournalMap(map)))
     }
 
     /// Where the blocks are of an inode of the file system itself, which has no holes.

@@ -152,7 +152,7 @@ impl Volume {
             let inode = &mut bytes[at..at + len];
             put32(inode, 0x14, next);
             if self.geo.metadata_csum {
-                let (checksum, wide) = self.inode_checksum(ino, inode);
+                let (checksum, wide) = self.geo.inode_checksum(ino, inode);
                 put16(inode, 0x7c, checksum as u16);
                 if wide {
                     put16(inode, 0x82, (checksum >> 16) as u16);

@@ -12,11 +12,14 @@ use media::block::{BlockDevice, Queue};
 use super::journal::Journal;
 use super::journal::credits::TRUNCATE_CREDITS;
 use super::journal::recovery::Care;
-use super::layout::{STATE_CLEAN, Superblock, compat, incompat, ro_compat};
+use super::layout::{ROOT_INO, STATE_CLEAN, Superblock, compat, incompat, ro_compat};
 use super::orphan_file::Slot;
 use super::{Settings, Volume, damaged, repair, superblock};
 use base::error::{Error, Result};
 use design::FsError;
+
+/// The latest revision of the format (`EXT4_MAX_SUPP_REV`).
+const MOST_REVISION: u32 = 1;
 
 impl Volume {
     /// Mounts: replays the journal and frees orphans, or repairs an image that has no journal; marks the image as in use.
@@ -26,6 +29,7 @@ impl Volume {
         if volume.settings.skips_log {
             return Ok(Self::without_log(volume));
         }
+        volume.check_writable()?;
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
         if journaled {
             let log = volume.find_journal()?;
@@ -46,6 +50,7 @@ impl Volume {
         volume.notes.extend(note);
         volume.notes.extend(repaired);
         // What a mount refuses it does not change.
+        volume.check_root()?;
         let orphans =
             (volume.orphan_list().map_err(damaged)?, volume.present_orphan_slots().map_err(damaged)?);
         volume.mark_in_use(journaled).map_err(damaged)?;
@@ -70,14 +75,46 @@ impl Volume {
         Arc::new(volume)
     }
 
+    /// What a mount for writing refuses beside what it cannot read: a primary superblock that is damaged and a revision of the
+    /// format that is not known, as the kernel does, and bitmaps and tables over each other.
+    fn check_writable(&self) -> Result<(), FsError> {
+        if self.settings.read_only || self.settings.discards || self.settings.repairs {
+            return Ok(());
+        }
+        let refuse = |what: String| Err(damaged(Error::Corrupt(what)));
+        if let Some(note) = self.notes.first() {
+            return refuse(note.clone());
+        }
+        let revision = self.superblock.lock().rev_level.get();
+        if revision > MOST_REVISION {
+            return refuse(format!("revision {revision} of the format; there are 0 and 1"));
+        }
+        match superblock::overlap(&self.geo, &self.groups.lock().descriptors).first() {
+            Some((group, _)) => {
+                refuse(format!("group {group}: a bitmap or an inode table lies over another one"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// As the kernel, no mount takes an image whose root is no directory.
+    fn check_root(&self) -> Result<(), FsError> {
+        let root = self.inode(ROOT_INO).map_err(damaged)?;
+        let state = root.state.read();
+        let is_one = state.raw.is_dir() && state.raw.size() > 0 && state.sectors(self) > 0;
+        if is_one { Ok(()) } else { Err(damaged(Error::Corrupt("the root is no directory".to_owned()))) }
+    }
+
     /// Repairs an image that has no journal and was not unmounted; says what was done.
     fn repair_unjournaled(
         device: &Arc<dyn BlockDevice>,
         settings: &Settings,
     ) -> Result<Vec<String>, FsError> {
-        let superblock = superblock::load_to_replay(device, settings)?.superblock;
+        let found = superblock::load_to_replay(device, settings)?;
+        let superblock = found.superblock;
         let journaled = superblock.has_compat(compat::HAS_JOURNAL);
-        if journaled || !superblock.needs_recovery() || settings.skips_log {
+        // With a backup only a person repairs.
+        if journaled || !superblock.needs_recovery() || settings.skips_log || found.note.is_some() {
             return Ok(Vec::new());
         }
         let mut volume = Self::open(device, Settings { repairs: true, ..settings.clone() })?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use media::block::BlockDevice;
+use media::block::{BlockDevice, WriteFlags};
 use sim::Bytes;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
@@ -17,6 +17,8 @@ use super::{Settings, mutant};
 use base::error::{Error, Result};
 use design::FsError;
 
+/// `s_checksum_type` of CRC-32C, the only one.
+const CRC32C: u8 = 1;
 /// Blocks of a group, at least, as mke2fs makes them.
 const LEAST_GROUP: u64 = 256;
 
@@ -41,7 +43,7 @@ impl Superblock {
 }
 
 /// What does not change while a file system is mounted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Geo {
     pub(crate) block_bytes: u32,
     pub(crate) blocks: u64,
@@ -68,6 +70,8 @@ pub(crate) struct Geo {
     pub(crate) sparse_super: bool,
     /// Bitmaps and tables may lie in other groups.
     pub(crate) flex_bg: bool,
+    /// Inode 7 has the blocks that are kept for more descriptors.
+    pub(crate) resize_inode: bool,
     pub(crate) hash_version: u8,
     pub(crate) unsigned_hash: bool,
     pub(crate) hash_seed: [u32; 4],
@@ -127,6 +131,7 @@ impl Geo {
             huge_file: sb.has_ro_compat(ro_compat::HUGE_FILE),
             sparse_super: sb.has_ro_compat(ro_compat::SPARSE_SUPER),
             flex_bg: sb.has_incompat(incompat::FLEX_BG),
+            resize_inode: sb.has_compat(compat::RESIZE_INODE),
             hash_version: sb.def_hash_version,
             unsigned_hash: unsigned,
             hash_seed: sb.hash_seed.map(U32::get),
@@ -261,14 +266,14 @@ impl Geo {
     }
 
     /// Whether blocks may hold bitmaps or the table of a group.
-    fn is_place(&self, group: u32, start: u64, len: u32) -> bool {
+    pub(super) fn is_place(&self, group: u32, start: u64, len: u32) -> bool {
         let (own, blocks) = (self.group_start(group), u64::from(self.group_blocks(group)));
         let range = if self.flex_bg { self.first_data_block + 1..self.blocks } else { own..own + blocks };
         range.contains(&start) && start.saturating_add(u64::from(len)) <= range.end
     }
 
     /// Whether bitmaps and table of a group lie where they may.
-    fn has_places(&self, group: u32, descriptor: &GroupDescriptor) -> bool {
+    pub(super) fn has_places(&self, group: u32, descriptor: &GroupDescriptor) -> bool {
         self.is_place(group, descriptor.block_bitmap(), 1)
             && self.is_place(group, descriptor.inode_bitmap(), 1)
             && self.is_place(group, descriptor.inode_table(), self.table_blocks())
@@ -295,11 +300,20 @@ fn check_sizes(
         ),
         (!wide || descriptor_bytes >= DESCRIPTOR_BYTES, "desc_size is too small for 64bit"),
         (
+            !sb.has_ro_compat(ro_compat::METADATA_CSUM) || sb.checksum_type == CRC32C,
+            "checksum_type is not that of CRC-32C",
+        ),
+        (
+            sb.has_ro_compat(ro_compat::BIGALLOC) || sb.log_cluster_size.get() == log,
+            "log_cluster_size is not that of the blocks",
+        ),
+        (
             per_group > 0 && per_group <= bits && per_group.is_multiple_of(8),
             "blocks_per_group is not possible",
         ),
         (inodes > 0 && inodes <= bits && inodes.is_multiple_of(8), "inodes_per_group is not possible"),
         (sb.blocks() > first_data_block, "the file system has no blocks"),
+        (u32::from(sb.reserved_gdt_blocks.get()) <= block_bytes / 4, "reserved_gdt_blocks is not possible"),
         (
             sb.rev_level.get() == 0 || (FIRST_INO..=sb.inodes_count.get()).contains(&sb.first_ino.get()),
             "first_ino is not possible",
@@ -343,21 +357,30 @@ pub(crate) fn read_bytes(
     Ok(bytes[(off - start) as usize..][..len].to_vec())
 }
 
+/// Writes bytes at `off` whatever the device's logical block.
+pub(crate) fn write_bytes(device: &dyn BlockDevice, off: u64, data: &[u8]) -> Result<(), media::MediaError> {
+    let unit = u64::from(device.geometry().block_bytes);
+    let (start, end) = (off / unit * unit, (off + data.len() as u64).div_ceil(unit) * unit);
+    let mut bytes = read_bytes(device, start, (end - start) as usize)?;
+    bytes[(off - start) as usize..][..data.len()].copy_from_slice(data);
+    device.write(start, &bytes, WriteFlags::default())
+}
+
 /// Whether the device begins with a superblock of this format.
 pub(crate) fn has_magic(device: &dyn BlockDevice) -> bool {
     let bytes = read_bytes(device, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
     bytes.is_ok_and(|bytes| Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.magic.get() == MAGIC))
 }
 
-/// Whether the files of the image that begins here have extents, by a primary superblock that may use what is not supported;
-/// none where there is no such superblock.
+/// Whether the files of the image that begins here have extents, by a primary superblock that may use what is not supported or say
+/// what cannot be; none where there is none.
 pub(crate) fn is_modern(device: &dyn BlockDevice) -> Option<bool> {
-    let (superblock, torn) = read_raw(device, SUPERBLOCK_OFFSET).ok()?;
-    (!torn).then(|| superblock.has_incompat(incompat::EXTENTS))
+    let (superblock, _) = read_raw(device, SUPERBLOCK_OFFSET).ok()?;
+    Some(superblock.has_incompat(incompat::EXTENTS))
 }
 
 /// The superblock at an offset, and whether its checksum is wrong; what it says is not judged.
-fn read_raw(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, bool), String> {
+pub(super) fn read_raw(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, bool), String> {
     let size = device.geometry().bytes.0;
     if off + SUPERBLOCK_BYTES as u64 > size {
         return Err("the device is too small".to_owned());
@@ -405,18 +428,32 @@ pub(super) fn load_to_replay(device: &Arc<dyn BlockDevice>, settings: &Settings)
     if may_tear(settings) { load_torn(device).or_else(|_| load(device)) } else { load(device) }
 }
 
-/// Where copies may lie, as size of a block and number of one: the groups of the usual size first, then group 1 of any size that
-/// mke2fs makes (`-g`).
-fn places_of_copies() -> impl Iterator<Item = (u64, u64)> {
-    const SIZES: [u64; 3] = [1024, 2048, 4096];
-    let first = |block_bytes: u64| u64::from(block_bytes == 1024);
-    let usual = SIZES
+const SIZES: [u64; 3] = [1024, 2048, 4096];
+
+fn first_block(block_bytes: u64) -> u64 {
+    u64::from(block_bytes == 1024)
+}
+
+/// Where copies lie in groups of the usual size, as size of a block and number of one.
+pub(super) fn usual_places() -> impl Iterator<Item = (u64, u64)> {
+    SIZES
         .into_iter()
-        .flat_map(move |size| [1, 3, 5, 7, 9].map(|group| (size, first(size) + group * size * 8)));
-    let others = SIZES.into_iter().flat_map(move |size| {
-        (LEAST_GROUP..size * 8).step_by(8).map(move |blocks| (size, first(size) + blocks))
-    });
-    usual.chain(others)
+        .flat_map(move |size| [1, 3, 5, 7, 9].map(|group| (size, first_block(size) + group * size * 8)))
+}
+
+/// Where the copy of group 1 lies in groups of any size that mke2fs makes (`-g`).
+pub(super) fn other_places() -> impl Iterator<Item = (u64, u64)> {
+    SIZES.into_iter().flat_map(move |size| {
+        (LEAST_GROUP..size * 8).step_by(8).map(move |blocks| (size, first_block(size) + blocks))
+    })
+}
+
+/// The copy of a superblock at a block.
+pub(super) fn copy_at(device: &dyn BlockDevice, block_bytes: u64, block: u64) -> Option<(Superblock, Geo)> {
+    let (superblock, geo) = read_one(device, block * block_bytes).ok()?;
+    let is_copy =
+        u64::from(geo.block_bytes) == block_bytes && geo.is_copy_at(superblock.block_group_nr.get(), block);
+    is_copy.then_some((superblock, geo))
 }
 
 /// Reads the superblock; where the primary is damaged, a copy.
@@ -430,16 +467,12 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
         Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None, torn: false }),
         Err(what) => what,
     };
-    for (block_bytes, block) in places_of_copies() {
-        let Ok((mut superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
-        if u64::from(geo.block_bytes) == block_bytes && geo.is_copy_at(superblock.block_group_nr.get(), block)
-        {
-            // A copy is as old as the last resize: it does not know how the file system was left.
-            superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
-            let note =
-                format!("the primary superblock is bad ({primary}); the backup at block {block} was used");
-            return Ok(Found { superblock, geo, note: Some(note), torn: false });
-        }
+    for (block_bytes, block) in usual_places().chain(other_places()) {
+        let Some((mut superblock, geo)) = copy_at(&**device, block_bytes, block) else { continue };
+        // A copy is as old as the last resize: it does not know how the file system was left.
+        superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
+        let note = format!("the primary superblock is bad ({primary}); the backup at block {block} was used");
+        return Ok(Found { superblock, geo, note: Some(note), torn: false });
     }
     if has_magic(&**device) {
         return Err(FsError::Damaged { design, what: format!("superblock: {primary}; no backup was found") });
@@ -521,10 +554,11 @@ fn part_descriptors(device: &dyn BlockDevice, geo: &Geo, all: &mut [GroupDescrip
 }
 
 /// Groups whose block bitmap (0), inode bitmap (1) or inode table (2) lies over something that comes before it.
-fn overlap(geo: &Geo, all: &[GroupDescriptor]) -> Vec<(usize, u8)> {
+pub(super) fn overlap(geo: &Geo, all: &[GroupDescriptor]) -> Vec<(usize, u8)> {
     let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
     let mut take = |start: u64, len: u64| {
-        let before = taken.range(..start + len).next_back().is_some_and(|(at, other)| at + other > start);
+        let before = taken.range(..start.saturating_add(len)).next_back();
+        let before = before.is_some_and(|(at, other)| at.saturating_add(*other) > start);
         if !before && start > 0 {
             taken.insert(start, len);
         }
@@ -549,24 +583,60 @@ fn overlap(geo: &Geo, all: &[GroupDescriptor]) -> Vec<(usize, u8)> {
     found
 }
 
-/// The copy of a descriptor that a group holds. It is old: of what it says, only the places count.
-fn copied_descriptor(device: &dyn BlockDevice, geo: &Geo, group: u32) -> Option<GroupDescriptor> {
+/// Copies of a descriptor, at most two of them, that groups hold. They are old: of what they say, only the places count.
+pub(super) fn copied_descriptors(device: &dyn BlockDevice, geo: &Geo, group: u32) -> Vec<GroupDescriptor> {
     let (at, offset) = geo.descriptor_at(group);
     let holders = (1..geo.groups).filter(|holder| geo.has_superblock(*holder));
-    let mut copies = holders.filter_map(|holder| {
+    let copies = holders.filter_map(|holder| {
         let block = geo.group_start(holder) + (at - geo.first_data_block);
         let off = block * u64::from(geo.block_bytes) + offset as u64;
         let bytes = read_bytes(device, off, geo.descriptor_bytes).ok()?;
-        geo.load_descriptor(group, &bytes).ok()
+        let mut descriptor = geo.load_descriptor(group, &bytes).ok()?;
+        descriptor.clear(group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT);
+        descriptor.set_itable_unused(0);
+        Some(descriptor)
     });
-    let mut descriptor = copies.next()?;
-    descriptor.clear(group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT);
-    descriptor.set_itable_unused(0);
-    Some(descriptor)
+    copies.take(2).collect()
+}
+
+fn copied_descriptor(device: &dyn BlockDevice, geo: &Geo, group: u32) -> Option<GroupDescriptor> {
+    copied_descriptors(device, geo, group).into_iter().next()
+}
+
+/// The bytes of a descriptor.
+pub(super) fn raw_descriptor(device: &dyn BlockDevice, geo: &Geo, group: u32) -> Result<Vec<u8>, FsError> {
+    let (at, offset) = geo.descriptor_at(group);
+    Ok(read_bytes(device, at * u64::from(geo.block_bytes) + offset as u64, geo.descriptor_bytes)?)
+}
+
+/// All descriptors, whatever they say.
+pub(super) fn raw_descriptors(device: &dyn BlockDevice, geo: &Geo) -> Result<Vec<GroupDescriptor>, FsError> {
+    (0..geo.groups).map(|group| Ok(GroupDescriptor::of(&raw_descriptor(device, geo, group)?))).collect()
+}
+
+/// Writes all descriptors, with right checksums.
+pub(super) fn write_descriptors(
+    device: &dyn BlockDevice,
+    geo: &Geo,
+    all: &[GroupDescriptor],
+) -> Result<(), media::MediaError> {
+    let first = geo.descriptor_at(0).0;
+    for block in first..first + u64::from(geo.descriptor_blocks()) {
+        let off = block * u64::from(geo.block_bytes);
+        let mut bytes = read_bytes(device, off, geo.block_bytes as usize)?;
+        for (group, descriptor) in (0..geo.groups).zip(all) {
+            let (at, offset) = geo.descriptor_at(group);
+            if at == block {
+                geo.store_descriptor(group, descriptor, &mut bytes[offset..]);
+            }
+        }
+        device.write(off, &bytes, WriteFlags::default())?;
+    }
+    Ok(())
 }
 
 /// Names the features of an image that this code cannot even read.
-fn check_readable(superblock: &Superblock) -> Result<(), FsError> {
+pub(super) fn check_readable(superblock: &Superblock) -> Result<(), FsError> {
     let log = superblock.log_block_size.get();
     if (3..=6).contains(&log) {
         let size = Bytes(1024 << log);

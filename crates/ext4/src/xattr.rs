@@ -127,6 +127,10 @@ fn walk<'a>(
         if inode != 0 {
             return Err("an attribute keeps its value in an inode, which is not supported");
         }
+        // The kernel takes no list with such a name.
+        if entry[ENTRY_BYTES..].contains(&0) {
+            return Err("the name of an attribute has a zero byte");
+        }
         let value_at = base + offset;
         let value =
             if size == 0 { Some(&[][..]) } else { bytes.get(value_at..value_at.saturating_add(size)) };
@@ -153,6 +157,22 @@ fn parse(bytes: &[u8], at: usize, base: usize, into: &mut Attributes) -> Result<
         Ok(())
     })
     .map(drop)
+}
+
+/// The attributes before the first that cannot be, without those whose hash is wrong; values count from `base`.
+fn sound_part(bytes: &[u8], at: usize, base: usize) -> Attributes {
+    let mut all = Attributes::new();
+    let mut end = at;
+    // What cannot be ends them.
+    let _ = walk(bytes, at, base, &mut |entry| {
+        end += entry_bytes(entry.name.len());
+        let hashed = entry.hash == entry_hash(entry.name, entry.value) || base == at && entry.hash == 0;
+        if hashed && (entry.value.is_empty() || entry.value_at >= end) {
+            all.insert((entry.prefix, entry.name.len(), entry.name.to_vec()), entry.value.to_vec());
+        }
+        Ok(())
+    });
+    all
 }
 
 /// Checks, as e2fsck does, what a reader takes on trust: that the hash of each entry is right, and that no value lies over
@@ -347,14 +367,31 @@ impl Volume {
         }
     }
 
-    /// Gives up the attributes in an inode if they are not sound; says whether it did.
+    /// Gives up those attributes in an inode that are not sound; says whether it did.
     pub(crate) fn drop_damaged_attributes(&self, state: &mut InodeState) -> bool {
         let Some(bytes) = self.inode_attributes(state) else { return false };
         let damaged = check(&bytes, 4, 4).is_err();
         if damaged {
-            self.set_inode_attributes(state, &[]);
+            let left = self.laid_out_in_inode(state, &sound_part(&bytes, 4, 4));
+            self.set_inode_attributes(state, &left);
         }
         damaged
+    }
+
+    /// The same in a block, which keeps its references; false where none is left, or it is no block of attributes.
+    pub(crate) fn salvage_attributes(&self, handle: &Handle<'_>, block: u64) -> Result<bool> {
+        let left = self.look(block, |bytes| match le32(bytes, 0) == MAGIC && le32(bytes, 8) == 1 {
+            true => sound_part(bytes, HEADER_BYTES, 0),
+            false => Attributes::new(),
+        })?;
+        if left.is_empty() {
+            return Ok(false);
+        }
+        self.change(handle, block, |bytes| {
+            bytes[HEADER_BYTES..].fill(0);
+            self.fill_block(block, bytes, &left);
+        })?;
+        Ok(true)
     }
 
     /// Whether the attributes in a block are sound, and how many references it counts; nothing where its checksum is wrong.
@@ -392,7 +429,9 @@ impl Volume {
         let state = inode.state.read();
         state.check_live()?;
         let all = self.attributes(&inode, &state)?;
-        Ok(ran::collected(all.keys().flat_map(|key| full_name(key).into_iter().chain([0]))))
+        // Of a prefix that is not known nothing can be said, as in Linux.
+        let known = all.keys().filter(|(prefix, ..)| PREFIXES.iter().any(|(number, _)| number == prefix));
+        Ok(ran::collected(known.flat_map(|key| full_name(key).into_iter().chain([0]))))
     }
 
     /// Sets an attribute.

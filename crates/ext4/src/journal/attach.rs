@@ -203,8 +203,17 @@ impl Volume {
         self.log(&place, (&queue, &home), format).write_bytes(&superblock).map_err(damaged)
     }
 
-    /// Where the blocks of the journal's inode are.
+    /// Whether a journal that a mount takes begins at a place.
+    pub(crate) fn has_journal_at(&self, place: &JournalPlace) -> bool {
+        self.journal_superblock(place).is_ok_and(|superblock| self.journal_format(place, &superblock).is_ok())
+    }
+
+    /// Where the blocks of the journal's inode are. As for the kernel it is a file that was not deleted.
     pub(crate) fn journal_map(&self, number: u64) -> Result<JournalMap> {
+        let (raw, _) = self.read_inode(number)?;
+        if !raw.is_regular() || raw.links.get() == 0 {
+            return Err(Error::Corrupt(format!("inode {number} of the journal is no file")));
+        }
         self.special_map(number, "the journal").map(JournalMap)
     }
 }

@@ -11,6 +11,7 @@ use crate::fields::{self, Needed};
 use crate::inode::{Inode, InodeState};
 use crate::journal::Handle;
 use crate::layout::{BAD_INO, JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, le32, put32};
+use crate::records::records;
 use crate::runs::{Extent, Visited};
 use crate::{block_map, mutant};
 use base::error::{Error, Result};
@@ -53,6 +54,7 @@ impl Repair<'_> {
     pub(super) fn mend_blocks(&mut self) -> Result<()> {
         // Those of the file system itself come first: nothing else may have their blocks.
         self.count_bad_blocks()?;
+        self.lost_resize_inode = self.volume.resize_fault().map_or(true, |fault| fault.is_some());
         let first = self.volume.geo.first_ino;
         let special: Vec<u64> = (2..first).filter(|ino| *ino != ROOT_INO).chain(self.orphan_file).collect();
         let others = (first..=self.volume.geo.inodes()).filter(|ino| self.orphan_file != Some(*ino));
@@ -69,7 +71,25 @@ impl Repair<'_> {
             self.copy_shared()?;
         }
         self.close_directories()?;
-        self.fill_directories()
+        self.fill_directories()?;
+        self.mend_resize_inode()
+    }
+
+    /// Makes inode 7 anew, as e2fsck does, or clears it where there is no feature that uses it.
+    fn mend_resize_inode(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.lost_resize_inode) {
+            return Ok(());
+        }
+        self.note("inodes of blocks for more descriptors made anew");
+        let (block, at) = self.volume.inode_at(RESIZE_INO)?;
+        let len = self.volume.geo.inode_bytes;
+        self.volume.change(&self.handle, block, |bytes| bytes[at..at + len].fill(0))?;
+        if !self.volume.geo.resize_inode {
+            return Ok(());
+        }
+        let table = self.take_free().ok_or(Error::NoSpace)?;
+        self.counts[table as usize] = METADATA;
+        self.volume.make_resize_inode(&self.handle, table)
     }
 
     /// A block is used once more. One of metadata stays that: what else has it gets a copy.
@@ -110,26 +130,29 @@ impl Repair<'_> {
             return self.blank(ino);
         }
         if ino == RESIZE_INO {
+            if self.lost_resize_inode {
+                return Ok(());
+            }
             let table = le32(&state.raw.block, 13 * 4) as usize;
             if let Some(count) = self.counts.get_mut(table).filter(|_| table != 0) {
                 *count = METADATA;
             }
-            return Ok(());
-        }
-        if state.raw.links.get() == 0 {
-            return self.forget(&inode, &mut state);
-        }
-        let kind = state.raw.kind();
-        if special {
             if !sealed {
                 self.note("inodes corrected");
                 self.volume.store_inode(&self.handle, &inode, &mut state)?;
             }
-            return if kind.is_some() { self.count_special(&inode, &state) } else { Ok(()) };
+            return Ok(());
         }
+        if state.raw.links.get() == 0 && !self.is_linked_directory(&inode, &mut state) {
+            return self.forget(&inode, &mut state);
+        }
+        let kind = state.raw.kind();
+        if special {
+            return self.mend_special(&inode, &mut state, sealed);
+        }
+        let kind = self.true_kind(&inode, &mut state, kind);
         let possible = kind.filter(|kind| ino != ROOT_INO || *kind == FileKind::Directory);
         let Some(kind) = possible else { return self.clear(&inode, &mut state) };
-        let kind = self.true_kind(&inode, &mut state, kind);
         (0..fields::correct(self.volume, &mut state.raw).len())
             .for_each(|_| self.note("fields of inodes corrected"));
         let links = state.raw.links.get();
@@ -145,6 +168,24 @@ impl Repair<'_> {
         Ok(())
     }
 
+    /// The journal, the file of orphans or a boot loader: its map is not changed, and goes as a whole where it cannot be read.
+    fn mend_special(&mut self, inode: &Inode, state: &mut InodeState, sealed: bool) -> Result<()> {
+        let before = (state.raw.file_acl(), state.sectors(self.volume));
+        state.raw.set_file_acl(0);
+        if state.raw.kind().is_some() {
+            match self.count_special(inode, state) {
+                Ok(blocks) => self.set_blocks(state, blocks),
+                Err(Error::Corrupt(_)) => return self.blank(inode.ino),
+                Err(error) => return Err(error),
+            }
+        }
+        if !sealed || (state.raw.file_acl(), state.sectors(self.volume)) != before {
+            self.note("inodes corrected");
+            self.volume.store_inode(&self.handle, inode, state)?;
+        }
+        Ok(())
+    }
+
     /// An inode of which not even the fields can be trusted is free.
     fn blank(&mut self, ino: u64) -> Result<()> {
         let (block, at) = self.volume.inode_at(ino)?;
@@ -153,15 +194,63 @@ impl Repair<'_> {
         self.volume.change(&self.handle, block, |bytes| bytes[at..at + len].fill(0))
     }
 
-    /// A special file whose first block is that of a directory is one, as e2fsck has it.
-    fn true_kind(&mut self, inode: &Inode, state: &mut InodeState, kind: FileKind) -> FileKind {
+    /// The kind of an inode, where need be by what it holds: a special file whose first block is that of a directory is one, as
+    /// e2fsck has it; where a person asks for the repair, so is an inode of another kind, or of none, all of whose first block is
+    /// one of its own records.
+    fn true_kind(
+        &mut self,
+        inode: &Inode,
+        state: &mut InodeState,
+        kind: Option<FileKind>,
+    ) -> Option<FileKind> {
         use FileKind::{Directory, Regular, Symlink};
-        if matches!(kind, Regular | Directory | Symlink) || !self.looks_like_directory(inode, state) {
+        let is_one = match kind {
+            Some(Directory) => return kind,
+            None | Some(Regular | Symlink) => self.asked && self.holds_directory(inode, state).is_some(),
+            Some(_) => self.looks_like_directory(inode, state),
+        };
+        if !is_one {
             return kind;
         }
-        self.note("special files that are directories");
-        state.raw.mode = (state.raw.mode.get() & 0o7777 | 0o04_0000).into();
-        Directory
+        self.note("inodes of another kind that are directories");
+        let perm =
+            if kind.is_none() && state.raw.mode.get() == 0 { 0o755 } else { state.raw.mode.get() & 0o7777 };
+        state.raw.mode = (perm | 0o04_0000).into();
+        Some(Directory)
+    }
+
+    /// How many names the first block of an inode holds, if it is the first block of a directory of its number.
+    fn holds_directory(&self, inode: &Inode, state: &InodeState) -> Option<usize> {
+        let block = self.volume.dir_block(inode, state, 0).ok()?;
+        if self.counts[block as usize] != 0 {
+            return None;
+        }
+        let (end, inodes) = (self.volume.records_end(), self.volume.geo.inodes());
+        let names = self.volume.look(block, |bytes| {
+            let sound = has_dots(bytes, end)
+                && u64::from(le32(bytes, 0)) == inode.ino
+                && records(bytes, end)
+                    .all(|record| record.is_ok_and(|record| u64::from(record.ino) <= inodes));
+            sound.then(|| {
+                records(bytes, end).flatten().filter(|record| record.ino != 0).count().saturating_sub(2)
+            })
+        });
+        names.ok().flatten()
+    }
+
+    /// A directory whose count of links is 0 and that was not deleted: the root, and one that holds names.
+    fn is_linked_directory(&mut self, inode: &Inode, state: &mut InodeState) -> bool {
+        let in_use = self.volume.inode_in_use(inode.ino).unwrap_or(false);
+        if !self.asked || state.raw.dtime.get() != 0 || !in_use || self.is_special(inode.ino) {
+            return false;
+        }
+        let names = self.holds_directory(inode, state);
+        let is_one = names.is_some_and(|names| names > 0 || inode.ino == ROOT_INO);
+        if is_one {
+            self.note("directories without links given theirs");
+            state.raw.links = 2.into();
+        }
+        is_one
     }
 
     fn looks_like_directory(&self, inode: &Inode, state: &InodeState) -> bool {
@@ -221,7 +310,7 @@ impl Repair<'_> {
         };
         let mut state = inode.state.write();
         if state.raw.has(flag::EXTENTS) {
-            return self.count_special(&inode, &state);
+            return self.count_special(&inode, &state).map(drop);
         }
         if !self.volume.inode_is_stored(BAD_INO, &state)? {
             return self.blank(BAD_INO);
@@ -244,7 +333,7 @@ impl Repair<'_> {
             self.note("inodes corrected");
             self.volume.store_inode(&self.handle, &inode, &mut state)?;
         }
-        self.count_special(&inode, &state)
+        self.count_special(&inode, &state).map(drop)
     }
 
     /// Whether a block belongs to metadata other than a copy of the superblock and the descriptors.
@@ -252,7 +341,8 @@ impl Repair<'_> {
         self.counts.get(block as usize) == Some(&METADATA) && !self.volume.is_copy_of_metadata(block)
     }
 
-    fn count_special(&mut self, inode: &Inode, state: &InodeState) -> Result<()> {
+    /// Takes the blocks of an inode of the file system itself; says how many these are.
+    fn count_special(&mut self, inode: &Inode, state: &InodeState) -> Result<u64> {
         let mut blocks = Vec::new();
         let mut seen = |visited: Visited| {
             match visited {
@@ -266,11 +356,11 @@ impl Repair<'_> {
         } else {
             block_map::visit(self.volume, state, &mut seen)?;
         }
-        for (start, len) in blocks {
+        for &(start, len) in &blocks {
             let end = start.saturating_add(len).min(self.volume.geo.blocks);
             (start..end).for_each(|block| self.counts[block as usize] = METADATA);
         }
-        Ok(())
+        Ok(blocks.iter().map(|(_, len)| len).sum())
     }
 
     /// Mends the map of an inode, its size and its count of blocks; false if the inode had to be cleared.
@@ -327,11 +417,21 @@ impl Repair<'_> {
         }
     }
 
-    fn has_attributes(&self, block: u64) -> bool {
+    /// Whether a block holds attributes; those that are not sound are dropped.
+    fn has_attributes(&mut self, block: u64) -> bool {
         let inside = block > self.volume.geo.first_data_block && block < self.volume.geo.blocks;
-        inside
-            && self.counts[block as usize] != METADATA
-            && self.volume.look_at_attributes(block).is_ok_and(|(sound, _)| sound)
+        if !inside || self.counts[block as usize] == METADATA {
+            return false;
+        }
+        let is_own = self.asked && self.counts[block as usize] == 0;
+        match self.volume.look_at_attributes(block) {
+            Ok((true, _)) => true,
+            Ok(_) if is_own && self.volume.salvage_attributes(&self.handle, block).unwrap_or(false) => {
+                self.note("attributes of inodes dropped");
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Counts the blocks of attributes, and corrects the references that each counts itself.

@@ -7,7 +7,7 @@ use media::block::BlockDevice;
 
 use super::Repair;
 use crate::layout::GroupDescriptor;
-use crate::superblock::Geo;
+use crate::superblock::{self, Geo};
 use crate::{Settings, Volume, damaged};
 use base::error::{Error, Result};
 use design::FsError;
@@ -60,18 +60,7 @@ fn place_in(volume: &Volume) -> Result<()> {
     for block in tables.into_iter().flatten() {
         write(block, &zeros)?;
     }
-    let first = geo.descriptor_at(0).0;
-    for block in first..first + u64::from(geo.descriptor_blocks()) {
-        let off = block * u64::from(geo.block_bytes);
-        let mut bytes = crate::superblock::read_bytes(&*volume.device, off, geo.block_bytes as usize)?;
-        for (group, descriptor) in (0..geo.groups).zip(&descriptors) {
-            let (at, offset) = geo.descriptor_at(group);
-            if at == block {
-                geo.store_descriptor(group, descriptor, &mut bytes[offset..]);
-            }
-        }
-        write(block, &bytes)?;
-    }
+    superblock::write_descriptors(&*volume.device, geo, &descriptors)?;
     Ok(volume.device.flush()?)
 }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use media::block::BlockDevice;
 
-use super::Repair;
+use super::{INODE, Repair};
+use crate::inode::{Inode, InodeState};
+use crate::journal::Handle;
 use crate::journal::format::{LEAST_JOURNAL, Unusable};
-use crate::journal::recovery::Care;
-use crate::layout::{JOURNAL_INO, compat, incompat};
+use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat, flag};
 use crate::mkfs::usual_journal;
-use crate::{JournalPlace, Settings, Volume, damaged};
+use crate::runs::Visited;
+use crate::{JournalPlace, Settings, Volume, block_map, damaged, extent};
 use base::error::{Error, Result};
 use design::FsError;
 
@@ -31,30 +33,69 @@ pub(super) fn lost(volume: &Volume) -> Result<Option<String>> {
     Ok(Some(shown))
 }
 
-/// Replays a journal whose inode is lost by the copy of its map in the superblock, as e2fsck does: the log may have the inode, and
-/// whatever else lies beside it. Says what was done.
-pub(super) fn replay_by_copy(
-    device: &Arc<dyn BlockDevice>,
-    settings: &Settings,
-) -> Result<Option<String>, FsError> {
+/// Finds a journal again whose inode, or the number of that in the superblock, is damaged: in the usual inode, or by the copy of
+/// its map in the superblock. What looks like a journal there is one; says what was done.
+pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Option<String>, FsError> {
     let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
     let volume = open()?;
-    if !volume.superblock.lock().has_incompat(incompat::RECOVER) || volume.find_journal().is_ok() {
+    if !matches!(volume.journal_fault(), Err(Unusable::Damaged(_))) {
         return Ok(None);
     }
-    let Some(map) = volume.journal_map_by_copy() else { return Ok(None) };
-    let place = JournalPlace { device: Arc::clone(device), map };
-    let Ok((replayed, ..)) = volume.recover_journal(&place, Care::Salvage) else { return Ok(None) };
-    device.flush()?;
-    if open()?.find_journal().is_ok() {
-        Volume::mount(device, settings.clone())?.unmount().map_err(damaged)?;
+    let number = u64::from(volume.superblock.lock().journal_inum.get());
+    if number != JOURNAL_INO {
+        volume.superblock.lock().journal_inum = (JOURNAL_INO as u32).into();
+        if volume.journal_fault().is_err() && !volume.restore_journal_inode().map_err(damaged)? {
+            return Ok(None);
+        }
+        volume.keep_superblock().map_err(damaged)?;
+        return Ok(Some(format!(
+            "the superblock said that the journal is in inode {number}: it is in {JOURNAL_INO}"
+        )));
     }
-    let given_up: Vec<String> = replayed.given_up.iter().map(|what| format!("; gave up {what}")).collect();
-    Ok(Some(format!(
-        "the inode of the journal was lost; {} transactions were replayed by its copy{}",
-        replayed.transactions,
-        given_up.concat()
-    )))
+    let restored = volume.restore_journal_inode().map_err(damaged)?;
+    Ok(restored.then(|| {
+        "the inode of the journal was damaged: written anew by its copy in the superblock".to_owned()
+    }))
+}
+
+impl Volume {
+    /// Writes the superblock as it is in memory.
+    fn keep_superblock(&self) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        self.write_superblock(&mut superblock)
+    }
+
+    /// Gives the journal its inode again by the copy of its map, if there is a journal; whether it did.
+    fn restore_journal_inode(&self) -> Result<bool> {
+        let Some((raw, map)) = self.journal_inode_by_copy() else { return Ok(false) };
+        let place = JournalPlace { device: Arc::clone(&self.device), map };
+        if !self.has_journal_at(&place) {
+            return Ok(false);
+        }
+        let extra = vec![0; self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)].into_boxed_slice();
+        let inode = Inode::alone(JOURNAL_INO, &INODE, InodeState::of(raw, extra));
+        let mut state = inode.state.write();
+        if self.geo.inode_bytes > OLD_INODE_BYTES {
+            state.raw.extra_isize = EXTRA_ISIZE.min((self.geo.inode_bytes - OLD_INODE_BYTES) as u16).into();
+        }
+        let mut blocks = 0;
+        let mut seen = |visited: Visited| {
+            blocks += match visited {
+                Visited::Map(_) => 1,
+                Visited::Data(_, _, len, _) => len.cast_signed(),
+            };
+            Ok(())
+        };
+        if state.raw.has(flag::EXTENTS) {
+            extent::visit(self, &inode, &state, &mut seen)?;
+        } else {
+            block_map::visit(self, &state, &mut seen)?;
+        }
+        state.add_blocks(self, blocks);
+        self.store_inode(&Handle::none(), &inode, &mut state)?;
+        self.write_metadata()?;
+        Ok(true)
+    }
 }
 
 impl Repair<'_> {

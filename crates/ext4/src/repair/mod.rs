@@ -3,7 +3,7 @@
 //!
 //! | pass | does |
 //! |---|---|
-//! | `Volume::open` | takes descriptors from a copy where they are damaged; `ask`: so the superblock |
+//! | `reading` | finds out which superblock counts, and where bitmaps and tables lie |
 //! | `hints` | finds out how much of each inode table was used, whatever the descriptors say |
 //! | `blocks` | counts the blocks that the medium cannot use |
 //! | | drops pointers and extents that lead nowhere, inodes of no kind, and attributes that are not sound |
@@ -13,7 +13,7 @@
 //! | `groups` | finds new places for bitmaps and tables that lie where they cannot |
 //! | `root` | makes a root directory where there is none |
 //! | here | writes the bitmaps, descriptors and counts anew |
-//! | `journal` | makes a journal anew that no mount takes |
+//! | `journal` | finds a journal again whose inode is damaged; makes one anew that no mount takes |
 //! | `names` | cuts directory blocks off where their records end to make sense |
 //! | | drops names that lead to nothing, a second time to a directory, or that occur twice |
 //! | | lets a directory whose index misses a name go without one |
@@ -21,8 +21,16 @@
 //!
 //! An inode without links is free, whatever else it says; so is one with a wrong checksum that the bitmap does not have in use.
 //!
-//! Everything is changed in the cache and written at the end, in any order: a crash meanwhile leaves an image that a repair makes
-//! sound, too.
+//! # What a repair never does
+//!
+//! It makes no inode table, root directory or journal anew while something that looks like it lies where the image says, where a
+//! backup says, or where the layout has it: `reading` looks there first, and weighs what it finds. A repair that a person asks for
+//! is made in memory (`overlay`), and the names of the image before and after it are compared (`loss`). One that would lose more
+//! than the rules of e2fsck allow is not carried out unless the person says so (`weir fsck --repair --force-loss`); `weir fsck
+//! --dry-run` tells what would be done and lost.
+//!
+//! Everything is changed in the cache and written at the end, the superblock last: a crash meanwhile leaves an image that a repair
+//! makes sound, too.
 //!
 //! Source: e2fsck(8) and the passes that its sources describe.
 
@@ -30,11 +38,16 @@ mod blocks;
 mod groups;
 mod hints;
 mod journal;
+mod loss;
 mod names;
+mod overlay;
+mod reading;
 mod records;
 mod root;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::block::BlockDevice;
@@ -43,11 +56,17 @@ use super::fields::Needed;
 use super::groups::{Groups, bit, set_bit, set_padding};
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
-use super::layout::{GroupDescriptor, ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
-use super::{Settings, Volume, damaged, fsck, superblock};
+use super::journal::recovery::Care;
+use super::layout::{
+    GroupDescriptor, ROOT_INO, STATE_ERRORS, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, compat, crc32c, group_flag,
+    incompat,
+};
+use super::{Settings, Volume, damaged, fsck};
 use base::error::{Error, Result};
 use base::name_tree::NameTree;
 use design::FsError;
+use loss::{Census, Losses};
+use overlay::Overlay;
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.repaired_inode");
 
@@ -65,6 +84,8 @@ struct Repair<'a> {
     orphan_file: Option<u64>,
     /// What is wrong with the journal, when it is to be made anew.
     lost_journal: Option<String>,
+    /// Inode 7 is to be made anew.
+    lost_resize_inode: bool,
     /// How often each block is used.
     counts: Vec<u8>,
     /// How many inodes of each group may be in use.
@@ -91,25 +112,59 @@ struct Repair<'a> {
     journal_note: Option<String>,
 }
 
-/// Repairs an image that has been recovered, because a person asks for it; says what was done.
-pub(super) fn ask(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Vec<String>, FsError> {
-    let mut done = Vec::new();
-    let found = superblock::load(device)?;
-    if let Some(note) = found.note {
-        let volume = Volume::open(device, Settings { repairs: true, ..settings.clone() })?;
-        done.push(format!("{note}, and written to its place"));
-        // The copy does not know whether the journal is empty.
-        let journaled = found.superblock.has_compat(compat::HAS_JOURNAL);
-        volume.restore_superblock(journaled).map_err(damaged)?;
-        if journaled && volume.check_journal().is_ok() && volume.check_log().is_ok() {
-            Volume::mount(device, settings.clone())?.unmount().map_err(damaged)?;
-        }
+/// Repairs an image that has been recovered, because a person asks for it; says what was done. What it loses beyond the rules of
+/// `loss.rs` it loses only if that is said: otherwise nothing is changed.
+pub(super) fn ask(
+    device: &Arc<dyn BlockDevice>,
+    settings: &Settings,
+    at_any_loss: bool,
+) -> Result<Vec<String>, FsError> {
+    let overlay = Overlay::new(device);
+    let journal = settings.journal_device.as_ref().map(Overlay::new);
+    let tried: Arc<dyn BlockDevice> = overlay.clone();
+    let beside = journal.clone().map(|journal| -> Arc<dyn BlockDevice> { journal });
+    let (mut done, losses) = try_on(&tried, &Settings { journal_device: beside, ..settings.clone() })?;
+    if losses.is_more_than_rules_allow() && !at_any_loss {
+        return Err(FsError::WouldLose { what: losses.refusal(&done) });
     }
-    done.extend(journal::replay_by_copy(device, settings)?);
-    done.extend(groups::place(device, settings)?);
+    if losses.names > 0 {
+        done.push(format!("{} names lost", losses.names));
+    }
+    // What says that a log is empty, and that all is well, comes when that is so.
+    let superblock = SUPERBLOCK_OFFSET..SUPERBLOCK_OFFSET + SUPERBLOCK_BYTES as u64;
+    let log = log_begins(&tried)?;
+    let is_last = |at: u64| superblock.contains(&at) || log.as_ref().is_some_and(|log| log.contains(&at));
+    overlay.carry_out(|at| !is_last(at))?;
+    if let Some(journal) = journal {
+        journal.carry_out(|_| true)?;
+    }
+    overlay.carry_out(|_| true)?;
+    Ok(done)
+}
+
+/// The bytes of the superblock of a journal in the image.
+fn log_begins(device: &Arc<dyn BlockDevice>) -> Result<Option<Range<u64>>, FsError> {
+    let volume = Volume::open(device, Settings { repairs: true, ..Settings::default() })?;
+    if volume.superblock.lock().journal_inum.get() == 0 {
+        return Ok(None);
+    }
+    let first = volume.find_journal().ok().and_then(|place| place.map.0.first().copied());
+    let block_bytes = u64::from(volume.geo.block_bytes);
+    Ok(first.map(|first| first * block_bytes..(first + 1) * block_bytes))
+}
+
+/// Repairs in place; what was done and what it lost.
+fn try_on(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<(Vec<String>, Losses), FsError> {
     let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
-    // What the log has changes what is read.
-    done.extend(open()?.salvage_log()?);
+    let mut done = reading::settle(device)?;
+    let replayed = replay(device, settings)?;
+    if !replayed.is_empty() {
+        done.extend(replayed);
+        // The log may have descriptors.
+        done.extend(reading::settle(device)?);
+    }
+    let before = Census::of(&open()?);
+    done.extend(groups::place(device, settings)?);
     if open()?.journal_has_stale_words() {
         open()?.clear_stale_journal_words()?;
         done.push("words of another version cleared in the superblock of the journal".to_owned());
@@ -121,20 +176,29 @@ pub(super) fn ask(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<
             break;
         }
     }
-    Ok(done)
+    Ok((done, before.lost_in(&Census::of(&open()?))))
 }
 
-impl Volume {
-    /// Writes the superblock that was read from a copy to its own place.
-    fn restore_superblock(&self, recover: bool) -> Result<()> {
-        let mut superblock = self.superblock.lock();
-        superblock.block_group_nr = 0.into();
-        if recover {
-            superblock.feature_incompat = (superblock.feature_incompat.get() | incompat::RECOVER).into();
+/// Replays what is sound of a log that the recovery before the repair could not, or not wholly, replay; says what was done.
+fn replay(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Vec<String>, FsError> {
+    let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
+    let mut done: Vec<String> = journal::restore(device, settings)?.into_iter().collect();
+    let volume = open()?;
+    let waits = volume.superblock.lock().has_incompat(incompat::RECOVER);
+    if waits && volume.find_journal().is_ok() && volume.check_journal().is_ok() && volume.check_log().is_ok()
+    {
+        let mounted = Volume::mount(device, settings.clone()).and_then(|volume| {
+            volume.unmount().map_err(damaged)?;
+            Ok(volume.notes.clone())
+        });
+        match mounted {
+            Ok(notes) => done.extend(notes),
+            // Something else is wrong, too.
+            Err(_) => done.extend(volume.recover_journal(&volume.find_journal()?, Care::Salvage)?.0.note()),
         }
-        self.write_superblock(&mut superblock)?;
-        Ok(self.device.flush()?)
     }
+    done.extend(open()?.salvage_log()?);
+    Ok(done)
 }
 
 /// Makes an image sound. The volume was opened to be repaired and not mounted; open it again afterwards. Returns what was done,
@@ -149,6 +213,9 @@ pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
     repair.judge_hints();
     repair.count_metadata();
     repair.mend_blocks()?;
+    if !asked && !repair.tree.is_dir(ROOT_INO) {
+        return Err(Error::Corrupt("the root is no directory; run `weir fsck --repair`".to_owned()));
+    }
     repair.mend_root()?;
     repair.write_maps()?;
     repair.mend_names()?;
@@ -174,6 +241,7 @@ impl<'a> Repair<'a> {
             asked,
             orphan_file: volume.geo.orphan_file.filter(|number| volume.orphan_file(*number).is_ok()),
             lost_journal: if asked { journal::lost(volume)? } else { None },
+            lost_resize_inode: false,
             counts: vec![0; volume.geo.blocks as usize],
             used_inodes: Vec::new(),
             first_free: 0,

@@ -12,7 +12,7 @@ use crate::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, le32, put16, put
 use crate::namei::Node;
 use crate::records::{Place, Target, record_bytes, records};
 use crate::{htree, mutant};
-use base::error::Result;
+use base::error::{Error, Result};
 use base::name_tree::Fault;
 
 const LOST_FOUND: &[u8] = b"lost+found";
@@ -269,7 +269,12 @@ impl Repair<'_> {
         }
         let new = NewInode { perm: 0o700, owner: Owner::default() };
         let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
-        let ino = self.volume.make(ROOT_INO, LOST_FOUND, node)?.ino.0;
+        let made = self.volume.make(ROOT_INO, LOST_FOUND, node);
+        // Without an inode for it, names go to the root.
+        let ino = match made {
+            Err(Error::NoSpace) => return Ok(ROOT_INO),
+            made => made?.ino.0,
+        };
         self.tree.insert(ino, FileKind::Directory, 2, Some(ROOT_INO));
         self.tree.add_name(ROOT_INO, ino, (0, 0));
         self.tree.nodes.entry(ROOT_INO).and_modify(|root| root.links += 1);

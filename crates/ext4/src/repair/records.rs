@@ -1,5 +1,6 @@
 //! The records of a block of a directory, made to make sense. What e2fsck keeps is kept: it lets a record that makes no sense join
-//! the one before it, closes a hole of eight bytes, and shortens a record that runs over the end (`salvage_directory`).
+//! the one before it, closes a hole of eight bytes, and shortens a record that runs over the end (`salvage_directory`). Where it
+//! gives up the rest of the block, the records that follow are found here.
 
 use crate::layout::{le16, le32, put16, put32};
 use crate::records::{self, LEAST_RECORD, records};
@@ -8,8 +9,13 @@ use crate::records::{self, LEAST_RECORD, records};
 pub(super) const DOT_BYTES: usize = 12;
 /// Inode, length of the record, length of the name, kind.
 const HEADER_BYTES: usize = 8;
+/// The last kind that a record says.
+const MOST_KIND: u8 = 7;
 
 /// Makes the records of a block lead to its end one after the other. `inodes`: how many the file system has.
+///
+/// A record that makes no sense ends where others begin that do and lead to the end of the block: where it says itself, if it can
+/// be so; else at the first such place. It is kept when only its length is wrong.
 pub(super) fn cover(block: &mut [u8], end: usize, inodes: u64) {
     let (mut at, mut last) = (0, None);
     while at < end {
@@ -18,29 +24,67 @@ pub(super) fn cover(block: &mut [u8], end: usize, inodes: u64) {
             return absorb(block, last, at, left);
         }
         let (len, name_len) = (usize::from(le16(block, at + 4)), usize::from(block[at + 6]));
-        let is_whole = len >= LEAST_RECORD && len % 4 == 0 && len <= left && HEADER_BYTES + name_len <= len;
-        if is_whole {
+        if is_whole(block, at, end) {
             if name_len == 0 {
                 put32(block, at, 0);
             }
             (last, at) = (Some(at), at + len);
-        } else if len == HEADER_BYTES && left - len >= LEAST_RECORD {
-            block.copy_within(at + len..end, at);
-            block[end - len..end].fill(0);
-        } else if len > left
-            && left >= LEAST_RECORD
-            && HEADER_BYTES + name_len <= left
-            && u64::from(le32(block, at)) <= inodes
-            && !block[at + HEADER_BYTES..at + HEADER_BYTES + name_len].contains(&0)
-        {
-            put16(block, at + 4, left as u16);
-        } else if last.is_some() && len > 0 && len % 4 == 0 && len <= left {
-            absorb(block, last, at, len);
-            at += len;
-        } else {
-            return absorb(block, last, at, left);
+            continue;
         }
+        let said =
+            Some(at + len).filter(|next| len > 0 && len % 4 == 0 && leads_to_end(block, *next, end, inodes));
+        let least = at + HEADER_BYTES + 4;
+        let next =
+            said.or_else(|| (least..end).step_by(4).find(|next| leads_to_end(block, *next, end, inodes)));
+        let next = next.unwrap_or(end);
+        let room = next - at;
+        if room >= LEAST_RECORD && name_len > 0 && has_name(block, at, next, inodes) {
+            put16(block, at + 4, room as u16);
+            last = Some(at);
+        } else if last.is_some() || room >= LEAST_RECORD {
+            absorb(block, last, at, room);
+            last = last.or(Some(at));
+        } else {
+            // A hole at the beginning that no record fits into.
+            block.copy_within(next..end, at);
+            block[end - room..end].fill(0);
+            continue;
+        }
+        at = next;
     }
+}
+
+/// Whether the length of a record is possible.
+fn is_whole(block: &[u8], at: usize, end: usize) -> bool {
+    let (len, name_len) = (usize::from(le16(block, at + 4)), usize::from(block[at + 6]));
+    len >= LEAST_RECORD && len % 4 == 0 && at + len <= end && HEADER_BYTES + name_len <= len
+}
+
+/// Whether a record that ends before `end` can lead somewhere, and its name can be one.
+fn has_name(block: &[u8], at: usize, end: usize, inodes: u64) -> bool {
+    let (ino, name_len) = (u64::from(le32(block, at)), usize::from(block[at + 6]));
+    let begin = at + HEADER_BYTES;
+    ino > 0
+        && ino <= inodes
+        && block[at + 7] <= MOST_KIND
+        && begin + name_len <= end
+        && !block[begin..begin + name_len].iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+/// Whether records that make sense, the first of them in use, lead from `at` to the end of a block.
+fn leads_to_end(block: &[u8], mut at: usize, end: usize, inodes: u64) -> bool {
+    let is_used = |at: usize| le32(block, at) != 0;
+    if at + HEADER_BYTES > end || !is_used(at) {
+        return false;
+    }
+    while at + HEADER_BYTES <= end {
+        let named = !is_used(at) || block[at + 6] > 0 && has_name(block, at, end, inodes);
+        if !is_whole(block, at, end) || !named {
+            return false;
+        }
+        at += usize::from(le16(block, at + 4));
+    }
+    at == end
 }
 
 /// `len` bytes from `at` on become room of the record at `last`, or a free record.
@@ -159,6 +203,14 @@ mod tests {
         let mut long = block(&[(11, 12, b"a"), (12, 400, b"b")]);
         cover(&mut long, 64, 100);
         assert_eq!(names(&long), ["a", "b"]);
+        // The length of the first one, as of a `.`, and of one in the middle: nothing is lost but what the length says.
+        for (at, len) in [(4, 4_u16), (4, 8), (4, 13), (4, 0), (4, 900), (16, 4), (16, 8), (16, 0), (16, 14)]
+        {
+            let mut bad = block(&[(2, 12, b"."), (2, 12, b".."), (11, 16, b"eleven"), (12, 24, b"twelve")]);
+            put16(&mut bad, at, len);
+            cover(&mut bad, 64, 100);
+            assert_eq!(names(&bad), [".", "..", "eleven", "twelve"], "length {len} at {at}");
+        }
         let mut nothing = vec![0xff; 64];
         cover(&mut nothing, 64, 100);
         assert_eq!(names(&nothing), Vec::<String>::new());

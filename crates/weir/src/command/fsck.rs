@@ -16,7 +16,8 @@ use crate::partition::Part;
 /// Check a pool. Without --repair the pool is not changed: what recovery stores stays in memory.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the pool cannot be read\n\
-    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the pool cannot be read or written")]
+    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, or a repair would lose names that can be read and\n    \
+    nothing was changed, 8 the pool cannot be read or written. With --dry-run: those of the repair")]
 pub(crate) struct Fsck {
     /// The design [default: the design that recognises the pool]
     #[arg(long)]
@@ -24,6 +25,12 @@ pub(crate) struct Fsck {
     /// Recover and repair the pool in place; make a copy first
     #[arg(long)]
     repair: bool,
+    /// With --repair: carry it out even if it loses names that can be read
+    #[arg(long, requires = "repair")]
+    force_loss: bool,
+    /// Tell what --repair would do, and how many names it would lose; the pool is not changed
+    #[arg(long, conflicts_with_all = ["repair", "force_loss"])]
+    dry_run: bool,
     /// The file with the journal, if the journal is not in the pool (ext4) [default: a file beside the pool]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
@@ -37,21 +44,26 @@ pub(crate) struct Fsck {
 struct Outcome {
     found: FsckReport,
     repairs: Vec<String>,
+    /// Why a repair would not be carried out.
+    refused: Option<String>,
 }
 
 impl Fsck {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let (design, outcome) = match self.repair {
+        let (design, outcome) = match self.repair || self.dry_run {
             true => self.repair().map_err(|failure| Failure { exit: Exit::Unrepairable, ..failure })?,
             false => self.check()?,
         };
         if output.is_json() {
-            output.document(&document(design.name(), &outcome));
+            output.document(&self.document(design.name(), &outcome));
         } else {
-            output.data(&text(&outcome));
+            output.data(&self.text(&outcome));
         }
         let (left, pool) = (outcome.found.violations.len(), self.pool.display());
-        match (left, self.repair) {
+        if let Some(what) = outcome.refused {
+            return Err(Failure::new(Exit::Run, format!("{pool}: {what}")));
+        }
+        match (left, self.repair || self.dry_run) {
             (0, _) if outcome.repairs.is_empty() => Ok(()),
             (0, _) => Err(Failure::new(Exit::Check, String::new())),
             (_, true) => {
@@ -74,7 +86,7 @@ impl Fsck {
         let (design, part) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.part))?;
         let (storage, _) = image::storage(design, &part, self.names(), &open)?;
         let found = self.checked(design, &storage, |format, storage| format.replay(storage))?;
-        Ok((design, Outcome { found, repairs: Vec::new() }))
+        Ok((design, Outcome { found, repairs: Vec::new(), refused: None }))
     }
 
     /// The pool and, if it is named, its journal.
@@ -101,10 +113,12 @@ impl Fsck {
         Ok(FsckReport { notes, ..found })
     }
 
+    /// Repairs; with `--dry-run` a private mapping.
     fn repair(&self) -> Result<(&'static dyn Design, Outcome), Failure> {
-        let region = image::open(&self.pool, None, Access::ReadWrite)?;
+        let access = if self.dry_run { Access::Private } else { Access::ReadWrite };
+        let region = image::open(&self.pool, None, access)?;
         let (design, part) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.part))?;
-        let open = |file: &Path| image::open(file, None, Access::ReadWrite);
+        let open = |file: &Path| image::open(file, None, access);
         let (storage, journal) = image::storage(design, &part, self.names(), &open)?;
         let recovered = match self.checked(design, &storage, |format, storage| format.replay(storage)) {
             Ok(found) if found.violations.is_empty() => {
@@ -112,20 +126,24 @@ impl Fsck {
                     notes: found.notes,
                     ..self.checked(design, &storage, |format, storage| format.recover(storage))?
                 };
-                return Ok((design, Outcome { found, repairs: Vec::new() }));
+                return Ok((design, Outcome { found, repairs: Vec::new(), refused: None }));
             }
             Err(failure) if failure.exit != Exit::Corrupt => return Err(failure),
             recovered => recovered,
         };
-        let setup = Setup::real_clock(Machine::unit(), Seed(0));
-        let repaired = sim::run(&setup, {
-            let storage = storage.clone();
-            move || design.format().repair(&storage)
-        });
-        let repairs = repaired
-            .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
-            .map_err(|error| image::unusable(&self.pool, error))?;
-        let mut notes = recovered.map_or_else(|_| Vec::new(), |found| found.notes);
+        let mut notes = recovered.as_ref().map_or_else(|_| Vec::new(), |found| found.notes.clone());
+        let (repairs, refused) = match self.repaired(design, &storage, self.force_loss)? {
+            Ok(repairs) => (repairs, None),
+            // Of a private mapping it is told what would be done.
+            Err(why) if self.dry_run => (
+                self.repaired(design, &storage, true)?.map_err(|why| Failure::new(Exit::Run, why))?,
+                Some(why),
+            ),
+            Err(why) => {
+                let found = FsckReport { notes, ..recovered.unwrap_or_default() };
+                return Ok((design, Outcome { found, repairs: Vec::new(), refused: Some(why) }));
+            }
+        };
         // What is left may be what no recovery gets over.
         let mut found = match design.format().fsck(&storage) {
             found if found.violations.is_empty() => {
@@ -134,35 +152,62 @@ impl Fsck {
             found => found,
         };
         notes.append(&mut found.notes);
-        let synced = journal.map_or(Ok(()), |journal| journal.sync()).and_then(|()| region.sync());
-        synced.map_err(|error| image::refused(&self.pool, &error))?;
-        Ok((design, Outcome { found: FsckReport { notes, ..found }, repairs }))
+        if !self.dry_run {
+            let synced = journal.map_or(Ok(()), |journal| journal.sync()).and_then(|()| region.sync());
+            synced.map_err(|error| image::refused(&self.pool, &error))?;
+        }
+        Ok((design, Outcome { found: FsckReport { notes, ..found }, repairs, refused }))
     }
-}
 
-fn text(Outcome { found, repairs }: &Outcome) -> String {
-    let repairs = repairs.iter().map(|repair| format!("repaired: {repair}"));
-    let notes = found.notes.iter().map(|note| format!("note: {note}"));
-    let violations = found.violations.iter().map(|violation| format!("violation: {violation}"));
-    let checked: Vec<_> = found.checked.iter().map(|(what, count)| format!("{count} {what}")).collect();
-    let verdict = if found.violations.is_empty() { "clean" } else { "damaged" };
-    let last = format!("{verdict}: {} checked\n", checked.join(", "));
-    notes.chain(repairs).chain(violations).chain([last]).collect::<Vec<_>>().join("\n")
-}
+    /// What a repair has done; or why it was not carried out.
+    fn repaired(
+        &self,
+        design: &'static dyn Design,
+        storage: &Storage,
+        at_any_loss: bool,
+    ) -> Result<Result<Vec<String>, String>, Failure> {
+        let setup = Setup::real_clock(Machine::unit(), Seed(0));
+        let repaired = sim::run(&setup, {
+            let storage = storage.clone();
+            move || match at_any_loss {
+                true => design.format().repair_at_any_loss(&storage),
+                false => design.format().repair(&storage),
+            }
+        });
+        match repaired.map_err(|error| Failure::new(Exit::Internal, error.to_string()))? {
+            Ok(done) => Ok(Ok(done)),
+            Err(FsError::WouldLose { what }) => Ok(Err(what)),
+            Err(error) => Err(image::unusable(&self.pool, error)),
+        }
+    }
 
-fn document(design: &str, Outcome { found, repairs }: &Outcome) -> serde_json::Value {
-    let violations = found
-        .violations
-        .iter()
-        .map(|violation| serde_json::json!({ "predicate": violation.predicate, "what": violation.what }));
-    let checked = found.checked.iter().map(|(what, count)| ((*what).to_owned(), (*count).into()));
-    serde_json::json!({
-        "schema": "weir.fsck/1",
-        "fs": design,
-        "clean": found.violations.is_empty(),
-        "violations": violations.collect::<Vec<_>>(),
-        "notes": found.notes,
-        "repairs": repairs,
-        "checked": checked.collect::<serde_json::Map<String, serde_json::Value>>(),
-    })
+    fn text(&self, Outcome { found, repairs, .. }: &Outcome) -> String {
+        let (done, after) =
+            if self.dry_run { ("would be repaired", ", after the repair") } else { ("repaired", "") };
+        let repairs = repairs.iter().map(|repair| format!("{done}: {repair}"));
+        let notes = found.notes.iter().map(|note| format!("note: {note}"));
+        let violations = found.violations.iter().map(|violation| format!("violation: {violation}"));
+        let checked: Vec<_> = found.checked.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let verdict = if found.violations.is_empty() { "clean" } else { "damaged" };
+        let last = format!("{verdict}{after}: {} checked\n", checked.join(", "));
+        notes.chain(repairs).chain(violations).chain([last]).collect::<Vec<_>>().join("\n")
+    }
+
+    fn document(&self, design: &str, Outcome { found, repairs, refused }: &Outcome) -> serde_json::Value {
+        let violations = found.violations.iter();
+        let violations = violations
+            .map(|violation| serde_json::json!({ "predicate": violation.predicate, "what": violation.what }));
+        let checked = found.checked.iter().map(|(what, count)| ((*what).to_owned(), (*count).into()));
+        serde_json::json!({
+            "schema": "weir.fsck/1",
+            "fs": design,
+            "clean": found.violations.is_empty(),
+            "violations": violations.collect::<Vec<_>>(),
+            "notes": found.notes,
+            "repairs": repairs,
+            "dry_run": self.dry_run,
+            "refused": refused,
+            "checked": checked.collect::<serde_json::Map<String, serde_json::Value>>(),
+        })
+    }
 }

@@ -86,9 +86,15 @@ fn where_the_primary_superblock_is_bad_a_backup_is_used_and_said_so() {
     region.store(1024, &[0; 1024]).expect("in range");
     let notes = design.notes(&region);
     assert!(notes.iter().any(|note| note.contains("backup at block 8193 was used")), "{notes:?}");
+    // As the kernel, a mount for writing does not take it.
+    let image = Arc::clone(&region);
+    let said = virtually(1, move || judged("ext4", &[]).mount(&image)).err().unwrap_or_default();
+    assert!(said.contains("backup at block 8193"), "{said}");
+    let image = Arc::clone(&region);
+    virtually(1, move || judged("ext4", &[]).repair(&image)).expect("a repair");
     assert_eq!(check::difference(&shown(&region), &before), None);
     if has_e2fsck() {
-        assert_eq!(e2fsck(&region), Ok(()), "the mount has written the superblock to its place");
+        assert_eq!(e2fsck(&region), Ok(()), "the repair has written the superblock to its place");
     }
 }
 

@@ -12,7 +12,7 @@ use vfs::{FileSystem, Ino, IoFlags};
 use crate::ext4::{Judged, judged};
 
 /// Offset of `s_state`, and of the checksum of a descriptor.
-const STATE: u64 = 1024 + 0x3a;
+const STATE: u64 = 0x3a;
 const DESCRIPTOR_CHECKSUM: usize = 0x1e;
 /// Offset of `bg_flags` and `bg_itable_unused` in a descriptor.
 pub(crate) const GROUP_FLAGS: usize = 0x12;
@@ -73,6 +73,24 @@ impl Edited {
         })
     }
 
+    /// The same, of an image that no recovery may take; why not, where it was refused.
+    pub(crate) fn repair_damaged(&self) -> Result<Vec<String>, String> {
+        let (region, design) = (Arc::clone(&self.region), Arc::clone(&self.design));
+        virtually(2, move || {
+            let _ = design.recover(&region);
+            design.repair(&region)
+        })
+    }
+
+    /// Changes the superblock; `sealed`: its checksum is made right.
+    pub(crate) fn put_superblock(&self, at: u64, bytes: &[u8], sealed: bool) {
+        self.put(1024 + at, bytes);
+        if sealed && self.word(1024 + 0x64) & 0x400 != 0 {
+            let checksum = !crc32c::crc32c_append(0, &self.bytes(1024, 1020));
+            self.put(1024 + 1020, &checksum.to_le_bytes());
+        }
+    }
+
     /// What our fsck finds.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.design.own_violations(&self.region)
@@ -105,7 +123,7 @@ impl Edited {
         (u64::from(self.word(1024 + 0x14)) + 1) * self.block_bytes()
     }
 
-    fn descriptor_bytes(&self) -> usize {
+    pub(crate) fn descriptor_bytes(&self) -> usize {
         if self.word(1024 + 0x60) & 0x80 != 0 { usize::from(self.half(1024 + 0xfe)) } else { 32 }
     }
 
@@ -125,11 +143,7 @@ impl Edited {
 
     /// The image says that it was not unmounted.
     pub(crate) fn leave_unclean(&self) {
-        self.put(STATE, &[0, 0]);
-        if self.word(1024 + 0x64) & 0x400 != 0 {
-            let checksum = !crc32c::crc32c_append(0, &self.bytes(1024, 1020));
-            self.put(1024 + 1020, &checksum.to_le_bytes());
-        }
+        self.put_superblock(STATE, &[0, 0], true);
     }
 
     /// Where an inode lies.

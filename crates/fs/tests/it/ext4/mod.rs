@@ -21,6 +21,7 @@ mod overlaps;
 mod placement;
 mod punched;
 mod races;
+mod readings;
 mod repairs;
 mod scaling;
 mod seen;

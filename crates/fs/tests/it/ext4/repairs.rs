@@ -429,19 +429,28 @@ fn a_torn_name_is_kept_by_e2fsck_and_by_our_repair() {
     }
 }
 
-/// The only table, of which there is no copy: everything in it is lost, the root too.
+/// The only table, of which there is no copy: found while it is there; else everything in it is lost, the root too.
 #[test]
 fn an_inode_table_that_is_lost_gets_a_place_and_the_file_system_a_root() {
     if !has_e2fsck() {
         eprintln!("SKIPPED: repairs are judged by e2fsck (package e2fsprogs)");
         return;
     }
-    let region = made_by_mkfs(&["-t", "ext2", "-b", "1024", "-O", "^resize_inode"], 2);
-    // The descriptor of the group, in the block behind the superblock.
-    region.store(2048 + 8, &40_000_u32.to_le_bytes()).expect("inside");
-    let damaged = Arc::clone(&region);
-    let done = virtually(2, move || judged("ext4", &[]).repair(&damaged)).expect("a repair");
-    assert!(done.join("; ").contains("root directories made anew"), "{done:?}");
-    assert_eq!(e2fsck(&region), Ok(()));
-    shown(&region).expect("a mount");
+    for is_there in [true, false] {
+        let region = made_by_mkfs(&["-t", "ext2", "-b", "1024", "-N", "64", "-O", "^resize_inode"], 2);
+        // The descriptor of the group, in the block behind the superblock.
+        let mut table = [0; 4];
+        region.peek(2048 + 8, &mut table).expect("inside");
+        region.store(2048 + 8, &40_000_u32.to_le_bytes()).expect("inside");
+        if !is_there {
+            let at = u64::from(u32::from_le_bytes(table)) * 1024;
+            region.store(at, &[0; 64 * 256]).expect("inside");
+        }
+        let damaged = Arc::clone(&region);
+        let done = virtually(2, move || judged("ext4", &[]).repair(&damaged)).expect("a repair").join("; ");
+        assert_eq!(done.contains("root directories made anew"), !is_there, "{done}");
+        assert_eq!(done.contains("found elsewhere"), is_there, "{done}");
+        assert_eq!(e2fsck(&region), Ok(()));
+        shown(&region).expect("a mount");
+    }
 }

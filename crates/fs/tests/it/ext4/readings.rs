@@ -1,0 +1,138 @@
+//! A repair loses no inode table, root directory or journal that is there: one number of the superblock or of a descriptor that is
+//! wrong makes it look where the others say, and where there is something to lose it says so and stops.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use check::NEW;
+use check::configured::virtually;
+use media::Storage;
+use sim::Bytes;
+use vfs::{FileSystem, IoFlags};
+
+use crate::ext4::edited::{Edited, file};
+
+/// Offsets in the superblock.
+const INODES_COUNT: u64 = 0;
+const BLOCKS_COUNT: u64 = 4;
+const INODES_PER_GROUP: u64 = 0x28;
+const INODE_SIZE: u64 = 0x58;
+const RESERVED_GDT_BLOCKS: u64 = 0xce;
+/// Offset of `bg_inode_table_lo` in a descriptor.
+const TABLE: u64 = 8;
+
+type Options = &'static [(&'static str, &'static str)];
+
+const KINDS: [(&str, Options); 4] = [
+    ("ext2", &[("block_size", "1k")]),
+    ("ext4", &[("block_size", "1k"), ("journal", "0")]),
+    ("ext4", &[("block_size", "1k"), ("journal", "1MiB"), ("metadata_csum", "false")]),
+    ("ext4", &[("block_size", "1k"), ("journal", "1MiB")]),
+];
+
+fn fill(fs: &dyn FileSystem) {
+    // Directories spread over the groups.
+    for dir in 0..6 {
+        let made = fs.mkdir(fs.root(), format!("dir {dir}").as_bytes(), &NEW).expect("mkdir").ino;
+        for number in 0..12_u8 {
+            let ino = fs.create(made, format!("file {number}").as_bytes(), &NEW).expect("create").ino;
+            fs.write(ino, 0, &[number; 3000], IoFlags::empty()).expect("write");
+        }
+    }
+    file(fs, "in the root", b"contents");
+}
+
+fn image(kind: usize, mib: u64) -> Edited {
+    let (name, given) = KINDS[kind];
+    Edited::made(name, given, Bytes::mib(mib), fill)
+}
+
+/// Every path with its contents, as they were.
+fn whole(kind: usize, mib: u64) -> BTreeMap<String, String> {
+    image(kind, mib).files()
+}
+
+fn kept(image: &Edited, before: &BTreeMap<String, String>, what: &str) {
+    assert_ne!(image.violations(), Vec::<String>::new(), "{what}: nothing is wrong");
+    let done = image.repair_damaged().unwrap_or_else(|why| panic!("{what}: {why}"));
+    assert_eq!(image.violations(), Vec::<String>::new(), "{what}: after {done:?}");
+    let after = image.files();
+    let lost = before.iter().find(|(path, shown)| after.get(*path) != Some(*shown));
+    assert_eq!(lost.map(|(path, _)| path), None, "{what}: after {done:?}");
+}
+
+#[test]
+fn a_wrong_number_in_the_superblock_costs_no_file() {
+    for kind in 0..KINDS.len() {
+        let before = whole(kind, 20);
+        for sealed in [false, true] {
+            for (field, value) in [
+                (RESERVED_GDT_BLOCKS, 4000_u16),
+                (RESERVED_GDT_BLOCKS, 256),
+                (RESERVED_GDT_BLOCKS, 1),
+                (INODES_COUNT, 77),
+                (BLOCKS_COUNT, 11),
+                (INODES_PER_GROUP, 8),
+                (INODE_SIZE, 128),
+                (INODE_SIZE, 1024),
+            ] {
+                let image = image(kind, 20);
+                image.put_superblock(field, &value.to_le_bytes(), sealed);
+                let what = format!("{:?}, {field:#x} is {value}, sealed {sealed}", KINDS[kind]);
+                kept(&image, &before, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wrong_number_in_the_superblock_of_one_group_which_has_no_backup_costs_no_file() {
+    for kind in 0..KINDS.len() {
+        let before = whole(kind, 7);
+        for (field, value) in
+            [(RESERVED_GDT_BLOCKS, 4000_u16), (RESERVED_GDT_BLOCKS, 200), (INODES_COUNT, 77)]
+        {
+            let image = image(kind, 7);
+            image.put_superblock(field, &value.to_le_bytes(), true);
+            kept(&image, &before, &format!("{:?}, {field:#x} is {value}", KINDS[kind]));
+        }
+    }
+}
+
+#[test]
+fn an_inode_table_is_found_where_the_layout_has_it() {
+    for kind in 0..KINDS.len() {
+        let before = whole(kind, 7);
+        for place in [0_u32, 2_000_000, 6000, 1] {
+            let image = image(kind, 7);
+            image.put(image.descriptor() + TABLE, &place.to_le_bytes());
+            kept(&image, &before, &format!("{:?}, the table is at {place}", KINDS[kind]));
+        }
+    }
+}
+
+#[test]
+fn a_repair_that_would_lose_names_says_so_and_changes_nothing_until_it_is_told_to() {
+    for kind in 0..KINDS.len() {
+        let image = image(kind, 20);
+        let bytes = usize::from(image.half(1024 + 0x58)) * image.word(1024 + INODES_PER_GROUP) as usize;
+        // The second group: its table, and what says where it lies.
+        let at = image.descriptor() + image.descriptor_bytes() as u64 + TABLE;
+        let table = u64::from(image.word(at)) * image.block_bytes();
+        image.put(table, &vec![0; bytes]);
+        image.put(at, &4_000_000_u32.to_le_bytes());
+        for copy in 1..3 {
+            let group = u64::from(image.word(1024 + 0x20)) * copy * image.block_bytes();
+            image.put(at + group, &4_000_000_u32.to_le_bytes());
+        }
+        let before = image.bytes(0, 20 << 20);
+        let why = image.repair_damaged().expect_err("names lead into the table");
+        assert!(why.contains("would lose") && why.contains("--force-loss"), "{:?}: {why}", KINDS[kind]);
+        assert!(before == image.bytes(0, 20 << 20), "{:?}: the image was changed", KINDS[kind]);
+        let (region, design) = (Arc::clone(&image.region), fs::by_name(KINDS[kind].0).expect("a design"));
+        let done = virtually(2, move || design.format().repair_at_any_loss(&Storage::from(&region)));
+        let done = done.unwrap_or_else(|why| panic!("{:?}: {why}", KINDS[kind]));
+        assert!(done.iter().any(|what| what.contains("names lost")), "{done:?}");
+        assert_eq!(image.violations(), Vec::<String>::new(), "{done:?}");
+    }
+}
