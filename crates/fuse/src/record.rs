@@ -4,9 +4,10 @@
 //! program does after the answer stands behind it. A thread of its own makes records of that and compresses them; when it falls
 //! behind, request threads wait for it, and nothing is lost. Without a recorder a request costs one branch more.
 //!
-//! The kernel sends numbers of inodes, not paths: the recorder keeps where each was found last. Open files get handles of their
-//! own, which stand for descriptors; all callers share one table of them. Directories are listed without attributes while a
-//! recorder is there (`READDIRPLUS`), so that every inode comes by a lookup of its name.
+//! The kernel sends numbers of inodes, not paths: the recorder keeps the names under which each was found, and takes the last
+//! that is still there. A request on an inode of which no name is known is lost. Open files get handles of their own, which stand
+//! for descriptors; all callers share one table of them. Directories are listed without attributes while a recorder is there
+//! (`READDIRPLUS`), so that every inode comes by a lookup of its name.
 
 mod requests;
 
@@ -89,7 +90,8 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// An inode that the kernel knows.
+/// A name of an inode that the kernel knows.
+#[derive(PartialEq, Eq)]
 struct Known {
     parent: u64,
     name: Box<[u8]>,
@@ -99,10 +101,12 @@ struct Known {
 struct Trace {
     out: Emitter<Out>,
     threads: HashMap<u32, u32>,
-    /// Where each inode was found last.
-    nodes: HashMap<u64, Known>,
+    /// Where each inode was found; the last name is the newest.
+    nodes: HashMap<u64, Vec<Known>>,
     /// The same by directory and name.
     names: HashMap<(u64, Box<[u8]>), u64>,
+    /// Handles of files that were opened when no name of them was known.
+    nameless: HashSet<u64>,
     /// Inodes that requests have made: nothing needs to be said of what they were before.
     made: HashSet<u64>,
 }
@@ -114,6 +118,7 @@ impl Trace {
             threads: HashMap::new(),
             nodes: HashMap::new(),
             names: HashMap::new(),
+            nameless: HashSet::new(),
             made: HashSet::new(),
         }
     }
@@ -131,7 +136,7 @@ impl Trace {
                 flushed = Instant::now();
             }
         }
-        self.out.finish(None, 0).and_then(|(mut out, sums)| out.flush().map(|()| sums))
+        self.out.finish(None).and_then(|(mut out, sums)| out.flush().map(|()| sums))
     }
 
     /// The number of the thread that made a request; 0 is the kernel by itself.
@@ -156,7 +161,7 @@ impl Trace {
     fn path(&self, node: u64) -> Option<Vec<u8>> {
         let (mut parts, mut at) = (Vec::new(), node);
         while at != KERNEL_ROOT {
-            let known = self.nodes.get(&at)?;
+            let known = self.nodes.get(&at)?.last()?;
             parts.push(&*known.name);
             at = known.parent;
         }

@@ -54,6 +54,24 @@ impl Times {
     }
 }
 
+/// Counters of a replay whose trace lacks something, and whose gaps do not say what the program computed.
+const LACKS: &str = "replay.lacks";
+const UNTOLD: &str = "replay.computing_untold";
+
+/// What the traces of replays lack, in the words of the first note of their samples: a reader must know it before anything else.
+pub(crate) fn lacks(results: &ResultFile) -> Vec<String> {
+    let lossy = results.samples.iter().filter(|sample| sample.counters.contains_key(LACKS));
+    let mut told: Vec<String> = lossy.filter_map(|sample| sample.notes.first().cloned()).collect();
+    told.sort();
+    told.dedup();
+    told
+}
+
+/// Whether it is known what the program computed between its calls.
+fn tells_computing(cell: &Cell<'_>) -> bool {
+    !cell.measured().any(|sample| sample.counters.contains_key(UNTOLD))
+}
+
 /// How a cell's time is shared between the program and the file system; none of other workloads.
 pub(crate) fn shares(cell: &Cell<'_>) -> Option<String> {
     let (operations, times) = (cell.operations(), Times::of(cell));
@@ -67,6 +85,12 @@ pub(crate) fn shares(cell: &Cell<'_>) -> Option<String> {
         .take(NAMED)
         .map(|operation| format!("{} {}", operation.kind, part(operation.total_ns)))
         .collect();
+    if !tells_computing(cell) {
+        return Some(format!(
+            "  What the program computed between its calls cannot be told from what recording cost. Of all time with that: {}.\n",
+            named.join(", ")
+        ));
+    }
     Some(format!(
         "  Of its threads' time the program computes {} and waits for its own threads {}; {} is calls: {}.\n",
         part(times.computes),
@@ -122,7 +146,7 @@ fn sentences(start: &str, cells: &[&Cell<'_>]) -> Option<String> {
     );
     let times = Times::of(best);
     let computes = times.part(times.computes);
-    if computes >= NEARLY_ALL {
+    if computes >= NEARLY_ALL && tells_computing(best) {
         let own = percent(computes);
         return Some(format!(
             "{first} The program itself computes for {own} of its threads' time on {}: the choice of a file system changes little.",
@@ -142,7 +166,7 @@ fn cause(best: &Cell<'_>, other: &Cell<'_>) -> String {
         Some((apart, causes)) => {
             format!("Of the {} that its threads take longer on {name}, {causes}.", Unit::Nanos.human(apart))
         }
-        None => format!("Its threads spend as much time on {name}: calls and computing take the same."),
+        None => format!("Its threads spend as much time on {name}."),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
+use crate::replay;
 use crate::table::Table;
 use crate::units::{self, Unit};
 use results::statistics::LEAST_REPEATS;
@@ -103,7 +104,8 @@ fn busy_note(results: &ResultFile) -> Option<String> {
 
 /// What every reader must know: interruption, samples cut short, and the samples' own notes.
 pub fn notes(results: &ResultFile) -> Vec<String> {
-    let mut notes = Vec::new();
+    let lacks = replay::lacks(results);
+    let mut notes = lacks.clone();
     if results.samples.is_empty() && results.claims.is_empty() {
         notes.push("Nothing was measured: this result holds no samples.".to_owned());
     }
@@ -128,7 +130,8 @@ pub fn notes(results: &ResultFile) -> Vec<String> {
     notes.extend(host_note(&cell::cells(results)));
     notes.extend(busy_note(results));
     let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
-    for note in results.samples.iter().flat_map(|sample| &sample.notes) {
+    let others = results.samples.iter().flat_map(|sample| &sample.notes).filter(|note| !lacks.contains(note));
+    for note in others {
         *counted.entry(note).or_default() += 1;
     }
     notes.extend(counted.into_iter().map(|(note, times)| times_over(note, times)));

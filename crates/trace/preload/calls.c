@@ -5,6 +5,7 @@
  *   s string   d descriptor   n number   o octal mode   O flags of open   a mode of access   w whence   A AT_ flags
  *   v length of a vector   P offset in memory, -1 for none   D device   m, z mode and size of a stat   t, u two times
  *   M flags of mmap   V advice   C flags of close_range   R flags of unlinkat   p descriptor that was made
+ *   L flags of clone   K flags of mount
  *
  * streams.c has directories, stdio and what else stays inside libc; processes.c what begins and ends processes and threads. */
 #define _GNU_SOURCE
@@ -12,6 +13,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/aio_abi.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,12 +21,15 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -348,6 +353,130 @@ void *mmap(void *where, size_t bytes, int protection, int flags, int fd, off_t a
 ALIAS(mmap64, mmap);
 WRAP_FREEING(int, munmap, (void *where, size_t bytes), (where, bytes), "munmap:nn", P(where), (int64_t)bytes)
 WRAP(int, msync, (void *where, size_t bytes, int flags), (where, bytes, flags), "msync:nnn", P(where), (int64_t)bytes, flags)
+
+/* ---- roots, mounts and namespaces ---- */
+
+WRAP(int, chroot, (const char *path), (path), "chroot:s", P(path))
+WRAP(int, unshare, (int flags), (flags), "unshare:L", flags)
+WRAP(int, setns, (int fd, int kind), (fd, kind), "setns:dL", fd, kind)
+WRAP(int, mount, (const char *from, const char *to, const char *type, unsigned long flags, const void *data),
+     (from, to, type, flags, data), "mount:sssK", P(from), P(to), P(type), (int64_t)flags)
+WRAP(int, umount2, (const char *path, int flags), (path, flags), "umount2:sn", P(path), flags)
+WRAP(int, umount, (const char *path), (path), "umount2:sn", P(path), 0)
+
+/* ---- descriptors in messages: a record for each ---- */
+
+/* The descriptors of a message. */
+static size_t rights(const struct msghdr *message, int *to, size_t room) {
+    size_t found = 0;
+    for (struct cmsghdr *part = message->msg_controllen >= sizeof *part ? CMSG_FIRSTHDR(message) : 0; part;
+         part = CMSG_NXTHDR((struct msghdr *)message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len < CMSG_LEN(0)) continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t at = 0; at < count && found < room; at++) memcpy(&to[found++], CMSG_DATA(part) + at * sizeof(int), sizeof(int));
+    }
+    return found;
+}
+
+/* The kernel takes no more in one message (SCM_MAX_FD of net/scm.h). */
+enum { RIGHTS_MAX = 253 };
+
+/* A message may be received before the call that sends it returns: it has its place among the records when it begins. */
+static void numbers(uint64_t *to, size_t count) {
+    for (size_t at = 0; at < count; at++) to[at] = call_number();
+}
+static void are_sent(const uint64_t *numbers, size_t count, uint64_t begin_ns, int socket, const int *fds, int64_t result) {
+    for (size_t at = 0; at < count; at++) call_ends_as(numbers[at], begin_ns, "sendmsg:ddn", result, ARGS(socket, fds[at], 0));
+}
+static void are_received(const struct msghdr *message, uint64_t begin_ns, int socket, int flags) {
+    int fds[RIGHTS_MAX];
+    size_t count = rights(message, fds, RIGHTS_MAX);
+    for (size_t at = 0; at < count; at++) {
+        char name[40] = "/proc/self/fd/", path[4096], digits[12];
+        int length = 0;
+        for (unsigned left = (unsigned)fds[at]; length == 0 || left; left /= 10) digits[length++] = (char)('0' + left % 10);
+        for (char *to = name + strlen(name); length > 0;) *to++ = digits[--length], *to = 0;
+        long got = system_call(SYS_readlinkat, AT_FDCWD, (long)name, (long)path, sizeof path - 1, 0, 0);
+        path[got > 0 ? got : 0] = 0;
+        call_ends(begin_ns, "recvmsg:ddns", 0, ARGS(socket, fds[at], flags & MSG_CMSG_CLOEXEC, P(path)));
+    }
+}
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags) {
+    __typeof__(&sendmsg) real = REAL(sendmsg);
+    int fds[RIGHTS_MAX];
+    size_t count = message && message->msg_controllen && is_recording() ? rights(message, fds, RIGHTS_MAX) : 0;
+    if (count == 0) return real(socket, message, flags);
+    uint64_t begin_ns = call_begins(), places[RIGHTS_MAX];
+    numbers(places, count);
+    ssize_t result = real(socket, message, flags);
+    are_sent(places, count, begin_ns, socket, fds, result);
+    return result;
+}
+int sendmmsg(int socket, struct mmsghdr *messages, unsigned count, int flags) {
+    __typeof__(&sendmmsg) real = REAL(sendmmsg);
+    int fds[RIGHTS_MAX];
+    size_t all = 0;
+    for (unsigned at = 0; messages && is_recording() && at < count; at++) {
+        if (messages[at].msg_hdr.msg_controllen) all += rights(&messages[at].msg_hdr, fds + all, RIGHTS_MAX - all);
+    }
+    if (all == 0) return real(socket, messages, count, flags);
+    uint64_t begin_ns = call_begins(), places[RIGHTS_MAX];
+    numbers(places, all);
+    int result = real(socket, messages, count, flags);
+    are_sent(places, all, begin_ns, socket, fds, result);
+    return result;
+}
+ssize_t recvmsg(int socket, struct msghdr *message, int flags) {
+    __typeof__(&recvmsg) real = REAL(recvmsg);
+    uint64_t begin_ns = message && message->msg_controllen ? call_begins() : 0;
+    ssize_t result = real(socket, message, flags);
+    int before = errno;
+    if (begin_ns && result >= 0 && is_recording()) are_received(message, begin_ns, socket, flags);
+    errno = before;
+    return result;
+}
+int recvmmsg(int socket, struct mmsghdr *messages, unsigned count, int flags, struct timespec *until) {
+    __typeof__(&recvmmsg) real = REAL(recvmmsg);
+    uint64_t begin_ns = call_begins();
+    int result = real(socket, messages, count, flags, until), before = errno;
+    for (int at = 0; at < result && is_recording(); at++) are_received(&messages[at].msg_hdr, begin_ns, socket, flags);
+    errno = before;
+    return result;
+}
+
+/* ---- asynchronous calls: a record for each control block that was taken ---- */
+
+void submitted(uint64_t begin_ns, long taken, struct iocb *const *list) {
+    for (long at = 0; at < taken && is_recording(); at++) {
+        const struct iocb *block = list[at];
+        int is_vector = block->aio_lio_opcode == IOCB_CMD_PREADV || block->aio_lio_opcode == IOCB_CMD_PWRITEV;
+        const struct iovec *vector = (const struct iovec *)(uintptr_t)block->aio_buf;
+        int64_t bytes = is_vector ? vector_bytes(vector, (int)block->aio_nbytes) : (int64_t)block->aio_nbytes;
+        call_ends(begin_ns, "io_submit:nnnnn", 1, ARGS((int64_t)block->aio_data, block->aio_lio_opcode, (int)block->aio_fildes, bytes,
+                                                       (int64_t)block->aio_offset));
+    }
+}
+
+/* libaio's, which gives -errno. */
+int io_submit(void *queue, long count, struct iocb **list);
+int io_submit(void *queue, long count, struct iocb **list) {
+    __typeof__(&io_submit) real = REAL(io_submit);
+    uint64_t begin_ns = call_begins();
+    int result = real(queue, count, list);
+    submitted(begin_ns, result, list);
+    return result;
+}
+
+/* liburing's beginnings of a ring. */
+#define RINGS(name, ...) \
+    int name(unsigned entries, void *ring, __VA_ARGS__ more); \
+    int name(unsigned entries, void *ring, __VA_ARGS__ more) { \
+        event("ring:", ARGS(0)); \
+        return REAL(name)(entries, ring, more); \
+    }
+RINGS(io_uring_queue_init, unsigned)
+RINGS(io_uring_queue_init_params, void *)
 
 /* ---- descriptors of what are no files: the reader must know that they are none ---- */
 

@@ -227,6 +227,7 @@ static char *const *with_recorder(char *const given[], size_t count, char **room
 int execve(const char *path, char *const args[], char *const variables[]) {
     __typeof__(&execve) real = REAL(execve);
     WITH_RECORDER(all, variables);
+    process_replaced();
     uint64_t begin_ns = call_begins();
     event("exec:s", ARGS(P(path)));
     int result = real(path, args, all);
@@ -239,6 +240,7 @@ int fexecve(int fd, char *const args[], char *const variables[]) {
     WITH_RECORDER(all, variables);
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    process_replaced();
     uint64_t begin_ns = call_begins();
     event("exec:s", ARGS(P(path)));
     int result = real(fd, args, all);

@@ -378,14 +378,41 @@ static int counters(uint64_t *reads, uint64_t *writes) {
     return 1;
 }
 
-void process_ends(int code) {
-    if (is_off || (process && !process->ready)) return;
+static void tell_counts(const char *what, int code) {
     uint64_t reads = 0, writes = 0;
     int is_counted = counters(&reads, &writes);
     /* A child between vfork and exec is another process than the one whose memory it has. */
     int is_own = self.pid == process->pid;
     if (is_own) reads -= base_reads, writes -= base_writes;
-    event("end:nnnn", ARGS(code, is_counted, (int64_t)reads, (int64_t)writes));
+    event(what, ARGS(code, is_counted, (int64_t)reads, (int64_t)writes));
+    /* The reading itself is the next that the kernel counts. */
+    base_reads += is_own;
+}
+
+void process_replaced(void) {
+    if (!is_off && process && process->ready) tell_counts("counts:nnnn", 0);
+}
+
+/* A ring of io_uring that is open: what was made without libc is seen by nothing else. */
+static void tell_rings(void) {
+    long list = SYS(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0);
+    if (list < 0) return;
+    char entries[2048] __attribute__((aligned(8))), path[64];
+    for (long got; (got = SYS(SYS_getdents64, list, entries, sizeof entries, 0, 0)) > 0;) {
+        for (long at = 0; at < got; at += *(uint16_t *)(entries + at + 16)) {
+            long length = SYS(SYS_readlinkat, list, entries + at + 19, path, sizeof path - 1, 0);
+            if (length < 0) continue;
+            path[length] = 0;
+            if (strcmp(path, "anon_inode:[io_uring]") == 0) event("ring:", ARGS(0));
+        }
+    }
+    SYS(SYS_close, list, 0, 0, 0, 0);
+}
+
+void process_ends(int code) {
+    if (is_off || (process && !process->ready)) return;
+    tell_rings();
+    tell_counts("end:nnnn", code);
 }
 
 /* Tells of each descriptor that is open: its number, flags, position and path. */
@@ -402,7 +429,8 @@ static void tell_descriptors(void) {
             long length = SYS(SYS_readlinkat, list, name, path, sizeof path - 1, 0);
             if (fd == list || length < 0) continue;
             path[length] = 0;
-            event("fd:nnns", ARGS(fd, SYS(SYS_fcntl, fd, F_GETFL, 0, 0, 0), SYS(SYS_fcntl, fd, F_GETFD, 0, 0, 0), P(path)));
+            event("fd:nnnns", ARGS(fd, SYS(SYS_fcntl, fd, F_GETFL, 0, 0, 0), SYS(SYS_fcntl, fd, F_GETFD, 0, 0, 0),
+                                   SYS(SYS_lseek, fd, 0, SEEK_CUR, 0, 0), P(path)));
         }
     }
     SYS(SYS_close, list, 0, 0, 0, 0);

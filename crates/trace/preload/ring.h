@@ -48,6 +48,8 @@ HIDDEN uint32_t new_tid(void);
 HIDDEN void remember_code(int code);
 /* The process ends: what the kernel has counted of it, which the reader compares with its records. */
 HIDDEN void process_ends(int code);
+/* The process is about to call exec: likewise. */
+HIDDEN void process_replaced(void);
 /* The thread begins under a number of ours. */
 HIDDEN void thread_begins(uint32_t tid);
 /* The thread's records end. */
@@ -57,6 +59,10 @@ HIDDEN int is_recording(void);
 HIDDEN const char *environment(int which);
 /* A system call without libc: a result, or -errno. */
 HIDDEN long system_call(long number, long a, long b, long c, long d, long e, long f);
+
+/* So many control blocks of a list were taken by the kernel (calls.c). */
+struct iocb;
+HIDDEN void submitted(uint64_t begin_ns, long taken, struct iocb *const *list);
 
 #define ARGS(...) ((const int64_t[ARGS_MAX]){__VA_ARGS__})
 #define P(pointer) ((int64_t)(intptr_t)(pointer))

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -152,8 +153,11 @@ ALIAS(fopen64, fopen);
 
 FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict stream) {
     __typeof__(&freopen) real = REAL(freopen);
+    int old = stream ? fileno_unlocked(stream) : -1;
     uint64_t begin_ns = call_begins();
-    return opened(begin_ns, real(path, mode, stream), path ? path : "", flags_of(mode));
+    FILE *now = real(path, mode, stream);
+    if (now && old >= 0) call_ends(begin_ns, "close:d", 0, ARGS(old));
+    return opened(begin_ns, now, path ? path : "", flags_of(mode));
 }
 ALIAS(freopen64, freopen);
 
@@ -208,19 +212,21 @@ UNSEEN(int, lio_listio, (int mode, struct aiocb *const blocks[restrict], int cou
 ALIAS(lio_listio64, lio_listio);
 
 /* Calls of files by their number are named, not recorded. */
-static int is_of_files(long number) {
-    static const short numbers[] = {
-        SYS_openat, SYS_close, SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_preadv, SYS_pwritev,
-        SYS_preadv2, SYS_pwritev2, SYS_lseek, SYS_getdents64, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_truncate, SYS_fallocate,
-        SYS_mkdirat, SYS_unlinkat, SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_fchmodat, SYS_fchownat,
-        SYS_utimensat, SYS_copy_file_range, SYS_sendfile, SYS_splice, SYS_openat2, SYS_close_range, SYS_dup, SYS_dup3,
-        SYS_execve, SYS_execveat, SYS_io_uring_setup,
+static const char *of_files(long number) {
+#define OF(call) {SYS_##call, #call}
+    static const struct { short number; const char *name; } calls[] = {
+        OF(openat), OF(close), OF(read), OF(write), OF(pread64), OF(pwrite64), OF(readv), OF(writev), OF(preadv), OF(pwritev),
+        OF(preadv2), OF(pwritev2), OF(lseek), OF(getdents64), OF(fsync), OF(fdatasync), OF(ftruncate), OF(truncate), OF(fallocate),
+        OF(mkdirat), OF(unlinkat), OF(renameat2), OF(linkat), OF(symlinkat), OF(mknodat), OF(fchmodat), OF(fchownat),
+        OF(utimensat), OF(copy_file_range), OF(sendfile), OF(splice), OF(openat2), OF(close_range), OF(dup), OF(dup3),
+        OF(execve), OF(execveat), OF(io_uring_setup), OF(pivot_root), OF(chroot), OF(unshare), OF(setns), OF(mount), OF(move_mount),
+        OF(pidfd_getfd), OF(open_by_handle_at), OF(recvmsg), OF(sendmsg), OF(clone), OF(clone3), OF(mmap), OF(fchdir), OF(chdir),
 #ifdef SYS_open
-        SYS_open, SYS_creat, SYS_rename, SYS_unlink, SYS_mkdir, SYS_rmdir, SYS_link, SYS_symlink, SYS_dup2, SYS_fork, SYS_vfork,
+        OF(open), OF(creat), OF(rename), OF(unlink), OF(mkdir), OF(rmdir), OF(link), OF(symlink), OF(dup2), OF(fork), OF(vfork),
 #endif
     };
-    for (unsigned at = 0; at < sizeof numbers / sizeof *numbers; at++) {
-        if (numbers[at] == number) return 1;
+    for (unsigned at = 0; at < sizeof calls / sizeof *calls; at++) {
+        if (calls[at].number == number) return calls[at].name;
     }
     return 0;
 }
@@ -231,6 +237,16 @@ long syscall(long number, ...) {
     va_start(rest, number);
     for (int at = 0; at < 6; at++) args[at] = va_arg(rest, long);
     va_end(rest);
-    if (is_of_files(number)) event("raw:n", ARGS(number));
-    return REAL(syscall)(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+    const char *name = number == SYS_mmap && (args[3] & MAP_ANONYMOUS) ? 0 : of_files(number);
+    /* Of one that makes a process or program only this side can tell. */
+    int is_told_before = name && (strstr(name, "exec") || strstr(name, "clone") || strstr(name, "fork"));
+    if (is_told_before) event("raw:s", ARGS(P(name)));
+    uint64_t begin_ns = call_begins();
+    long result = REAL(syscall)(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+    int before = errno;
+    /* A call that failed has changed nothing. */
+    if (name && !is_told_before && result >= 0) event("raw:s", ARGS(P(name)));
+    if (number == SYS_io_submit) submitted(begin_ns, result, (struct iocb *const *)(uintptr_t)args[2]);
+    errno = before;
+    return result;
 }

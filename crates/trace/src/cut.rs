@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::call::{Call, Field, Op};
 use crate::error::Result;
 use crate::reader::Reader;
-use crate::record::{End, Entry, Exit, Fork, Head, Inherited, Record, Thread, Timed, Times};
+use crate::record::{End, Entry, Exit, Fork, Head, Inherited, Received, Record, Sent, Thread, Timed, Times};
 use crate::state::{Binding, Effect, State, Use};
 use crate::words::{CLOEXEC, CREAT, EXCL, TRUNC};
 
@@ -32,14 +32,14 @@ pub struct Part {
 pub fn cut(mut reader: Reader, part: &Part, write: &mut dyn FnMut(&Record) -> Result<()>) -> Result<End> {
     let mut cutting = Cutting::new(part.clone());
     while let Some(record) = reader.next()? {
-        cutting.record(record, write)?;
-        if cutting.is_over() {
-            break;
+        // What the rest lacks, the part may lack, too: losses stand at the end.
+        if !cutting.is_over() || matches!(record, Record::Loss(_) | Record::End(_)) {
+            cutting.record(record, write)?;
         }
     }
     let dropped = reader.lost();
     let at_ns = cutting.last_ns.saturating_sub(cutting.begin_ns);
-    Ok(End { at_ns, dropped, level_ns: cutting.level_ns, ..End::default() })
+    Ok(End { at_ns, dropped, level_ns: cutting.level_ns, noise_ns: cutting.noise_ns, ..End::default() })
 }
 
 /// The head of a part.
@@ -75,6 +75,9 @@ struct Cutting {
     last_ns: u64,
     calls: u64,
     level_ns: u64,
+    noise_ns: Option<u64>,
+    /// Descriptors on their way, by their number.
+    sent: FxHashSet<u32>,
     over: bool,
 }
 
@@ -95,6 +98,8 @@ impl Cutting {
             last_ns: 0,
             calls: 0,
             level_ns: 0,
+            noise_ns: None,
+            sent: FxHashSet::default(),
             over: false,
         }
     }
@@ -109,11 +114,15 @@ impl Cutting {
             Record::Call(timed) => self.call(timed, write),
             Record::Exit(exit) => self.exit(exit, write),
             Record::Fork(fork) => self.fork(fork, write),
-            Record::Count(_) => write(&record),
+            Record::Count(_) | Record::Loss(_) => write(&record),
             Record::End(end) => {
                 self.level_ns = end.level_ns;
+                // Where the computing of the whole cannot be told, that of a part cannot.
+                self.noise_ns = end.noise_ns.filter(|_| !end.tells_computing());
                 Ok(())
             }
+            Record::Sent(sent) => self.sent(sent, write),
+            Record::Received(received) => self.received(received, write),
             Record::Thread(thread) => {
                 self.apply(&Record::Thread(thread.clone()));
                 if self.kept_clocks.contains_key(&thread.number) {
@@ -221,6 +230,36 @@ impl Cutting {
             self.open.extend(copied.into_iter().map(|(_, fd, handle)| (to, fd, handle)));
         }
         write(&Record::Fork(Fork { after_ns: at.saturating_sub(parent), ..fork }))
+    }
+
+    /// A descriptor is sent by a thread that the part has. One that was sent before the part is said where it is used.
+    fn sent(&mut self, sent: Sent, write: Write<'_>) -> Result<()> {
+        let mut call = Call::new(Op::Dup);
+        call.fd = Some(sent.fd);
+        let timed = Timed { thread: sent.thread, times: Times::default(), call, result: 0 };
+        let is_kept = self.kept_clocks.contains_key(&sent.thread);
+        if is_kept {
+            self.say_descriptors(&timed, write)?;
+        }
+        self.apply(&Record::Sent(sent));
+        if !is_kept {
+            return Ok(());
+        }
+        self.sent.insert(sent.number);
+        write(&Record::Sent(sent))
+    }
+
+    fn received(&mut self, received: Received, write: Write<'_>) -> Result<()> {
+        self.apply(&Record::Received(received));
+        if !self.sent.remove(&received.number) || !self.is_of_process(received.thread) {
+            return Ok(());
+        }
+        self.say_thread(received.thread, write)?;
+        self.kept_clocks.entry(received.thread).or_insert(self.begin_ns);
+        if let (Some(handle), Some(table)) = (self.effect.fd, self.state.table(received.thread)) {
+            self.open.insert((table, received.fd, handle));
+        }
+        write(&Record::Received(received))
     }
 
     fn say_thread(&mut self, thread: u32, write: Write<'_>) -> Result<()> {

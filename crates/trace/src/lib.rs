@@ -11,11 +11,13 @@
 //! | [`call`] | the calls, and which fields each has |
 //! | [`record`] | the records |
 //! | [`words`] | the words of flags and errors |
-//! | `text` | records as lines |
+//! | [`losses`] | the account of what a trace lacks |
+//! | `text` | records as lines; how the format grows |
 //! | `writer`, `reader` | a trace as a stream: [`Writer`], [`Reader`] |
 //! | [`scope`], [`snapshot`] | which files a trace is about; what existed before |
 //! | [`contents`] | what was written, in a file beside the trace |
 //! | [`import`] | traces of other programs; [`import::Emitter`] for recorders |
+//! | [`remains`] | what the files are in the end, beside what the trace says of them |
 //! | [`stat`], [`anonymize`], [`cut`] | what `weir trace` does |
 //! | `state` | what a trace has shown so far: names, inodes, descriptors |
 //! | [`compile`] | the order of a replay |
@@ -88,8 +90,10 @@ pub mod contents;
 pub mod cut;
 mod error;
 pub mod import;
+pub mod losses;
 mod reader;
 pub mod record;
+pub mod remains;
 pub mod scope;
 pub mod snapshot;
 pub mod stat;
@@ -101,4 +105,5 @@ mod writer;
 pub use error::{Error, Result};
 pub use reader::{Ending, Reader};
 pub use record::VERSION;
+pub use text::SECTIONS;
 pub use writer::{BLOCK_BYTES, Writer};

@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
+use crate::losses::Losses;
 use crate::record::{Head, Record, VERSION};
 use crate::text;
 
@@ -39,6 +40,8 @@ pub struct Reader {
     calls: u64,
     ending: Ending,
     lost: u64,
+    losses: Losses,
+    passed_over: u64,
 }
 
 impl std::fmt::Debug for Reader {
@@ -81,6 +84,8 @@ impl Reader {
             calls: 0,
             ending: Ending::Unknown,
             lost: 0,
+            losses: Losses::default(),
+            passed_over: 0,
         };
         reader.read_head()?;
         Ok(reader)
@@ -167,9 +172,19 @@ impl Reader {
         self.ending
     }
 
-    /// Calls that the recorder has lost, and lines that are missing: known at the end.
+    /// Calls that the recorder has lost, and lines that are missing: known at the end; of a trace without end, as far as it goes.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.lost.max(self.losses.calls())
+    }
+
+    /// What is missing and why, as far as the trace was read. An older trace has only a number ([`Reader::lost`]).
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// Records of optional sections that this Weir does not know.
+    pub fn passed_over(&self) -> u64 {
+        self.passed_over
     }
 
     /// An error in the line that was read last.
@@ -187,7 +202,9 @@ impl Reader {
             if !std::mem::take(&mut self.waits) && !self.next_line()? {
                 return Ok(None);
             }
-            if !self.text.starts_with(b"#") {
+            if text::is_optional(&self.text) {
+                self.passed_over += 1;
+            } else if !self.text.starts_with(b"#") {
                 break;
             }
         }
@@ -199,6 +216,7 @@ impl Reader {
         let record = text::read(&self.text).map_err(|wrong| self.wrong_line(&wrong))?;
         match &record {
             Record::Call(_) => self.calls += 1,
+            Record::Loss(loss) => self.losses.add(loss),
             Record::End(end) => {
                 self.ending = Ending::Whole;
                 self.lost = end.dropped + end.calls.abs_diff(self.calls);

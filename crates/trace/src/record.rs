@@ -22,6 +22,12 @@ pub enum Record {
     Exit(Exit),
     /// `C`: so many of something were seen and not stored.
     Count(Count),
+    /// `L`: so many of something are missing.
+    Loss(Loss),
+    /// `P`: a descriptor is sent to another process.
+    Sent(Sent),
+    /// `R`: a descriptor that was sent is received.
+    Received(Received),
     /// `E`: the end of a whole trace.
     End(End),
 }
@@ -215,6 +221,67 @@ pub struct Count {
     pub what: Box<[u8]>,
 }
 
+/// What a trace lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Missing {
+    /// Calls: a replay would differ.
+    Calls,
+    /// Bytes that move without a call, through mappings: a replay makes all calls, and moves less.
+    Bytes,
+}
+
+/// So many of something are missing. The account of a trace is the sum of these records ([`crate::losses`]).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Loss {
+    /// What.
+    pub kind: Missing,
+    /// The name of the call.
+    pub name: Box<[u8]>,
+    /// Why: one of the recorder's own phrases, which never has a name of the recorded host in it.
+    pub reason: Box<[u8]>,
+    /// The program; empty if it is not known or does not matter.
+    pub program: Box<[u8]>,
+    /// How many; at least, where the recorder cannot know it.
+    pub count: u64,
+}
+
+impl Loss {
+    /// So many calls are missing.
+    pub fn calls(count: u64, name: &str, reason: &str) -> Self {
+        let (name, reason) = (name.as_bytes().into(), reason.as_bytes().into());
+        Self { kind: Missing::Calls, name, reason, program: Box::default(), count }
+    }
+
+    /// Bytes move without a call, after so many calls of this name.
+    pub fn bytes(count: u64, name: &str, reason: &str) -> Self {
+        Self { kind: Missing::Bytes, ..Self::calls(count, name, reason) }
+    }
+}
+
+/// A descriptor of a thread is sent: what it leads to stays open under a number of the trace until it is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Who sends it.
+    pub thread: u32,
+    /// Its descriptor.
+    pub fd: i32,
+    /// The number, which is never used again.
+    pub number: u32,
+}
+
+/// A descriptor that was sent is received: the same open file, with its position, under a descriptor of the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Who receives it.
+    pub thread: u32,
+    /// The number under which it was sent.
+    pub number: u32,
+    /// The descriptor that it gets.
+    pub fd: i32,
+    /// Whether exec closes it.
+    pub cloexec: bool,
+}
+
 /// The end of a whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
@@ -228,8 +295,24 @@ pub struct End {
     pub user_ns: Option<u64>,
     /// What a recorded call costs of the gap before it ([`Times::cpu_ns`]).
     pub level_ns: u64,
+    /// By how much the gaps differ from that cost where they should be equal to it, in sum. Where the program's own computing is
+    /// not more, it cannot be told from what recording costs. A part of a trace has it only in that case.
+    pub noise_ns: Option<u64>,
     /// Words that a newer recorder has added, as they stand.
     pub more: Vec<Box<[u8]>>,
+}
+
+impl End {
+    /// Whether the gaps of a trace whose recorder slows the program down say what the program computed: its CPU time is known,
+    /// and is more than the noise of what recording costs.
+    pub fn tells_computing(&self) -> bool {
+        match (self.user_ns, self.noise_ns) {
+            (Some(user_ns), Some(noise_ns)) => user_ns > noise_ns,
+            (None, Some(_)) => false,
+            (Some(_), None) => true,
+            (None, None) => self.level_ns > 0,
+        }
+    }
 }
 
 /// A line of the head: `#key value`.

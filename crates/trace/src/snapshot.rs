@@ -16,6 +16,7 @@ use std::path::Path;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::record::{Entry, Kind};
+use crate::remains::Before;
 use crate::scope::{Scope, join, normal};
 
 /// Entries that no record has named yet, by their path in the trace.
@@ -26,6 +27,7 @@ pub struct Snapshot {
     listed: FxHashSet<Box<[u8]>>,
     /// Directories that could not be read.
     unread: u64,
+    before: Before,
 }
 
 impl Snapshot {
@@ -63,6 +65,7 @@ impl Snapshot {
     fn add(&mut self, scope: &Scope, path: &Path, about: &Metadata, groups: &mut FxHashMap<(u64, u64), u64>) {
         let Some(name) = scope.inside(path.as_os_str().as_bytes()) else { return };
         let Some(kind) = Kind::of_mode(about.mode()) else { return };
+        self.before.add(about);
         let next = groups.len() as u64 + 1;
         let is_shared = about.nlink() > 1 && kind != Kind::Directory;
         let group = if is_shared { *groups.entry((about.dev(), about.ino())).or_insert(next) } else { 0 };
@@ -76,6 +79,11 @@ impl Snapshot {
     /// Directories that could not be read.
     pub fn unread(&self) -> u64 {
         self.unread
+    }
+
+    /// The files as they are now, for a comparison at the end; it can be taken once.
+    pub fn before(&mut self) -> Before {
+        std::mem::take(&mut self.before)
     }
 
     /// Entries that are left.

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::Op;
 use crate::error::Result;
+use crate::losses::Losses;
 use crate::reader::{Ending, Reader};
 use crate::record::{Kind, Record, Timed};
 
@@ -43,10 +44,16 @@ pub struct Stat {
     pub span_ns: u64,
     /// The sum of the threads' own computing, in nanoseconds; none where the recorder could not tell it from its own work.
     pub cpu_ns: Option<u64>,
+    /// Whether the gaps between calls say when it computed; of a trace by strace ([`crate::record::End::tells_computing`]).
+    pub tells_computing: bool,
     /// What was seen and not stored.
     pub counts: BTreeMap<String, u64>,
     /// Calls that the recorder lost.
     pub lost: u64,
+    /// What is missing and why, as far as the recorder has said it.
+    pub losses: Losses,
+    /// Records of optional sections that this Weir does not know.
+    pub passed_over: u64,
     /// The last whole line of a trace without end.
     pub cut_after: Option<u64>,
 }
@@ -72,7 +79,8 @@ pub fn stat(mut reader: Reader) -> Result<Stat> {
         counting.record(&record);
     }
     let mut stat = counting.stat;
-    stat.lost = reader.lost();
+    (stat.lost, stat.losses, stat.passed_over) =
+        (reader.lost(), reader.losses().clone(), reader.passed_over());
     if let Ending::Cut(line) = reader.ending() {
         stat.cut_after = Some(line);
     }
@@ -112,9 +120,14 @@ impl Counting {
             }
             Record::End(end) => {
                 self.stat.cpu_ns = end.user_ns;
+                self.stat.tells_computing = end.tells_computing();
                 self.stat.span_ns = self.stat.span_ns.max(end.at_ns);
             }
-            Record::Inherited(_) | Record::Exit(_) => {}
+            Record::Inherited(_)
+            | Record::Exit(_)
+            | Record::Loss(_)
+            | Record::Sent(_)
+            | Record::Received(_) => {}
         }
     }
 

@@ -2,12 +2,38 @@
 //!
 //! A line is words with one blank between them. A path or name is in quotes; in it a quote, a backslash, control characters, and
 //! bytes that are not UTF-8 stand as `\xHH`, so that a line is always UTF-8 and always one line.
+//!
+//! # How the format grows
+//!
+//! A record is known by its first byte. Digits are calls; a capital is a record that a reader must know to understand the trace,
+//! and refuses otherwise; a small letter is a record of an *optional section*, which a reader that does not know it passes over:
+//! what the other records say is true without it. To add a section:
+//!
+//! 1. Choose a small letter that no section has, and write its line as the others are written: words with one blank between them,
+//!    texts in quotes. It may stand before or behind the record to which it belongs; say which. It is one line of at most 64 KiB.
+//! 2. Name it in the head, `#sections NAME …` ([`SECTIONS`] is that key), so that tools can say what a trace has without reading
+//! it.
+//! 3. Add a variant to [`Record`], its `print` and `read` here, its line to the tables of `docs/traces.md`.
+//! 4. Decide for each tool: `anonymize` must not pass on a text that it does not understand, and `cut` keeps what belongs to the
+//!    calls that it keeps. Both leave out the sections that they do not know.
+//!
+//! A section whose absence would make a replay wrong is none: it needs a capital, and a reader that refuses. A change of the
+//! meaning of a record that stands needs a higher [`VERSION`](crate::VERSION).
 
 use crate::call::{Call, Field, NOW, OMIT, Op};
 use crate::record::{
-    Count, End, Entry, Exit, Fork, Inherited, Kind, Record, Shares, Status, Thread, Timed, Times,
+    Count, End, Entry, Exit, Fork, Inherited, Kind, Loss, Missing, Received, Record, Sent, Shares, Status,
+    Thread, Timed, Times,
 };
-use crate::words::{Table, error_name, error_number};
+use crate::words::{CLOEXEC, Table, error_name, error_number};
+
+/// The key of the head that names the optional sections of a trace.
+pub const SECTIONS: &str = "sections";
+
+/// Whether a line is of an optional section.
+pub(crate) fn is_optional(line: &[u8]) -> bool {
+    line.first().is_some_and(u8::is_ascii_lowercase)
+}
 
 /// What is wrong with a line: a sentence's end.
 pub(crate) type Wrong = String;
@@ -143,9 +169,27 @@ fn end(end: &End, out: &mut Vec<u8>) {
         number(format_args!(" user={user}"), out);
     }
     number(format_args!(" level={}", end.level_ns), out);
+    if let Some(noise) = end.noise_ns {
+        number(format_args!(" noise={noise}"), out);
+    }
     for word in &end.more {
         out.push(b' ');
         out.extend_from_slice(word);
+    }
+}
+
+fn loss(loss: &Loss, out: &mut Vec<u8>) {
+    let kind = match loss.kind {
+        Missing::Calls => "calls",
+        Missing::Bytes => "bytes",
+    };
+    number(format_args!("L {kind} {} ", loss.count), out);
+    quoted(&loss.name, out);
+    out.push(b' ');
+    quoted(&loss.reason, out);
+    if !loss.program.is_empty() {
+        out.push(b' ');
+        quoted(&loss.program, out);
     }
 }
 
@@ -181,6 +225,12 @@ pub(crate) fn print(record: &Record, out: &mut Vec<u8>) {
         Record::Count(count) => {
             number(format_args!("C {} ", count.count), out);
             quoted(&count.what, out);
+        }
+        Record::Loss(of) => loss(of, out),
+        Record::Sent(sent) => number(format_args!("P {} {} {}", sent.thread, sent.fd, sent.number), out),
+        Record::Received(received) => {
+            number(format_args!("R {} {} {} ", received.thread, received.number, received.fd), out);
+            Table::Descriptor.print(if received.cloexec { CLOEXEC } else { 0 }, out);
         }
         Record::End(of) => end(of, out),
     }
@@ -381,6 +431,18 @@ fn read_exit(words: &mut Words<'_>) -> Result<Record, Wrong> {
     Ok(Record::Exit(Exit { thread, times, status }))
 }
 
+fn read_loss(words: &mut Words<'_>) -> Result<Record, Wrong> {
+    let kind = match words.word("what is missing")? {
+        b"calls" => Missing::Calls,
+        b"bytes" => Missing::Bytes,
+        other => return Err(format!("{} is nothing that a trace can lack", shown(other))),
+    };
+    let count = words.number("the count")?;
+    let (name, reason) = (words.quoted("the call")?, words.quoted("the reason")?);
+    let program = if words.rest.is_empty() { Box::default() } else { words.quoted("the program")? };
+    Ok(Record::Loss(Loss { kind, name, reason, program, count }))
+}
+
 fn read_end(words: &mut Words<'_>) -> Result<Record, Wrong> {
     let mut end = End::default();
     while let Some(word) = words.try_word() {
@@ -393,6 +455,7 @@ fn read_end(words: &mut Words<'_>) -> Result<Record, Wrong> {
             b"dropped" => end.dropped = value?,
             b"user" => end.user_ns = Some(value?),
             b"level" => end.level_ns = value?,
+            b"noise" => end.noise_ns = Some(value?),
             _ => end.more.push(word.into()),
         }
     }
@@ -424,6 +487,16 @@ pub(crate) fn read(line: &[u8]) -> Result<Record, Wrong> {
         b"X" => read_exit(words),
         b"C" => {
             Ok(Record::Count(Count { count: words.number("the count")?, what: words.quoted("of what")? }))
+        }
+        b"L" => read_loss(words),
+        b"P" => {
+            let (thread, fd) = (words.number("the thread")?, words.number("the descriptor")?);
+            Ok(Record::Sent(Sent { thread, fd, number: words.number("the number")? }))
+        }
+        b"R" => {
+            let (thread, number) = (words.number("the thread")?, words.number("the number")?);
+            let (fd, flags) = (words.number("the descriptor")?, words.words(Table::Descriptor)?);
+            Ok(Record::Received(Received { thread, number, fd, cloexec: flags & CLOEXEC != 0 }))
         }
         b"E" => read_end(words),
         other => Err(format!("{} is no record of this version", shown(other))),

@@ -322,6 +322,8 @@ struct Records {
     first: Option<(u32, u64, u64)>,
     counts: Vec<(String, u64)>,
     lost: u64,
+    /// The missing calls by name, where the recorder knows them.
+    named: Option<String>,
     cut: bool,
     end_ns: u64,
 }
@@ -333,6 +335,7 @@ impl Records {
             records.record(&record, reader.line());
         }
         records.lost = reader.lost();
+        records.named = reader.losses().names();
         records.cut = matches!(reader.ending(), trace::Ending::Cut(_));
         Ok(records)
     }
@@ -365,7 +368,12 @@ impl Records {
             Record::Count(count) => {
                 self.counts.push((String::from_utf8_lossy(&count.what).into_owned(), count.count));
             }
-            Record::Inherited(_) | Record::Entry(_) | Record::End(_) => {}
+            Record::Inherited(_)
+            | Record::Entry(_)
+            | Record::Loss(_)
+            | Record::Sent(_)
+            | Record::Received(_)
+            | Record::End(_) => {}
         }
     }
 
@@ -374,7 +382,8 @@ impl Records {
         const NAMED: [&str; 4] = ["io_uring", "io_submit", "mremap", "lines that were not understood"];
         let mut unseen = Vec::new();
         if self.lost > 0 {
-            unseen.push(format!("{} calls are missing in the trace", self.lost));
+            let named = self.named.as_ref().map(|names| format!(": {names}")).unwrap_or_default();
+            unseen.push(format!("{} calls are missing in the trace{named}", self.lost));
         }
         if self.cut {
             unseen.push("the trace has no end: its recorder was killed, or the file was cut".to_owned());

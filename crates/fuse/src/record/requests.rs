@@ -3,7 +3,7 @@
 use std::io;
 
 use trace::call::{Call, NOW, OMIT, Op};
-use trace::record::{Entry, Kind, Record};
+use trace::record::{Entry, Kind, Loss, Record};
 use trace::words::{APPEND, CREAT, DIRECTORY, EXCHANGE, EXCL, TMPFILE};
 
 use super::{Known, Trace};
@@ -241,6 +241,24 @@ impl Seen {
     }
 }
 
+/// What a request is called in the account of what is missing.
+fn name_of(code: u32) -> &'static str {
+    match code {
+        opcode::OPEN | opcode::OPENDIR | opcode::CREATE | opcode::TMPFILE => "open",
+        opcode::RELEASE | opcode::RELEASEDIR => "close",
+        opcode::READ => "read",
+        opcode::WRITE => "write",
+        opcode::FSYNC | opcode::FSYNCDIR => "fsync",
+        opcode::SETATTR => "setattr",
+        opcode::LOOKUP | opcode::GETATTR => "stat",
+        _ => "request",
+    }
+}
+
+fn opens(code: u32) -> bool {
+    matches!(code, opcode::OPEN | opcode::OPENDIR | opcode::CREATE | opcode::TMPFILE)
+}
+
 /// The handle as the descriptor of a trace.
 fn descriptor(handle: u64) -> i32 {
     i32::try_from(handle).unwrap_or(i32::MAX)
@@ -274,23 +292,28 @@ impl Trace {
     /// A request on an inode whose name is not known any more.
     #[allow(clippy::unnecessary_wraps, reason = "callers end with it")]
     fn nameless(&mut self, thread: u32, seen: &Seen) -> io::Result<()> {
-        self.out.skip(thread, seen.duration_ns, "requests on files without a name");
+        self.out.pass(thread, seen.duration_ns);
+        self.out.lose(&Loss::calls(1, name_of(seen.opcode), "requests on files of which no name is known"));
+        if let Some(handle) = seen.handle.filter(|_| opens(seen.opcode) && seen.result >= 0) {
+            self.nameless.insert(handle);
+        }
         Ok(())
     }
 
     /// Remembers where an inode is. Says whether the name is new.
     fn learn(&mut self, directory: u64, name: &[u8], node: u64) -> bool {
-        self.nodes.insert(node, Known { parent: directory, name: name.into() });
+        let known = Known { parent: directory, name: name.into() };
+        let names = self.nodes.entry(node).or_default();
+        names.retain(|name| *name != known);
+        names.push(known);
         self.names.insert((directory, name.into()), node).is_none()
     }
 
     /// A name leads nowhere any more; gives the inode to which it led.
     fn forget(&mut self, directory: u64, name: &[u8]) -> Option<u64> {
         let node = self.names.remove(&(directory, name.into()))?;
-        let is_last =
-            self.nodes.get(&node).is_some_and(|known| known.parent == directory && *known.name == *name);
-        if is_last {
-            self.nodes.remove(&node);
+        if let Some(names) = self.nodes.get_mut(&node) {
+            names.retain(|known| known.parent != directory || *known.name != *name);
         }
         Some(node)
     }
@@ -409,6 +432,10 @@ impl Trace {
 
     /// A request through an open file.
     fn by_handle(&mut self, thread: u32, seen: &Seen) -> io::Result<()> {
+        let copies = seen.opcode == opcode::COPY_FILE_RANGE && self.nameless.contains(&seen.handle2);
+        if copies || seen.handle.is_some_and(|handle| self.nameless.contains(&handle)) {
+            return self.nameless(thread, seen);
+        }
         let mut call = Call::new(match seen.opcode {
             opcode::RELEASE | opcode::RELEASEDIR => Op::Close,
             opcode::READ => Op::Pread,
@@ -461,6 +488,9 @@ impl Trace {
     /// One request may stand for several calls; they share its time, which the first has.
     fn setattr(&mut self, thread: u32, seen: &Seen) -> io::Result<()> {
         let Some(set) = &seen.set else { return Ok(()) };
+        if seen.handle.is_some_and(|handle| self.nameless.contains(&handle)) {
+            return self.nameless(thread, seen);
+        }
         let path = self.path(seen.node);
         let has = |bit: u32| set.valid & bit != 0;
         let mut calls = Vec::new();
@@ -503,5 +533,33 @@ impl Trace {
             times = (seen.start_ns + seen.duration_ns, 0);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trace::Writer;
+    use trace::import::Emitter;
+    use trace::record::Head;
+
+    use super::*;
+    use crate::convert::KERNEL_ROOT;
+
+    #[test]
+    fn an_inode_has_the_newest_of_the_names_that_are_still_there() {
+        let out: super::super::Out = Box::new(Vec::new());
+        let mut trace = Trace::new(Emitter::new(Writer::new(out, &Head::default(), false).unwrap()));
+        let at = |trace: &Trace| trace.path(9).map(|path| String::from_utf8(path).unwrap());
+        trace.learn(KERNEL_ROOT, b"dir", 5);
+        trace.learn(5, b"a", 9);
+        trace.learn(KERNEL_ROOT, b"b", 9);
+        trace.learn(5, b"c", 9);
+        assert_eq!(at(&trace).as_deref(), Some("dir/c"));
+        trace.forget(5, b"c");
+        trace.forget(5, b"a");
+        assert_eq!(at(&trace).as_deref(), Some("b"));
+        trace.learn(KERNEL_ROOT, b"b", 9);
+        trace.forget(KERNEL_ROOT, b"b");
+        assert_eq!(at(&trace), None);
     }
 }

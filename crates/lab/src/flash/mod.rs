@@ -32,7 +32,8 @@ pub fn command(request: &Request) -> Command {
         Hint::Append { previous } => flash::Hint::Append { prior_lba: previous / flash::SECTOR },
         Hint::Overwrite => flash::Hint::Overwrite,
     };
-    Command::new(op, request.offset, request.bytes).with_hint(hint)
+    let command = Command::new(op, request.offset, request.bytes).with_hint(hint);
+    Command { fua: request.fua, ..command }
 }
 
 /// A request as commands that the device takes: no longer than its largest transfer. Parts of a hinted write follow each

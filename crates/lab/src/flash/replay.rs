@@ -116,6 +116,7 @@ struct Kept {
     offset: u64,
     bytes: u64,
     op: Op,
+    fua: bool,
 }
 
 /// Requests that are kept in memory (64 MiB); a longer trace is read again.
@@ -324,7 +325,7 @@ impl Survey {
             self.touch(offset / PAGE, (offset + bytes).div_ceil(PAGE));
         }
         match &mut self.kept {
-            Some(kept) if kept.len() < KEPT => kept.push(Kept { at_ns, offset, bytes, op }),
+            Some(kept) if kept.len() < KEPT => kept.push(Kept { at_ns, offset, bytes, op, fua: request.fua }),
             kept => *kept = None,
         }
     }
@@ -447,8 +448,8 @@ pub fn replay<R: BufRead>(
     };
     if let Some(kept) = &survey.kept {
         for kept in kept {
-            let Kept { at_ns, offset, bytes, op } = *kept;
-            if !issue(&Request { at_ns, ..Request::new(op, offset, bytes) })? {
+            let Kept { at_ns, offset, bytes, op, fua } = *kept;
+            if !issue(&Request { at_ns, fua, ..Request::new(op, offset, bytes) })? {
                 break;
             }
         }

@@ -187,7 +187,7 @@ fn page_section(
     PageSection {
         heading: heading(results),
         why: results.why.clone(),
-        answer: answer::sentences(results).join(" "),
+        answer: [replay::lacks(results), answer::sentences(results)].concat().join(" "),
         because: whys.iter().map(Why::sentence).chain(replay::best(results, &BTreeMap::new())).collect(),
         fixed: summary::fixed_axes(results).join(" "),
         notes: summary::notes(results),

@@ -28,7 +28,7 @@ mod order;
 mod packed;
 mod program;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use order::Wait;
 pub use packed::Packed;
@@ -36,9 +36,11 @@ pub use program::{Program, ThreadSteps};
 
 use crate::call::{Call, Field, Op};
 use crate::error::{Error, Result};
+use crate::import::strace::MOVED_OUTSIDE;
+use crate::losses::Losses;
 use crate::reader::{Ending, Reader};
 use crate::record::{Entry, Kind, Record, Thread, Timed, Times};
-use crate::state::{Effect, ROOT, Refused, State};
+use crate::state::{Effect, ROOT, Refused, State, Use};
 use crate::words::{CREAT, EXCL, TRUNC};
 use order::{Handles, Order};
 
@@ -56,6 +58,9 @@ pub struct Step {
     /// The program did not make this call itself: a handle that was open from the beginning, or that the end of a process, exec
     /// or dup2 closes.
     pub implied: bool,
+    /// It is on a FIFO, a socket or a device. A replay does not make it: what it moves is not in any file, and to open it may
+    /// wait for ever.
+    pub no_file: bool,
     /// The result in the trace, or −errno. Of `open` and `dup` that succeeded it is 0.
     pub result: i64,
     /// When it happened. [`Times::cpu_ns`] with [`Summary::level_ns`] is what the thread computed before.
@@ -81,6 +86,12 @@ pub struct Summary {
     pub contradictions: u64,
     /// Calls that the recorder has lost.
     pub lost: u64,
+    /// What is missing and why, as far as the recorder has said it.
+    pub losses: Losses,
+    /// Reads and writes that the recorder has seen and not stored because their files are outside the roots.
+    pub outside: u64,
+    /// Whether the gaps say what the threads computed: not where the recorder's own work is in them and cannot be told from it.
+    pub tells_computing: bool,
     /// The last whole line of a trace that has no end.
     pub cut_after: Option<u64>,
     /// What the recorder costs of each gap ([`Times::cpu_ns`]).
@@ -118,6 +129,8 @@ pub struct Options {
 /// Compiles a trace. A trace that was cut is compiled as far as it goes ([`Summary::cut_after`]).
 pub fn compile(mut reader: Reader, options: Options, sink: &mut dyn Sink) -> Result<Summary> {
     let mut compiler = Compiler::new(options);
+    // Of a trace without end it is not known.
+    compiler.summary.tells_computing = !is_traced(&reader);
     while let Some(record) = reader.next()? {
         compiler.record(&record, &reader, sink)?;
     }
@@ -132,6 +145,8 @@ struct Compiler {
     paths: FxHashMap<Box<[u8]>, u32>,
     /// Dense numbers of the state's handles that are open.
     handles: FxHashMap<u32, u32>,
+    /// The state's handles that lead to no file.
+    no_files: FxHashSet<u32>,
     waits: Vec<Wait>,
     summary: Summary,
 }
@@ -145,6 +160,7 @@ impl Compiler {
             effect: Effect::default(),
             paths: FxHashMap::default(),
             handles: FxHashMap::default(),
+            no_files: FxHashSet::default(),
             waits: Vec::new(),
             summary: Summary::default(),
         }
@@ -155,7 +171,7 @@ impl Compiler {
         let applied = self.state.apply(record, &mut effect);
         let done = match applied {
             Ok(()) => self.applied(record, &effect, reader, sink),
-            Err(Refused::Unopened(_)) if self.options.allow_drops => {
+            Err(Refused::Unopened(_) | Refused::Unsent(_)) if self.options.allow_drops => {
                 self.summary.unopened += 1;
                 Ok(())
             }
@@ -172,7 +188,9 @@ impl Compiler {
         };
         let what = refused.sentence(call);
         match refused {
-            Refused::Unopened(_) => format!("{what}; --allow-drops leaves such calls out, and counts them"),
+            Refused::Unopened(_) | Refused::Unsent(_) => {
+                format!("{what}; --allow-drops leaves such calls out, and counts them")
+            }
             Refused::Unknown(_) => what,
         }
     }
@@ -206,10 +224,23 @@ impl Compiler {
                 self.implied_closes(exit.thread, effect, reader.line(), sink)?;
                 self.order.exit(exit.thread);
             }
+            Record::Sent(sent) => {
+                let mut call = Call::new(Op::Dup);
+                call.fd = Some(sent.fd);
+                let timed = Timed { thread: sent.thread, times: Times::default(), call, result: 0 };
+                self.step(&timed, effect, (true, reader.line()), sink)?;
+            }
+            Record::Received(received) => {
+                self.implied_closes(received.thread, effect, reader.line(), sink)?;
+            }
             Record::End(end) => {
                 (self.summary.level_ns, self.summary.span_ns) = (end.level_ns, end.at_ns);
+                self.summary.tells_computing = !is_traced(reader) || end.tells_computing();
             }
-            Record::Entry(_) | Record::Count(_) => {}
+            Record::Count(count) if *count.what == *MOVED_OUTSIDE.as_bytes() => {
+                self.summary.outside += count.count
+            }
+            Record::Entry(_) | Record::Count(_) | Record::Loss(_) => {}
         }
         Ok(())
     }
@@ -255,6 +286,42 @@ impl Compiler {
         Ok(())
     }
 
+    /// Whether a call is on what is no file, by its descriptors; an open, by the inode that it has found.
+    fn is_no_file(&mut self, timed: &Timed, effect: &Effect) -> bool {
+        if let Some(opened) = effect.opened.filter(|opened| self.state.is_no_file(*opened)) {
+            self.no_files.insert(opened);
+        }
+        let is_found = |(node, _): &(u32, Use)| self.state.is_no_file_at(*node);
+        let is_refused =
+            timed.call.op == Op::Open && timed.result < 0 && effect.objects.first().is_some_and(is_found);
+        let of_close = effect.closed.first().filter(|_| timed.call.op == Op::Close).copied();
+        let handles = [effect.opened, effect.fd, of_close];
+        let is_one = handles.into_iter().flatten().any(|handle| self.no_files.contains(&handle));
+        if let Some(closed) = of_close {
+            self.no_files.remove(&closed);
+        }
+        is_refused || is_one
+    }
+
+    /// A copy between a file and what is none moves the file's bytes only.
+    fn halved(&self, timed: &Timed, effect: &mut Effect) -> Option<Timed> {
+        let is_none = |handle: Option<u32>| handle.is_some_and(|handle| self.no_files.contains(&handle));
+        let mut half = timed.clone();
+        let call = &mut half.call;
+        match (is_none(effect.fd), is_none(effect.fd2)) {
+            (true, false) => {
+                (call.op, call.fd, call.fd2, call.offset) = (Op::ReceiveFile, call.fd2, None, call.offset2);
+                (effect.fd, effect.fd2) = (effect.fd2, None);
+            }
+            (false, true) => {
+                (call.op, call.fd2) = (Op::SendFile, None);
+                effect.fd2 = None;
+            }
+            _ => return None,
+        }
+        Some(half)
+    }
+
     fn step(
         &mut self,
         timed: &Timed,
@@ -262,6 +329,13 @@ impl Compiler {
         (implied, line): (bool, u64),
         sink: &mut dyn Sink,
     ) -> Result<()> {
+        if timed.call.op == Op::Copy && !self.no_files.is_empty() {
+            let mut effect = effect.clone();
+            if let Some(half) = self.halved(timed, &mut effect) {
+                return self.step(&half, &effect, (implied, line), sink);
+            }
+        }
+        let no_file = self.is_no_file(timed, effect);
         let mut call = self.numbered(&timed.call, sink)?;
         let is_close = timed.call.op == Op::Close;
         let fd = if is_close { effect.closed.first().copied() } else { effect.fd };
@@ -274,7 +348,8 @@ impl Compiler {
         if let Some(handle) = fd.filter(|_| is_close) {
             self.handles.remove(&handle);
         }
-        let step = Step { thread: timed.thread, call, opens, implied, result, times: timed.times, line };
+        let step =
+            Step { thread: timed.thread, call, opens, implied, no_file, result, times: timed.times, line };
         self.summary.steps += 1;
         self.summary.waits += self.waits.len() as u64;
         sink.step(&step, &self.waits)
@@ -307,10 +382,12 @@ impl Compiler {
 
     fn finish(mut self, reader: &Reader, sink: &mut dyn Sink) -> Result<Summary> {
         if reader.lost() > 0 && !self.options.allow_drops {
-            let what = format!("{} calls are missing: a replay would differ from the program", reader.lost());
-            return Err(Error::Lossy { file: reader.file().to_owned(), what });
+            return Err(Error::Lossy {
+                file: reader.file().to_owned(),
+                what: lacks(reader.lost(), reader.losses()),
+            });
         }
-        self.summary.lost = reader.lost();
+        (self.summary.lost, self.summary.losses) = (reader.lost(), reader.losses().clone());
         if let Ending::Cut(line) = reader.ending() {
             self.summary.cut_after = Some(line);
         }
@@ -322,6 +399,17 @@ impl Compiler {
         sink.end(&self.summary)?;
         Ok(self.summary)
     }
+}
+
+/// Whether what recording costs is in the gaps.
+fn is_traced(reader: &Reader) -> bool {
+    reader.head().get("clock") == Some(b"traced")
+}
+
+/// The sentence of a trace that has lost calls.
+pub fn lacks(lost: u64, losses: &Losses) -> String {
+    let names = losses.names().map_or_else(String::new, |names| format!(" ({names})"));
+    format!("{lost} calls are missing{names}: a replay would differ from the program")
 }
 
 /// What existed before the trace began, parents first.

@@ -13,10 +13,11 @@ use flate2::write::GzEncoder;
 use super::{Sink, Step, Summary, Wait};
 use crate::call::{Call, Op};
 use crate::error::{Error, Result};
-use crate::record::{Entry, Kind, Thread, Times};
+use crate::losses::Losses;
+use crate::record::{Entry, Kind, Loss, Missing, Thread, Times};
 
 /// The first bytes of the file; the last is the version of its format.
-const MAGIC: [u8; 8] = *b"WEIRPRG\x02";
+const MAGIC: [u8; 8] = *b"WEIRPRG\x03";
 
 /// The longest path or name.
 const BYTES_MAX: u64 = 1 << 16;
@@ -118,7 +119,8 @@ impl<W: Write> Sink for Packed<W> {
         self.put(call.len);
         self.put_signed(call.offset);
         self.put_signed(call.offset2);
-        self.put_all([call.flags, call.mode, u32::from(step.implied)].map(u64::from));
+        let bits = u32::from(step.implied) | u32::from(step.no_file) << 1;
+        self.put_all([call.flags, call.mode, bits].map(u64::from));
         self.put_signed(step.result);
         let times = &step.times;
         let times = [times.gap_ns, times.other_ns, u64::from(times.skipped), times.duration_ns, step.line];
@@ -145,7 +147,16 @@ impl<W: Write> Sink for Packed<W> {
         let words =
             [sums.steps, sums.calls, sums.waits, u64::from(sums.handles), sums.unopened, sums.contradictions];
         self.put_all(words);
-        self.put_all([sums.lost, cut, sums.level_ns, sums.span_ns, u64::from(sums.listed)]);
+        let bits = u64::from(sums.listed) | u64::from(sums.tells_computing) << 1;
+        self.put_all([sums.lost, cut, sums.level_ns, sums.span_ns, bits, sums.outside]);
+        let losses: Vec<Loss> = sums.losses.iter().collect();
+        self.put(losses.len() as u64);
+        for loss in losses {
+            self.put_all([u64::from(loss.kind == Missing::Bytes), loss.count]);
+            for text in [&loss.name, &loss.reason, &loss.program] {
+                self.put_bytes(text);
+            }
+        }
         self.send()
     }
 }
@@ -259,7 +270,8 @@ impl<R: Read> Unpacker<R> {
         call.len = self.get()?;
         (call.offset, call.offset2) = (self.get_signed()?, self.get_signed()?);
         (call.flags, call.mode) = (self.get_u32()?, self.get_u32()?);
-        let implied = self.get()? != 0;
+        let bits = self.get()?;
+        let (implied, no_file) = (bits & 1 != 0, bits & 2 != 0);
         let result = self.get_signed()?;
         let (gap_ns, other_ns, skipped) = (self.get()?, self.get()?, self.get_u32()?);
         let times = Times { gap_ns, other_ns, skipped, duration_ns: self.get()? };
@@ -269,7 +281,7 @@ impl<R: Read> Unpacker<R> {
         for _ in 0..count {
             waits.push(Wait { thread: self.get_u32()?, step: self.get_u32()? });
         }
-        Ok(Item::Step(Step { thread, call, opens, implied, result, times, line }, waits))
+        Ok(Item::Step(Step { thread, call, opens, implied, no_file, result, times, line }, waits))
     }
 
     fn entry(&mut self) -> Result<Entry> {
@@ -281,11 +293,24 @@ impl<R: Read> Unpacker<R> {
         Ok(Entry { kind, mode, size, group, path, target })
     }
 
+    fn losses(&mut self) -> Result<Losses> {
+        let mut losses = Losses::default();
+        for _ in 0..self.get()? {
+            let kind = if self.get()? == 0 { Missing::Calls } else { Missing::Bytes };
+            let count = self.get()?;
+            let (name, reason, program) = (self.get_bytes()?, self.get_bytes()?, self.get_bytes()?);
+            losses.add(&Loss { kind, name, reason, program, count });
+        }
+        Ok(losses)
+    }
+
     fn end(&mut self) -> Result<Item> {
         let (steps, calls, waits) = (self.get()?, self.get()?, self.get()?);
         let (handles, unopened, contradictions) = (self.get_u32()?, self.get()?, self.get()?);
         let (lost, cut) = (self.get()?, self.get()?);
-        let (level_ns, span_ns, listed) = (self.get()?, self.get()?, self.get()? != 0);
+        let (level_ns, span_ns, bits) = (self.get()?, self.get()?, self.get()?);
+        let (listed, tells_computing, outside) = (bits & 1 != 0, bits & 2 != 0, self.get()?);
+        let losses = self.losses()?;
         let cut_after = cut.checked_sub(1);
         // The end of the stream has its checksum.
         match self.source.read(&mut [0]) {
@@ -301,6 +326,9 @@ impl<R: Read> Unpacker<R> {
             unopened,
             contradictions,
             lost,
+            losses,
+            outside,
+            tells_computing,
             cut_after,
             level_ns,
             span_ns,

@@ -40,7 +40,7 @@ pub fn import<W: Write>(source: impl BufRead, file: &str, out: Emitter<W>) -> Re
     if left > 0 {
         load.out.count("handles that the file does not close", left);
     }
-    Ok(load.out.finish(None, 0)?)
+    Ok(load.out.finish(None)?)
 }
 
 /// An open handle.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::call::Call;
-use crate::record::{Count, End, Exit, Fork, Record, Shares, Status, Thread, Timed, Times};
+use crate::losses::Losses;
+use crate::record::{Count, End, Exit, Fork, Loss, Record, Shares, Status, Thread, Timed, Times};
 use crate::writer::Writer;
 
 /// Classes of gaps in each power of two.
@@ -44,6 +45,13 @@ impl Gaps {
         }
         if nanos <= user_ns { 0 } else { (nanos - user_ns) / calls.max(1) }
     }
+
+    /// By how much gaps are shorter than a recorded call is said to cost, in sum. A cost that were the same for each call would
+    /// leave nothing; what it leaves here, it leaves above the level, too, where it passes for computing.
+    fn noise(&self, level_ns: u64) -> u64 {
+        let short = |(calls, nanos): &(u64, u64)| level_ns.saturating_mul(*calls).saturating_sub(*nanos);
+        self.classes.values().map(short).fold(0, u64::saturating_add)
+    }
 }
 
 /// A thread's clock.
@@ -67,8 +75,10 @@ pub struct Sums {
     pub span_ns: u64,
     /// What a recorded call costs of the gap before it.
     pub level_ns: u64,
-    /// Calls of which it is known that they are missing.
-    pub dropped: u64,
+    /// Whether the gaps say what the program computed ([`End::tells_computing`]).
+    pub tells_computing: bool,
+    /// What is missing.
+    pub losses: Losses,
     /// What was seen and not stored.
     pub counts: BTreeMap<String, u64>,
 }
@@ -79,6 +89,9 @@ pub struct Emitter<W: Write> {
     writer: Writer<W>,
     threads: Vec<Clock>,
     counts: BTreeMap<String, u64>,
+    losses: Losses,
+    /// Those that are not written yet.
+    fresh: Losses,
     begin_ns: Option<u64>,
     end_ns: u64,
     gaps: Gaps,
@@ -93,6 +106,8 @@ impl<W: Write> Emitter<W> {
             writer,
             threads: Vec::new(),
             counts: BTreeMap::new(),
+            losses: Losses::default(),
+            fresh: Losses::default(),
             begin_ns: None,
             end_ns: 0,
             gaps: Gaps::default(),
@@ -163,10 +178,15 @@ impl<W: Write> Emitter<W> {
 
     /// A call that is not stored: it is counted under a name, and its time is no computing.
     pub fn skip(&mut self, thread: u32, duration_ns: u64, what: &str) {
+        self.pass(thread, duration_ns);
+        self.count(what, 1);
+    }
+
+    /// A call that is not stored, of which the caller counts what it was.
+    pub fn pass(&mut self, thread: u32, duration_ns: u64) {
         let clock = self.clock(thread);
         clock.other_ns += duration_ns;
         clock.skipped += 1;
-        self.count(what, 1);
     }
 
     /// Counts something.
@@ -175,6 +195,22 @@ impl<W: Write> Emitter<W> {
             Some(sum) => *sum += count,
             None => drop(self.counts.insert(what.to_owned(), count)),
         }
+    }
+
+    /// Something is missing.
+    pub fn lose(&mut self, loss: &Loss) {
+        self.losses.add(loss);
+        self.fresh.add(loss);
+    }
+
+    /// What is missing so far.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    fn write_losses(&mut self) -> io::Result<()> {
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh.iter().try_for_each(|loss| self.writer.write(&Record::Loss(loss)))
     }
 
     /// A record that needs no clock.
@@ -208,21 +244,26 @@ impl<W: Write> Emitter<W> {
 
     /// Hands what was written to the output.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.write_losses()?;
         self.writer.flush()
     }
 
     /// Ends the trace. What a recorded call costs of the gaps is what the recorder has said; otherwise, with the program's own user
     /// CPU time, what makes the rest of the gaps that time; without, 0.
-    pub fn finish(self, user_ns: Option<u64>, dropped: u64) -> io::Result<(W, Sums)> {
-        let found = || user_ns.map_or(0, |user_ns| self.gaps.level(user_ns));
-        let level_ns = self.level_ns.unwrap_or_else(found);
+    pub fn finish(mut self, user_ns: Option<u64>) -> io::Result<(W, Sums)> {
+        self.write_losses()?;
+        let level_ns = self.level_ns.unwrap_or_else(|| user_ns.map_or(0, |user_ns| self.gaps.level(user_ns)));
+        let is_found = self.level_ns.is_none() && user_ns.is_some();
+        let noise_ns = is_found.then(|| self.gaps.noise(level_ns));
         let span_ns = self.end_ns.saturating_sub(self.begin_ns.unwrap_or(self.end_ns));
         let threads = self.threads.len() as u32;
-        let (calls, counts) = (self.writer.calls(), self.counts);
-        let sums = Sums { calls, threads, span_ns, level_ns, dropped, counts };
+        let (calls, counts, losses) = (self.writer.calls(), self.counts, self.losses);
+        let end =
+            End { at_ns: span_ns, dropped: losses.calls(), user_ns, level_ns, noise_ns, ..End::default() };
+        let tells_computing = end.tells_computing();
+        let sums = Sums { calls, threads, span_ns, level_ns, tells_computing, losses, counts };
         let counts =
             sums.counts.iter().map(|(what, count)| Count { count: *count, what: what.as_bytes().into() });
-        let end = End { at_ns: span_ns, dropped, user_ns, level_ns, ..End::default() };
         let counts: Vec<Count> = counts.collect();
         self.writer.finish(counts, end).map(|out| (out, sums))
     }
@@ -243,5 +284,20 @@ mod tests {
         assert_eq!(gaps.level(u64::MAX), 0);
         assert!(gaps.level(0) >= 1_029_000, "a program that computes nothing");
         assert_eq!(Gaps::default().level(1), 0);
+    }
+
+    #[test]
+    fn computing_is_told_only_where_it_is_more_than_the_noise_of_recording() {
+        // 1000 calls that cost 30 us each, and 10 ms of computing in ten of the gaps.
+        let (mut quiet, mut busy) = (Gaps::default(), Gaps::default());
+        (0..990).for_each(|_| quiet.add(30_000, 1));
+        (0..10).for_each(|_| quiet.add(1_030_000, 1));
+        // The same where a call in three waits for a processor, up to 9 ms.
+        (0..990).for_each(|at| busy.add(30_000 + if at % 3 == 0 { at * 9_000 } else { 0 }, 1));
+        (0..10).for_each(|_| busy.add(1_030_000, 1));
+        let user_ns = 10_000_000;
+        let noise = |gaps: &Gaps| gaps.noise(gaps.level(user_ns));
+        assert!(noise(&quiet) < user_ns / 10, "{}", noise(&quiet));
+        assert!(noise(&busy) > user_ns, "{}", noise(&busy));
     }
 }

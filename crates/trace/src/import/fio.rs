@@ -18,7 +18,7 @@ pub fn import<W: Write>(source: impl BufRead, file: &str, out: Emitter<W>) -> Re
         let what = "the file is empty; the first line must be \"fio version 3 iolog\"".to_owned();
         return Err(ImportError::Line { file: file.to_owned(), line: 1, what });
     }
-    Ok(log.out.finish(None, 0)?)
+    Ok(log.out.finish(None)?)
 }
 
 struct Log<W: Write> {

@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Emitter, ImportError, Sums, Wrong, each_line};
 use crate::call::{Call, Op};
-use crate::record::Shares;
+use crate::record::{Loss, Shares};
 use crate::words::{CREAT, TRUNC};
 
 struct Line {
@@ -45,7 +45,7 @@ pub fn import<W: Write>(source: impl BufRead, file: &str, out: Emitter<W>) -> Re
             Wrong::Text(what) => ImportError::Line { file: file.to_owned(), line: line.number, what },
         })?;
     }
-    Ok(script.out.finish(None, 0)?)
+    Ok(script.out.finish(None)?)
 }
 
 fn line(text: &[u8], number: u64) -> Result<Option<Line>, Wrong> {
@@ -101,7 +101,9 @@ impl<W: Write> Script<W> {
         };
         let fd = fd(0)?;
         if !self.open.contains(&fd) {
-            self.out.skip(thread, 0, "calls on descriptors that the trace does not open");
+            let why = "on descriptors that no call in the trace has opened";
+            self.out.pass(thread, 0);
+            self.out.lose(&Loss::calls(1, op.name(), why));
             return Ok(());
         }
         if op == Op::Close {

@@ -107,7 +107,7 @@ pub fn import<W: Write, R: BufRead>(
         store(&mut out, thread, &mut inodes, &line)?;
         source.advance()?;
     }
-    Ok(out.finish(None, 0)?)
+    Ok(out.finish(None)?)
 }
 
 /// An inode: its descriptor, and how often it is open; none when it is closed.

@@ -3,7 +3,9 @@
 use super::{Asked, Binding, Effect, LISTING, LOCKS, Lead, OpenFile, ROOT, Refused, State, Use};
 use crate::call::Op;
 use crate::record::{Kind, Timed};
-use crate::words::{APPEND, CLOEXEC, CREAT, DIRECTORY, EXCHANGE, EXCL, KEEP_SIZE, NOFOLLOW, TMPFILE, TRUNC};
+use crate::words::{
+    APPEND, CLOEXEC, CREAT, DIRECTORY, EXCHANGE, EXCL, KEEP_SIZE, MAP_SHARED, NOFOLLOW, TMPFILE, TRUNC,
+};
 
 /// "File exists".
 const EEXIST: i64 = -17;
@@ -12,6 +14,8 @@ const WHENCE_END: u32 = 4;
 /// Punching holes, shifting ranges and unsharing leave the size, or change it by themselves.
 const COLLAPSE: u32 = 8;
 const INSERT: u32 = 32;
+/// `PROT_WRITE` among the words of a mapping.
+const MAP_WRITE: u32 = 2;
 
 impl State {
     /// Applies a call whose descriptors are known.
@@ -244,6 +248,8 @@ impl State {
         effect.objects.push((node, Use::Reads));
         if timed.result >= 0 {
             self.mappings.insert(timed.result as u32, node);
+            let is_written = timed.call.has(MAP_SHARED) && timed.call.has(MAP_WRITE);
+            self.tree.node(node).restamped |= is_written;
         }
     }
 
@@ -278,6 +284,7 @@ impl State {
             Op::Chmod if done => self.tree.node(node).mode = call.mode & 0o7777,
             Op::Chdir if done => self.tree.node(node).kind = Kind::Directory,
             Op::Readlink if done => self.tree.node(node).kind = Kind::Symlink,
+            Op::Utimes | Op::Lutimes if done => self.tree.node(node).restamped = true,
             _ => {}
         }
     }
@@ -310,12 +317,17 @@ impl State {
                 effect.objects.push((node, Use::Changes));
                 let other = effect.fd2.and_then(|handle| self.file_of(handle)).map(|(_, file)| file.node);
                 effect.objects.extend(other.map(|node| (node, Use::Reads)));
+                if let Some(other) = other.filter(|_| timed.result >= 0) {
+                    let size = self.tree.nodes[other as usize].size.max(self.tree.nodes[node as usize].size);
+                    self.tree.set_size(node, size);
+                }
             }
             Op::Fchmod | Op::Fchown | Op::Futimes | Op::Fsetxattr | Op::Fremovexattr => {
                 effect.objects.push((node, Use::Changes));
                 if call.op == Op::Fchmod && timed.result >= 0 {
                     self.tree.node(node).mode = call.mode & 0o7777;
                 }
+                self.tree.node(node).restamped |= call.op == Op::Futimes;
             }
             Op::Fchdir => self.tree.node(node).kind = Kind::Directory,
             _ => effect.objects.push((node, Use::Reads)),

@@ -10,7 +10,7 @@ mod tree;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::Call;
-use crate::record::{Entry, Fork, Inherited, Kind, Record, Thread, Timed};
+use crate::record::{Entry, Fork, Inherited, Kind, Received, Record, Sent, Thread, Timed};
 use crate::words::CLOEXEC;
 
 pub(crate) use tree::{Binding, Lead, ROOT, Tree};
@@ -31,7 +31,7 @@ const LOCKS: u32 = u32::MAX;
 const LISTING: u32 = u32::MAX - 1;
 
 /// What a record depends on and does. A caller keeps it from record to record.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Effect {
     /// The handle of `fd`.
     pub(crate) fd: Option<u32>,
@@ -112,6 +112,8 @@ pub(crate) struct State {
     handles: FxHashMap<u32, Handle>,
     files: FxHashMap<u32, OpenFile>,
     mappings: FxHashMap<u32, u32>,
+    /// Handles that were sent and not received yet, by their number in the trace.
+    sent: FxHashMap<u32, u32>,
     /// Inodes that were locked: closing one may give a lock back.
     locked: FxHashSet<u32>,
     next: u32,
@@ -124,6 +126,8 @@ pub(crate) enum Refused {
     Unopened(i32),
     /// A record of a thread that no `T` record has named.
     Unknown(u32),
+    /// A descriptor is received that none has sent: the number.
+    Unsent(u32),
 }
 
 impl Refused {
@@ -132,6 +136,7 @@ impl Refused {
         match self {
             Self::Unopened(fd) => format!("{call}: descriptor {fd} was never opened"),
             Self::Unknown(thread) => format!("{call}: thread {thread} has no T record"),
+            Self::Unsent(number) => format!("{call}: no descriptor was sent under the number {number}"),
         }
     }
 }
@@ -146,6 +151,7 @@ impl State {
             handles: FxHashMap::default(),
             files: FxHashMap::default(),
             mappings: FxHashMap::default(),
+            sent: FxHashMap::default(),
             locked: FxHashSet::default(),
             next: 0,
         }
@@ -168,7 +174,9 @@ impl State {
             Record::Inherited(open) => self.inherit(open, effect)?,
             Record::Call(timed) => self.call(timed, effect)?,
             Record::Exit(exit) => self.leave(exit.thread, effect)?,
-            Record::Count(_) | Record::End(_) => {}
+            Record::Sent(sent) => self.send(*sent, effect)?,
+            Record::Received(received) => self.receive(*received, effect)?,
+            Record::Count(_) | Record::Loss(_) | Record::End(_) => {}
         }
         Ok(())
     }
@@ -240,6 +248,33 @@ impl State {
         let file = OpenFile { node, key, flags: open.flags, position: open.position, handles: 0 };
         let handle = self.open(table, open.fd, file, effect);
         effect.opened = Some(handle);
+        effect.objects.push((node, Use::Reads));
+        let visits = std::mem::take(&mut effect.visits);
+        effect.names.extend(visits.into_iter().map(|key| (key, Use::Reads)));
+        Ok(())
+    }
+
+    /// What a descriptor leads to stays open under a number. It is a handle of no table until it is received.
+    fn send(&mut self, sent: Sent, effect: &mut Effect) -> Result<(), Refused> {
+        let table = self.table_of(sent.thread)?;
+        let old = self.slot(table, sent.fd)?.handle;
+        let file = self.handles.get(&old).map_or(0, |handle| handle.file);
+        let handle = self.number();
+        self.handles.insert(handle, Handle { file, tables: 1 });
+        if let Some(file) = self.files.get_mut(&file) {
+            file.handles += 1;
+        }
+        self.sent.insert(sent.number, handle);
+        (effect.fd, effect.opened) = (Some(old), Some(handle));
+        Ok(())
+    }
+
+    fn receive(&mut self, received: Received, effect: &mut Effect) -> Result<(), Refused> {
+        let table = self.table_of(received.thread)?;
+        let handle = self.sent.remove(&received.number).ok_or(Refused::Unsent(received.number))?;
+        let slot = Slot { handle, cloexec: received.cloexec };
+        effect.fd = Some(handle);
+        self.replace(table, received.fd, slot, effect);
         Ok(())
     }
 
@@ -256,11 +291,15 @@ impl State {
         if let Some(file) = self.files.get_mut(&file) {
             file.handles += 1;
         }
-        let old = self.tables.entry(table).or_default().slots.insert(fd, Slot { handle, cloexec });
+        self.replace(table, fd, Slot { handle, cloexec }, effect);
+        handle
+    }
+
+    fn replace(&mut self, table: u32, fd: i32, slot: Slot, effect: &mut Effect) {
+        let old = self.tables.entry(table).or_default().slots.insert(fd, slot);
         if let Some(old) = old {
             self.release(old.handle, effect);
         }
-        handle
     }
 
     /// A table has a handle no longer.
@@ -344,6 +383,42 @@ impl State {
     pub(crate) fn file_of(&self, handle: u32) -> Option<(u32, &OpenFile)> {
         let number = self.handles.get(&handle)?.file;
         self.files.get(&number).map(|file| (number, file))
+    }
+
+    /// Whether a handle leads to a FIFO, a socket or a device: what is written there is read elsewhere, and no file system has it.
+    pub(crate) fn is_no_file(&self, handle: u32) -> bool {
+        self.file_of(handle).is_some_and(|(_, file)| self.is_no_file_at(file.node))
+    }
+
+    /// Likewise of an inode.
+    pub(crate) fn is_no_file_at(&self, node: u32) -> bool {
+        let kind = self.tree.nodes.get(node as usize).map(|node| node.kind);
+        kind.is_some_and(|kind| !matches!(kind, Kind::File | Kind::Directory | Kind::Symlink))
+    }
+
+    /// The inode that a path names now, if the trace has shown it.
+    pub(crate) fn node_at(&mut self, path: &[u8]) -> Option<u32> {
+        match self.tree.resolve(path, (false, false), &mut Vec::new()) {
+            Lead::Node(node, _) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Files below the root that the trace has made or changed and that have a name: one name of each, and its size.
+    pub(crate) fn changed_files(&self) -> Vec<(Vec<u8>, u64)> {
+        let (mut files, mut seen, mut open) = (Vec::new(), FxHashSet::default(), vec![ROOT]);
+        while let Some(directory) = open.pop() {
+            for key in self.tree.children(directory) {
+                let Some(number) = self.tree.get(key).filter(|number| seen.insert(*number)) else { continue };
+                let node = &self.tree.nodes[number as usize];
+                match node.kind {
+                    Kind::Directory => open.push(number),
+                    Kind::File if node.changed => files.push((self.tree.path_now(key), node.size)),
+                    _ => {}
+                }
+            }
+        }
+        files
     }
 
     /// The descriptors of a thread's process: number, handle, whether exec closes it.

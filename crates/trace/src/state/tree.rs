@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) initial_size: u64,
     /// Its contents or size have changed since.
     pub(crate) changed: bool,
+    /// The time of its last change may have been set, or moved by stores to a mapping.
+    pub(crate) restamped: bool,
     pub(crate) target: Option<Box<[u8]>>,
     pub(crate) parent: u32,
     /// Where it was before the trace began; none of what the trace has made.
@@ -48,6 +50,7 @@ impl Node {
             size: 0,
             initial_size: 0,
             changed: false,
+            restamped: false,
             target: None,
             parent,
             origin: None,

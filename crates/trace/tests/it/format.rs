@@ -69,7 +69,19 @@ fn record() -> impl Strategy<Value = Record> {
         Record::Exit(Exit { thread, times, status: Status::Killed(code) })
     });
     let count = (any::<u64>(), name()).prop_map(|(count, what)| Record::Count(Count { count, what }));
-    prop_oneof![entry, call, thread, fork, open, exit, count]
+    let loss = (any::<u64>(), name(), name(), name()).prop_map(|(count, name, reason, program)| {
+        Record::Loss(Loss { kind: Missing::Bytes, name, reason, program, count })
+    });
+    let passed = (any::<u32>(), any::<i32>(), any::<u32>(), any::<bool>()).prop_map(
+        |(thread, fd, number, cloexec)| {
+            if cloexec {
+                Record::Sent(Sent { thread, fd, number })
+            } else {
+                Record::Received(Received { thread, number, fd, cloexec: fd % 2 == 0 })
+            }
+        },
+    );
+    prop_oneof![entry, call, thread, fork, open, exit, count, loss, passed]
 }
 
 /// A whole trace of these records.
@@ -101,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn no_line_makes_the_reader_panic(line in "[STFDXCE0-9]( [-a-z0-9=\"/\\\\x]{0,8}){0,9}") {
+    fn no_line_makes_the_reader_panic(line in "[STFDXCLPRE0-9]( [-a-z0-9=\"/\\\\x]{0,8}){0,9}") {
         let _ = all(reader(&format!("{line}\n")));
     }
 

@@ -11,6 +11,7 @@ mod cut;
 mod docs;
 mod format;
 mod import;
+mod losses;
 mod preload;
 mod shared;
 mod speed;

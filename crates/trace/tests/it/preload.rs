@@ -139,7 +139,7 @@ fn preload_and_strace_agree_call_by_call_on_a_program_without_stdio() {
     let program = compiled("calls.c", place.path(), &[]);
     let program = program.to_str().unwrap();
     let preload = by_preload(&one, &[program]);
-    assert_eq!((preload.sums.dropped, &preload.unseen[..]), (0, &[][..]), "{:?}", preload.sums);
+    assert_eq!((preload.sums.losses.calls(), &preload.unseen[..]), (0, &[][..]), "{:?}", preload.sums);
     let Some(strace) = by_strace(&two, &[program]) else { return };
     let without_names = |line: &String| {
         let cut = |name: &str| line.find(name).map(|at| at + name.len());
@@ -173,10 +173,10 @@ fn streams_of_files_are_named_and_make_the_trace_one_that_has_lost_calls() {
     let program = compiled("stdio.c", place.path(), &[]);
     let program = program.to_str().unwrap();
     let outside = by_preload(&one, &[program]);
-    assert_eq!((outside.sums.dropped, outside.unseen.len()), (0, 0), "{:?}", outside.sums);
+    assert_eq!((outside.sums.losses.calls(), outside.unseen.len()), (0, 0), "{:?}", outside.sums);
     let inside = by_preload(&two, &[program, "out"]);
     // 48,890 bytes, of which each write takes a block.
-    assert!(inside.sums.dropped >= 10, "{:?}", inside.sums);
+    assert!(inside.sums.losses.calls() >= 10, "{:?}", inside.sums);
     assert!(
         inside.unseen.iter().any(|what| what.starts_with("stdio: streams of stdio")),
         "{:?}",
@@ -199,7 +199,7 @@ fn no_call_is_lost_where_rings_fill_and_a_killed_program_leaves_all_that_it_did(
         let words = [program, "kill"];
         let recorded = by_preload(folder, &words[..=usize::from(killed)]);
         assert_eq!((of_op(&recorded, Op::Pread), of_op(&recorded, Op::Write)), (300_000, 1));
-        assert_eq!(recorded.sums.dropped, 0, "{:?}", recorded.sums);
+        assert_eq!(recorded.sums.losses.calls(), 0, "{:?}", recorded.sums);
         let main = recorded.records.iter().find_map(|record| match record {
             Record::Exit(exit) if exit.thread == 1 => Some(exit.status),
             _ => None,
@@ -225,10 +225,52 @@ fn programs_that_cannot_be_seen_are_told_with_their_reason() {
     std::fs::write(&script, format!("#! {} kill\n", fixed.display())).unwrap();
     assert!(hidden(&script).is_some_and(|why| why.contains("statically")));
     let recorded = by_preload(&one, &[parent.to_str().unwrap(), fixed.to_str().unwrap()]);
-    assert_eq!(recorded.sums.dropped, 1, "{:?}", recorded.sums);
+    assert_eq!(recorded.sums.losses.calls(), 1, "{:?}", recorded.sums);
     assert!(
         recorded.unseen[0].contains("threads: not seen: it is linked statically"),
         "{:?}",
         recorded.unseen
     );
+}
+
+/// The sizes of files that a recording says are left.
+fn sizes(recorded: &Recorded) -> Vec<(String, u64)> {
+    let reader = crate::shared::reader(&text(&recorded.records));
+    let program = trace::compile::Program::compile(reader, trace::compile::Options::default()).unwrap();
+    let name = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    program.last.iter().map(|entry| (name(&entry.path), entry.size)).collect()
+}
+
+#[test]
+fn control_blocks_and_handed_descriptors_are_in_the_trace_by_either_recorder() {
+    let (place, one, two) = folders();
+    let program = compiled("hands.c", place.path(), &[]);
+    let program = program.to_str().unwrap();
+    let preload = by_preload(&one, &[program]);
+    if !one.join("handed").exists() {
+        eprintln!("skipped: the kernel has no asynchronous calls");
+        return;
+    }
+    let wanted = [("handed".to_owned(), 324), ("submitted".to_owned(), 2000)];
+    assert_eq!((preload.sums.losses.lines(), sizes(&preload)), (Vec::new(), wanted.to_vec()));
+    let Some(strace) = by_strace(&two, &[program]) else { return };
+    assert_eq!((strace.sums.losses.lines(), sizes(&strace)), (Vec::new(), wanted.to_vec()));
+}
+
+#[test]
+fn a_standard_stream_that_was_a_file_is_asked_for_before_the_program_closes_it() {
+    let (_place, one, two) = folders();
+    // The shell itself writes to the file, and has its own standard output back when it ends.
+    let shell = by_preload(
+        &one,
+        &["/bin/sh", "-c", "exec 5>&1 >out; cat /dev/null; printf '%s\\n' a; exec >&5; true"],
+    );
+    let size = std::fs::metadata(one.join("out")).unwrap().len();
+    let told = shell.sums.losses.names().unwrap_or_default();
+    let is_stored = of_op(&shell, Op::Write) == 1;
+    assert!(size == 2 && (is_stored || told.contains("write")), "{size} {told}");
+    // A program of the C library, which closes its standard output as it ends.
+    let program = by_preload(&two, &["/bin/sh", "-c", "ls -d / > out"]);
+    let told = program.sums.losses.names().unwrap_or_default();
+    assert!(of_op(&program, Op::Write) == 1 || told.contains("write"), "{told}");
 }

@@ -20,6 +20,8 @@ pub struct Request {
     pub bytes: u64,
     /// What the file system knows about the block before.
     pub hint: Hint,
+    /// Of a write: it is durable when it is done.
+    pub fua: bool,
 }
 
 /// What to do.
@@ -53,6 +55,6 @@ pub enum Hint {
 impl Request {
     /// A request without a time or hint.
     pub fn new(op: Op, offset: u64, bytes: u64) -> Self {
-        Self { at_ns: 0, op, offset, bytes, hint: Hint::None }
+        Self { at_ns: 0, op, offset, bytes, hint: Hint::None, fua: false }
     }
 }

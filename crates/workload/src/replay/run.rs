@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 
 use sim::{Bytes, Condvar, LockClass, Mutex, Nanos, TaskSpec};
-use trace::compile::{Step, Wait};
+use trace::compile::{Step, Summary, Wait};
 use vfs::{Errno, Syscalls};
 
 use super::call::Aligned;
@@ -248,19 +248,13 @@ impl Run {
         if let Some(line) = summary.cut_after {
             measured.notes.push(format!("the trace has no end: it was replayed up to line {line}"));
         }
-        if summary.lost + summary.unopened > 0 {
-            measured.notes.push(format!(
-                "the trace lacks {} calls, and {} calls on descriptors that no call has opened were left out \
-                 (--switch allow_drops)",
-                summary.lost, summary.unopened
-            ));
-        }
         if summary.contradictions > 0 {
             let count = summary.contradictions;
             measured.notes.push(format!(
                 "{count} results contradict what the trace has shown before: those will differ"
             ));
         }
+        lacks(&mut measured, summary, tally.reads.0 + tally.writes.0);
         let left = tally.left.values().sum();
         let counts = [
             ("replay.differing", seen.differences.count),
@@ -270,6 +264,50 @@ impl Run {
         ];
         measured.counters.extend(counts.map(|(name, count)| (name.to_owned(), count)));
         measured
+    }
+}
+
+/// Of the reads and writes of a program whose files are nearly all elsewhere, the part that is outside the roots.
+const NEARLY_ALL: u64 = 9;
+
+/// What the trace lacks, before all other notes: which calls, what moves without one, or nearly all that the program read and
+/// wrote, because its files are elsewhere. `moves`: reads and writes that were replayed.
+fn lacks(measured: &mut Measured, summary: &Summary, moves: u64) {
+    let mut told = Vec::new();
+    if summary.lost + summary.unopened > 0 {
+        let names = summary.losses.names().map_or_else(String::new, |names| format!(" ({names})"));
+        let unopened = match summary.unopened {
+            0 => String::new(),
+            count => format!(", and {count} on descriptors that no call has opened were left out"),
+        };
+        told.push(format!(
+            "This trace lacks {} calls of the program{names}{unopened}: the program did more than is replayed here (--switch \
+             allow_drops).",
+            summary.lost
+        ));
+    }
+    if let Some(names) = summary.losses.silent_names() {
+        told.push(format!(
+            "This trace lacks what has moved without a recorded call ({names}): the program moved more than is replayed here."
+        ));
+    }
+    if summary.outside > moves.saturating_mul(NEARLY_ALL) {
+        told.push(format!(
+            "Nearly all that the program read and wrote is not in this trace: {} calls moved bytes of files outside its roots, \
+             {moves} are replayed here.",
+            summary.outside
+        ));
+    }
+    if !told.is_empty() {
+        measured.notes.insert(0, told.join(" "));
+        measured.counters.insert("replay.lacks".to_owned(), summary.lost + summary.unopened);
+    }
+    if !summary.tells_computing {
+        measured.counters.insert("replay.computing_untold".to_owned(), 1);
+        measured.notes.push(
+            "What the program computed between its calls cannot be told from what recording cost: of that nothing is said."
+                .to_owned(),
+        );
     }
 }
 

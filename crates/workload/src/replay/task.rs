@@ -218,6 +218,10 @@ impl Running<'_> {
             *self.tally.left.entry(reason).or_default() += 1;
             return;
         }
+        if step.no_file {
+            *self.tally.left.entry(NO_FILE).or_default() += 1;
+            return;
+        }
         let process = shared.loaded.plan.process[self.task.thread];
         let place = Place { loaded: &shared.loaded, copy: self.copy, data: &shared.data, process };
         let (got, agreed) = match call::make(place, &mut self.scratch, step) {
@@ -262,6 +266,9 @@ impl Running<'_> {
         format!("{text}{len}{copy} = {}, recorded {}", words(got), words(step.result))
     }
 }
+
+/// Why what is on a FIFO, a socket or a device is not done: to open it may wait for ever.
+const NO_FILE: &str = "are on FIFOs, sockets and devices, which are no files";
 
 /// Computes for so long. Under the real clock that is processor time, of which a busy host gives this thread no more than it gave
 /// the program.

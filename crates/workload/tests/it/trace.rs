@@ -56,7 +56,36 @@ fn flushes_and_discards_are_told_apart() {
     let blktrace =
         "8,0 1 1 0.0 9 D FN 0 + 0 [a]\n8,0 1 1 0.1 9 D FWFS 8 + 8 [a]\n8,0 1 1 0.2 9 D DS 8 + 8 [a]\n";
     let requests = good(Format::Blktrace, blktrace);
-    assert_eq!(requests.iter().map(|r| r.1).collect::<Vec<_>>(), [Op::Write, Op::Discard]);
+    assert_eq!(
+        requests.iter().map(|r| r.1).collect::<Vec<_>>(),
+        [Op::Flush, Op::Flush, Op::Write, Op::Discard]
+    );
+}
+
+#[test]
+fn a_letter_of_blkparse_means_what_its_place_says() {
+    let line = |flags: &str, rest: &str| format!("8,0 1 1 0.5 9 D {flags} {rest}\n");
+    let kinds = |flags: &str, rest: &str| -> Vec<(Op, bool)> {
+        let requests = read(Format::Blktrace, &line(flags, rest));
+        requests.into_iter().map(Result::unwrap).map(|request| (request.op, request.fua)).collect()
+    };
+    for flags in ["FN", "FF", "FFS", "F"] {
+        assert_eq!(kinds(flags, "[kworker/1:1H]"), [(Op::Flush, false)], "{flags}");
+    }
+    assert_eq!(kinds("WFS", "8 + 8 [a]"), [(Op::Write, true)]);
+    assert_eq!(kinds("WSM", "8 + 8 [a]"), [(Op::Write, false)]);
+    assert_eq!(kinds("FWSM", "8 + 8 [a]"), [(Op::Flush, false), (Op::Write, false)]);
+    assert_eq!(kinds("FWFS", "8 + 8 [a]"), [(Op::Flush, false), (Op::Write, true)]);
+    assert_eq!(kinds("RA", "8 + 8 [a]"), [(Op::Read, false)]);
+}
+
+#[test]
+fn a_request_that_the_device_hands_back_counts_once() {
+    let text = "8,0 1 1 0.1 9 D WS 8 + 8 [a]\n8,0 1 2 0.2 9 R WS 8 + 8 [0]\n8,0 1 3 0.3 9 D WS 8 + 8 [a]\n\
+                8,0 1 4 0.4 9 D WS 8 + 8 [a]\n8,0 1 5 0.5 9 D R 16 + 8 [a]\n";
+    let requests = good(Format::Blktrace, text);
+    let kinds: Vec<_> = requests.iter().map(|(_, op, offset, _)| (*op, *offset)).collect();
+    assert_eq!(kinds, [(Op::Write, 4096), (Op::Write, 4096), (Op::Read, 8192)]);
 }
 
 #[test]

@@ -21,10 +21,11 @@
 //! | what | how it is noticed | what is done |
 //! |---|---|---|
 //! | static programs, Go, set-user-ID | no image shows itself after `exec`; the file says why ([`hidden`]) | named, lost |
-//! | streams of stdio on files below the roots | `fopen`, … are wrapped | what the kernel counts beyond our records is lost |
+//! | streams of stdio below the roots | `fopen`, … are wrapped; standard streams, as their descriptors change | what the kernel counts besides is lost |
 //! | walks and the like inside libc | wrapped | named; lost if they begin below a root |
-//! | calls by number | `syscall` is wrapped | those of files are lost |
-//! | other calls without libc | the kernel's counts (`/proc/self/io`) at the end of a process | counted |
+//! | calls by number | `syscall` is wrapped | those of files are lost; of `io_submit` the control blocks are stored |
+//! | other calls without libc | the kernel's counts (`/proc/self/io`) at the end and before exec | counted; lost with such streams |
+//! | rings of io_uring | the setup by libc or liburing, or a ring that is open at the end | named, lost |
 
 mod program;
 mod rings;
@@ -39,6 +40,8 @@ use rustc_hash::FxHashMap;
 
 use super::Sums;
 use super::strace::{Importer, Told};
+use crate::record::Loss;
+use crate::words::CLOEXEC;
 pub use program::hidden;
 pub use rings::Rings;
 use text::{Record, seconds};
@@ -62,8 +65,16 @@ struct Process {
     /// Calls that read and write as the kernel counts them, recorded so far.
     reads: u64,
     writes: u64,
+    /// Of those that the kernel has counted, told already as not recorded.
+    missed_reads: u64,
+    missed_writes: u64,
     /// Streams on files below the roots.
     streams: u64,
+    /// A standard stream has led below the roots: to read, to write.
+    reads_standard: bool,
+    writes_standard: bool,
+    /// The kernel's counts at its end have come.
+    has_counts: bool,
     /// The path that was given to exec, until an image shows itself.
     exec: Option<Box<[u8]>>,
     /// Whether an image has shown itself: not in a child of fork.
@@ -90,7 +101,8 @@ pub struct Importing<W: Write> {
 
 impl<W: Write> Importing<W> {
     /// Writes to an importer of strace's lines.
-    pub fn new(importer: Importer<W>) -> Self {
+    pub fn new(mut importer: Importer<W>) -> Self {
+        importer.has_one_clock();
         Self {
             importer,
             processes: FxHashMap::default(),
@@ -116,9 +128,9 @@ impl<W: Write> Importing<W> {
         Ok(())
     }
 
-    /// Processes that have shown themselves and whose end has not been seen.
-    pub fn processes(&self) -> impl Iterator<Item = u32> {
-        self.processes.keys().copied()
+    /// The importer to which the records go.
+    pub fn importer(&mut self) -> &mut Importer<W> {
+        &mut self.importer
     }
 
     /// Hands what was written to the output.
@@ -141,8 +153,7 @@ impl<W: Write> Importing<W> {
         }
         let lost = rings.lost()?;
         if lost > 0 {
-            self.importer.count("records that could not be written", lost);
-            self.importer.lose(lost);
+            self.importer.lost(&Loss::calls(lost, "record", "records that could not be written"));
         }
         if rings.unfinished() > 0 {
             self.importer.count("calls that had not returned at the end", rings.unfinished());
@@ -160,14 +171,25 @@ impl<W: Write> Importing<W> {
     }
 
     /// Names something that was not seen, of which `calls` are known to be of files below the roots.
-    fn tell(&mut self, pid: u32, what: &str, calls: u64) {
-        let name = String::from_utf8_lossy(&self.process(pid).name).into_owned();
-        let named = format!("{name}: {what}");
+    fn tell(&mut self, pid: u32, call: &str, what: &str, calls: u64) {
+        let program = self.process(pid).name.clone();
+        let named = format!("{}: {what}", String::from_utf8_lossy(&program));
         if !self.unseen.contains(&named) {
-            self.unseen.push(named.clone());
+            self.unseen.push(named);
         }
-        self.importer.count(&named, calls.max(1));
-        self.importer.lose(calls);
+        match calls {
+            0 => self.importer.count(what, 1),
+            _ => self.importer.lost(&Loss { program, ..Loss::calls(calls, call, what) }),
+        }
+    }
+
+    /// Whether standard streams of a thread's process lead below the roots now. What libc writes to them is asked for only at the
+    /// end, when the program may have closed or replaced them.
+    fn standard(&mut self, tid: u32, pid: u32) {
+        let [input, output, errors] = [0, 1, 2].map(|fd| self.importer.stores(tid, fd));
+        let process = self.process(pid);
+        process.reads_standard |= input;
+        process.writes_standard |= output || errors;
     }
 
     fn record(&mut self, record: &Record, rings: &mut Rings) -> io::Result<()> {
@@ -179,16 +201,7 @@ impl<W: Write> Importing<W> {
         }
         match record.name() {
             b"image" => self.image(record, rings),
-            b"process" => self.importer.adopt(record.number_at(0) as u32, tid, record.begin_ns),
-            b"fd" => {
-                let (fd, path) = (record.number_at(0) as i32, record.text_at(3).into());
-                self.process(pid).told.push(Told { fd, path, cloexec: record.number_at(2) & 1 != 0 });
-                Ok(())
-            }
-            b"ready" => {
-                let told = std::mem::take(&mut self.process(pid).told);
-                self.importer.descriptors(tid, record.begin_ns, &told)
-            }
+            b"process" | b"fd" | b"ready" => self.begins(record),
             b"level" => {
                 self.importer.costs(record.number_at(0).max(0).cast_unsigned());
                 Ok(())
@@ -212,16 +225,48 @@ impl<W: Write> Importing<W> {
                 rings.retire(record.result as u32, record.number);
                 self.call(record)
             }
-            b"stream" | b"unseen" | b"raw" => {
+            b"stream" | b"unseen" | b"raw" | b"ring" => {
                 self.inside_libc(record);
                 Ok(())
             }
-            b"end" => {
-                self.ends(record);
+            b"end" | b"counts" => {
+                self.counts(record);
+                self.process(pid).has_counts |= record.name() == b"end";
                 Ok(())
             }
-            _ => self.call(record),
+            name => {
+                // After these a standard stream may be another.
+                let opens = matches!(name, b"open" | b"openat" | b"openat2" | b"creat" | b"recvmsg");
+                let moves = opens || matches!(name, b"dup" | b"dup2" | b"dup3" | b"fcntl");
+                self.call(record)?;
+                if moves && record.result >= 0 {
+                    self.standard(tid, pid);
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// What a process has as it begins.
+    fn begins(&mut self, record: &Record) -> io::Result<()> {
+        let (tid, pid) = (record.tid, record.pid);
+        match record.name() {
+            b"process" => self.importer.adopt(record.number_at(0) as u32, tid, record.begin_ns)?,
+            b"fd" => {
+                let (fd, path) = (record.number_at(0) as i32, record.text_at(4).into());
+                let cloexec = if record.number_at(2) & 1 != 0 { CLOEXEC } else { 0 };
+                let flags = record.number_at(1) as u32 & !CLOEXEC | cloexec;
+                let position = record.number_at(3).max(0).cast_unsigned();
+                self.process(pid).told.push(Told { fd, path, flags, position });
+                return Ok(());
+            }
+            _ => {
+                let told = std::mem::take(&mut self.process(pid).told);
+                self.importer.descriptors(tid, record.begin_ns, &told)?;
+            }
+        }
+        self.standard(tid, pid);
+        Ok(())
     }
 
     /// A program has begun.
@@ -241,7 +286,7 @@ impl<W: Write> Importing<W> {
         self.line(tid, record.begin_ns, &format!("execve({quoted}) = 0"))?;
         self.importer.stands_in(tid, record.text_at(2));
         if let Some(why) = hidden(Path::new(&format!("/proc/{pid}/exe"))) {
-            self.tell(pid, why, 1);
+            self.tell(pid, "execve", why, 1);
         }
         Ok(())
     }
@@ -287,7 +332,14 @@ impl<W: Write> Importing<W> {
             let path = Path::new(OsStr::from_bytes(path));
             let why = hidden(path).unwrap_or("it did not load the library");
             self.processes.insert(pid, Process { name: name_of(path), ..Process::default() });
-            self.tell(pid, &format!("not seen: {why}"), 1);
+            self.tell(pid, "execve", &format!("not seen: {why}"), 1);
+            self.processes.remove(&pid);
+        } else if !process.has_counts
+            && (process.streams > 0 || process.reads_standard || process.writes_standard)
+        {
+            self.processes.insert(pid, Process { name: process.name.clone(), ..Process::default() });
+            let what = "its end was not seen, so that what it moved through streams is not known";
+            self.tell(pid, "write", what, 1);
             self.processes.remove(&pid);
         }
         let end = match status & 0x7f {
@@ -308,16 +360,27 @@ impl<W: Write> Importing<W> {
         match record.name() {
             b"stream" if self.importer.stores(tid, record.number_at(0) as i32) => {
                 self.process(pid).streams += 1;
-                self.tell(pid, "streams of stdio (fopen and the like) on files below the roots", 0);
+                self.tell(pid, "fopen", "streams of stdio (fopen and the like) on files below the roots", 0);
             }
             b"stream" => {}
-            b"raw" => self.tell(pid, "calls of files by their number (syscall)", 1),
+            b"ring" => {
+                self.tell(
+                    pid,
+                    "io_uring_setup",
+                    "what is read and written through io_uring cannot be seen",
+                    1,
+                );
+            }
+            b"raw" => {
+                let call = String::from_utf8_lossy(record.text_at(0)).into_owned();
+                self.tell(pid, &call, "calls of files by their number (syscall)", 1);
+            }
             _ => {
                 let what = String::from_utf8_lossy(record.text_at(0)).into_owned();
                 let lost = what.starts_with("aio") || what == "lio_listio" || what == "clone";
                 let inside = self.importer.is_inside(tid, record.text_at(1));
                 if inside || lost {
-                    self.tell(pid, &format!("what {what} does inside libc"), 1);
+                    self.tell(pid, &what, &format!("what {what} does inside libc"), 1);
                 } else {
                     self.importer
                         .count("functions whose calls are inside libc, on files outside the roots", 1);
@@ -326,27 +389,30 @@ impl<W: Write> Importing<W> {
         }
     }
 
-    /// A process is about to end: the kernel's counts beside ours.
-    fn ends(&mut self, record: &Record) {
-        let (tid, pid) = (record.tid, record.pid);
+    /// The kernel's counts beside ours, of a process that is about to end or to call exec.
+    fn counts(&mut self, record: &Record) {
+        let pid = record.pid;
+        self.standard(record.tid, pid);
         let process = self.process(pid);
         let [is_counted, reads, writes] = [1, 2, 3].map(|at| record.number_at(at).max(0).cast_unsigned());
-        let unseen_reads = reads.saturating_sub(process.reads);
-        let unseen_writes = writes.saturating_sub(process.writes);
+        let unseen_reads = reads.saturating_sub(process.reads + process.missed_reads);
+        let unseen_writes = writes.saturating_sub(process.writes + process.missed_writes);
+        process.missed_reads += unseen_reads;
+        process.missed_writes += unseen_writes;
         let streams = process.streams;
-        let standard = |fd| self.importer.stores(tid, fd);
-        let may_read = streams > 0 || standard(0);
-        let may_write = streams > 0 || standard(1) || standard(2);
-        if is_counted == 0 && streams > 0 {
-            return self.tell(pid, "reads and writes of streams, which this kernel does not count", streams);
+        let may_read = streams > 0 || process.reads_standard;
+        let may_write = streams > 0 || process.writes_standard;
+        if is_counted == 0 && (may_read || may_write) {
+            let what = "reads and writes of streams, which this kernel does not count";
+            return self.tell(pid, "write", what, streams.max(1));
         }
-        for (calls, may, what) in [
-            (unseen_reads, may_read, "calls that read inside libc or without it"),
-            (unseen_writes, may_write, "calls that write inside libc or without it"),
+        for (calls, may, call, what) in [
+            (unseen_reads, may_read, "read", "calls that read inside libc or without it"),
+            (unseen_writes, may_write, "write", "calls that write inside libc or without it"),
         ] {
             match (calls, may) {
                 (0, _) => {}
-                (calls, true) => self.tell(pid, what, calls),
+                (calls, true) => self.tell(pid, call, what, calls),
                 (calls, false) => self.importer.count(&format!("{what}, on files outside the roots"), calls),
             }
         }

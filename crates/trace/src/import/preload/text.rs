@@ -97,6 +97,11 @@ impl Record {
         if self.name() == b"ioctl" && self.number_at(1) != 0 {
             return format!("{}, FICLONE, {}", self.number_at(0), self.number_at(2));
         }
+        match self.name() {
+            b"io_submit" => return self.control_block(),
+            b"sendmsg" | b"recvmsg" => return self.message(),
+            _ => {}
+        }
         let mut out = String::new();
         for (letter, arg) in self.name[self.letters..].iter().zip(&self.args) {
             if !out.is_empty() {
@@ -108,6 +113,41 @@ impl Record {
             }
         }
         if self.name() == b"pipe2" { format!("[{out}]") } else { out }
+    }
+
+    /// One control block of `io_submit` (aio_abi.h).
+    fn control_block(&self) -> String {
+        let [data, kind, fd, bytes, offset] = [0, 1, 2, 3, 4].map(|at| self.number_at(at));
+        let kind = match kind {
+            0 | 7 => "IOCB_CMD_PREAD",
+            1 | 8 => "IOCB_CMD_PWRITE",
+            2 => "IOCB_CMD_FSYNC",
+            3 => "IOCB_CMD_FDSYNC",
+            5 => "IOCB_CMD_POLL",
+            _ => "IOCB_CMD_NOOP",
+        };
+        format!(
+            "0, 1, [{{aio_data={data}, aio_lio_opcode={kind}, aio_fildes={fd}, aio_nbytes={bytes}, aio_offset={offset}}}]"
+        )
+    }
+
+    /// A message with a descriptor in it, and what that leads to where it was received.
+    fn message(&self) -> String {
+        let [socket, fd, is_cloexec] = [0, 1, 2].map(|at| self.number_at(at));
+        let mut beside = String::new();
+        for byte in self.text_at(3) {
+            match byte {
+                b'"' | b'\\' | b'<' | b'>' => write!(beside, "\\x{byte:02x}"),
+                b' '..=b'~' => write!(beside, "{}", char::from(*byte)),
+                other => write!(beside, "\\x{other:02x}"),
+            }
+            .expect("a string takes all");
+        }
+        if !beside.is_empty() {
+            beside = format!("<{beside}>");
+        }
+        let flags = if is_cloexec == 0 { "0" } else { "MSG_CMSG_CLOEXEC" };
+        format!("{socket}, {{msg_control=[{{cmsg_type=SCM_RIGHTS, cmsg_data=[{fd}{beside}]}}]}}, {flags}")
     }
 
     /// `fcntl` has a third argument of many kinds.
@@ -170,6 +210,17 @@ const ACCESS: &[(i64, &str)] = &[(4, "R_OK"), (2, "W_OK"), (1, "X_OK")];
 const MAP: &[(i64, &str)] =
     &[(1, "MAP_SHARED"), (2, "MAP_PRIVATE"), (0x10, "MAP_FIXED"), (0x8000, "MAP_POPULATE")];
 
+/// What processes share (sched.h), and how things are mounted (mount.h).
+const CLONE: &[(i64, &str)] = &[(0x200, "CLONE_FS"), (0x400, "CLONE_FILES"), (0x2_0000, "CLONE_NEWNS")];
+const MOUNT: &[(i64, &str)] = &[
+    (1 << 12, "MS_BIND"),
+    (1 << 13, "MS_MOVE"),
+    (1 << 17, "MS_UNBINDABLE"),
+    (1 << 18, "MS_PRIVATE"),
+    (1 << 19, "MS_SLAVE"),
+    (1 << 20, "MS_SHARED"),
+];
+
 fn words(table: &[(i64, &str)], number: i64) -> String {
     let all: Vec<&str> = table.iter().filter(|(bit, _)| number & bit != 0).map(|(_, word)| *word).collect();
     if all.is_empty() { "0".to_owned() } else { all.join("|") }
@@ -204,6 +255,8 @@ fn print(letter: u8, number: i64, out: &mut String) {
         b'w' => out.push_str(WHENCE.get(at).unwrap_or(&"SEEK_?")),
         b'V' => write!(out, "POSIX_FADV_{}", ADVICE.get(at).unwrap_or(&"?")).expect("a string takes all"),
         b'M' => out.push_str(&words(MAP, number)),
+        b'L' => out.push_str(&words(CLONE, number)),
+        b'K' => out.push_str(&words(MOUNT, number)),
         b'v' => write!(out, "[{{iov_base=\"\", iov_len={number}}}]").expect("a string takes all"),
         b'P' if number < 0 => out.push_str("NULL"),
         b'P' => write!(out, "[{number}]").expect("a string takes all"),

@@ -35,7 +35,7 @@ pub(super) fn split(text: &[u8]) -> Vec<&[u8]> {
 }
 
 /// How far behind an opening bracket of any kind its closing one is.
-fn end_of_bracket(text: &[u8]) -> usize {
+pub(super) fn end_of_bracket(text: &[u8]) -> usize {
     let (mut depth, mut at) = (0_u32, 0);
     while at < text.len() {
         match text[at] {
@@ -126,7 +126,7 @@ pub(super) fn fd(text: &[u8]) -> Option<FdRef> {
         Some(unescaped(&text[at + 1..end]).into())
     });
     let word = &text[..open.unwrap_or(text.len())];
-    if word == b"AT_FDCWD" {
+    if word == b"AT_FDCWD" || word == b"-100" {
         return Some(FdRef { number: None, beside });
     }
     Some(FdRef { number: Some(i32::try_from(number(word)?).ok()?), beside })
@@ -147,6 +147,46 @@ pub(super) fn flags(text: &[u8], prefix: &str, table: Table) -> u32 {
 /// Whether flags joined by `|` have a word.
 pub(super) fn has(text: &[u8], word: &str) -> bool {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').any(|part| part == word.as_bytes())
+}
+
+/// A line without the numbers of constants where `strace -X verbose` has written both: `0x41 /* O_WRONLY|O_CREAT */`.
+pub(super) fn spelled(line: &[u8]) -> Option<Vec<u8>> {
+    const OPEN: &[u8] = b" /* ";
+    if !line.windows(OPEN.len()).any(|part| part == OPEN) {
+        return None;
+    }
+    let (mut out, mut at): (Vec<u8>, usize) = (Vec::with_capacity(line.len()), 0);
+    while at < line.len() {
+        let end = match line[at] {
+            b'"' => end_of_string(line, at).unwrap_or(line.len() - 1) + 1,
+            b' ' if line[at..].starts_with(OPEN) => {
+                let inner = &line[at + OPEN.len()..];
+                let close = inner.windows(3).position(|part| part == b" */").unwrap_or(0);
+                if is_words(&inner[..close]) {
+                    let number = out
+                        .iter()
+                        .rev()
+                        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-')
+                        .count();
+                    out.truncate(out.len() - number);
+                    out.extend_from_slice(&inner[..close]);
+                    at += OPEN.len() + close + 3;
+                    continue;
+                }
+                at + OPEN.len()
+            }
+            _ => at + 1,
+        };
+        out.extend_from_slice(&line[at..end]);
+        at = end;
+    }
+    Some(out)
+}
+
+/// Names of constants joined by `|`, as strace writes them.
+fn is_words(text: &[u8]) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'|');
+    text.first().is_some_and(u8::is_ascii_uppercase) && text.iter().all(is_word)
 }
 
 /// A member of a structure: what stands behind `name=`.
@@ -208,6 +248,16 @@ mod tests {
         assert_eq!(string(all[1]).unwrap().0.as_ref(), br#"x, "y""#);
         assert_eq!(vector(all[2]), Some(10));
         assert_eq!(closing(b"a(b) \")\" c) = 0"), Some(10));
+    }
+
+    #[test]
+    fn constants_with_their_numbers_are_the_constants() {
+        let line = br#"openat(-100 /* AT_FDCWD */, "0x1 /* NO */", 0x41 /* O_WRONLY|O_CREAT */, 0644) = 3"#;
+        let plain = br#"openat(AT_FDCWD, "0x1 /* NO */", O_WRONLY|O_CREAT, 0644) = 3"#;
+        assert_eq!(spelled(line).as_deref(), Some(&plain[..]));
+        let other = br#"getdents64(3, 0x5 /* 3 entries */, 32768) = 72"#;
+        assert_eq!(spelled(other).as_deref(), Some(&other[..]));
+        assert_eq!(spelled(b"close(3) = 0"), None);
     }
 
     #[test]

@@ -265,6 +265,11 @@ fn time(part: &[u8]) -> i64 {
     number("tv_sec").map_or(NOW, |secs| secs.saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0)))
 }
 
+/// Whether the first argument of a call is a descriptor on which it acts.
+pub(super) fn is_by_descriptor(name: &[u8]) -> bool {
+    by_name(name).is_some_and(|(.., arguments)| arguments.first() == Some(&Fd))
+}
+
 /// Reads a call; none where it is none that a trace stores.
 pub(super) fn parse(name: &[u8], text: &[u8]) -> Option<Seen> {
     let all = args::split(text);
@@ -314,6 +319,11 @@ fn device(all: &[&[u8]]) -> i64 {
 
 fn open_how(seen: &mut Seen, all: &[&[u8]]) {
     let how = all.get(2).copied().unwrap_or_default();
+    // The directory is the root then.
+    let is_rooted = args::member(how, "resolve").is_some_and(|resolve| args::has(resolve, "RESOLVE_IN_ROOT"));
+    if let Some(path) = seen.call.path.as_mut().filter(|_| is_rooted) {
+        *path = path.iter().position(|byte| *byte != b'/').map_or(&b"."[..], |at| &path[at..]).into();
+    }
     seen.call.flags = args::member(how, "flags").map_or(0, |text| args::flags(text, "O_", Table::Open));
     seen.call.mode = args::member(how, "mode").map_or(0, args::mode);
 }

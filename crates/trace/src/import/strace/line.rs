@@ -33,9 +33,17 @@ pub(super) struct Outcome<'a> {
 pub(super) struct Line<'a> {
     /// The thread; none where strace followed only one.
     pub(super) tid: Option<u32>,
-    /// When it began, in nanoseconds of an arbitrary clock.
-    pub(super) at_ns: Option<u64>,
+    /// When it began, as the line has it.
+    pub(super) at: Option<Stamp>,
     pub(super) event: Event<'a>,
+}
+
+/// A time of a line, in nanoseconds of an arbitrary clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) ns: u64,
+    /// It is a time of day.
+    pub(super) of_day: bool,
 }
 
 /// Why a line cannot be read.
@@ -56,18 +64,20 @@ pub(super) fn seconds(text: &[u8]) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.get(..9)?.parse().ok()?)
 }
 
-/// A time of strace's: `-ttt`, `-tt`, `-t`.
-fn time(word: &[u8]) -> Option<u64> {
+/// A time of strace's: `-ttt`, `-r`, `-tt`, `-t`.
+fn time(word: &[u8]) -> Option<Stamp> {
     if !word.contains(&b':') {
-        return if word.contains(&b'.') { seconds(word) } else { None };
+        let ns = if word.contains(&b'.') { seconds(word) } else { None };
+        return ns.map(|ns| Stamp { ns, of_day: false });
     }
     let mut parts = word.splitn(3, |byte| *byte == b':').map(seconds);
     let (hours, minutes) = (parts.next()??, parts.next()??);
-    Some((hours * 60 + minutes) * 60 + parts.next()??)
+    let ns = (hours.checked_mul(60)?.checked_add(minutes)?).checked_mul(60)?.checked_add(parts.next()??)?;
+    Some(Stamp { ns, of_day: true })
 }
 
 /// The thread and the time at the beginning of a line, and the rest.
-fn prefix(line: &[u8]) -> (Option<u32>, Option<u64>, &[u8]) {
+fn prefix(line: &[u8]) -> (Option<u32>, Option<Stamp>, &[u8]) {
     let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u32>().ok();
     let mut rest = trim(line);
     let mut tid = None;
@@ -196,6 +206,6 @@ fn ended(inner: &[u8]) -> Result<Event<'_>, Wrong> {
 
 /// Reads a line without its end.
 pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, Wrong> {
-    let (tid, at_ns, rest) = prefix(line);
-    Ok(Line { tid, at_ns, event: event(rest)? })
+    let (tid, at, rest) = prefix(line);
+    Ok(Line { tid, at, event: event(rest)? })
 }

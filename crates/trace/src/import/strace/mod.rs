@@ -9,18 +9,37 @@
 //! | `-y` | what descriptors lead to that were opened before: calls on them are counted, not stored |
 //! | times | gaps and durations, which are 0 |
 //! | `-s 255` | the ends of long attribute names |
+//! | constants as words (`-X raw`) | every such line |
 //!
 //! # What happens to a line
 //!
 //! `line` splits it, `args` reads arguments, `calls` says which call it is, `process` follows threads, `store` decides whether the
 //! call is about a file below a root and writes it. Two halves of a call (`<unfinished ...>`, `<... resumed>`) are joined when the
 //! second comes; records so stand in the order in which calls end. A thread may show itself before the call that makes it has
-//! returned; where several threads are being made at that moment, its lines are held until it is known whose child it is.
+//! returned; where several threads are being made at that moment, its lines are held until it is known whose child it is. `clock`
+//! makes one clock of the times. `passed` follows descriptors through sockets, `asynchronous` reads the control blocks of
+//! `io_submit`, `place` knows roots, mounts and symbolic links.
+//!
+//! # What is not known is lost
+//!
+//! A call on a descriptor that nothing has opened, relative to a directory that is not known, or after the names of a process
+//! have come to lead elsewhere, may be of a file below a root. It is never counted as outside: it is a loss ([`crate::losses`])
+//! under its name.
+//!
+//! # Calls that overlap
+//!
+//! A descriptor's number is free as soon as `close` has begun, and another thread may be given it before `close` returns. So when a
+//! call gives a number that is still open here, and a `close` of it has begun and not returned, that `close` stands before. Without
+//! such a `close` the trace has missed one. A call that returns after another thread has closed its descriptor is lost.
 
 mod args;
+mod asynchronous;
 mod calls;
+mod clock;
 mod contents;
 mod line;
+mod passed;
+mod place;
 mod process;
 mod store;
 mod told;
@@ -31,12 +50,18 @@ use std::io::{self, BufRead, Write};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Emitter, ImportError, Sums};
-use crate::record::{Entry, Record, Status};
+use crate::record::{Entry, Loss, Record, Status};
 use crate::scope::Scope;
 use crate::snapshot::Snapshot;
+use asynchronous::Pending;
+use clock::Clock;
 pub use contents::flags_with_contents;
 use line::{Event, Outcome};
-pub(super) use told::Told;
+use passed::Flying;
+use place::{Links, Place};
+pub(crate) use store::MOVED_OUTSIDE;
+use store::OUTSIDE;
+pub use told::Told;
 
 /// The arguments with which strace writes what this module wants to read.
 pub const FLAGS: &[&str] = &[
@@ -51,7 +76,7 @@ pub const FLAGS: &[&str] = &[
     "signal=none",
     "-e",
     "trace=%file,%desc,%process,clone3,futex,nanosleep,clock_nanosleep,pause,umask,sync,syncfs,msync,munmap,?close_range,\
-     ?io_uring_setup",
+     sendmsg,recvmsg,sendmmsg,recvmmsg,unshare,setns,io_submit,io_getevents,?io_pgetevents,?io_uring_setup,?io_uring_enter",
 ];
 
 /// Lines of threads whose parent is not known yet, at most.
@@ -81,9 +106,25 @@ struct Slot {
     stored: bool,
     /// The absolute path, as far as it is known.
     path: Option<Box<[u8]>>,
-    /// What it is counted as, if it is not stored.
-    class: &'static str,
+    /// What calls on it are, if they are not stored.
+    class: Class,
     cloexec: bool,
+}
+
+/// What a call is that is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// One that no trace has: under what it is counted.
+    Counted(&'static str),
+    /// One that the trace should have: why it has not.
+    Lost(&'static str),
+}
+
+/// What a lost call is, and why it is lost.
+#[derive(Clone, Copy, Debug)]
+struct Lost<'a> {
+    name: &'a [u8],
+    why: &'static str,
 }
 
 /// A thread.
@@ -92,7 +133,7 @@ struct Runner {
     number: u32,
     pid: u32,
     table: usize,
-    cwd: usize,
+    place: usize,
     /// The first half of a call.
     half: Option<Half>,
 }
@@ -105,6 +146,10 @@ struct Half {
     at_ns: u64,
     /// Of a call that makes a thread: the child, if it has shown itself already.
     child: Option<u32>,
+    /// What it does has been written already, because other calls have shown it.
+    is_done: bool,
+    /// Its descriptor was closed meanwhile.
+    is_orphan: bool,
 }
 
 /// A mapping of a file.
@@ -122,12 +167,30 @@ pub struct Importer<W: Write> {
     known: Known,
     threads: FxHashMap<u32, Runner>,
     tables: Vec<FxHashMap<i32, Slot>>,
-    directories: Vec<Option<Box<[u8]>>>,
+    places: Vec<Place>,
     /// Where the program was started.
     start_directory: Box<[u8]>,
-    /// Lines of threads whose parent is not known yet.
-    held: BTreeMap<u32, VecDeque<Box<[u8]>>>,
+    /// The descriptors with which it was started.
+    inherited: Vec<Told>,
+    /// Where symbolic links lead, while a program is being recorded.
+    links: Option<Links>,
+    /// Lines of threads whose parent is not known yet, with their times.
+    held: BTreeMap<u32, VecDeque<(Box<[u8]>, u64)>>,
     held_lines: usize,
+    /// There is a thread whose lines have no number.
+    is_unnumbered: bool,
+    /// Threads that strace has told of before their first line.
+    attached: FxHashSet<u32>,
+    /// Every thread is in the text: those that are made and never show themselves are lost.
+    silent: FxHashSet<u32>,
+    /// A line that strace has broken to tell of a thread.
+    broken: Option<Box<[u8]>>,
+    is_table: bool,
+    /// Reads the times of lines; none where they need no reading.
+    clock: Option<Clock>,
+    flying: Vec<Flying>,
+    next_sent: u32,
+    pending: Pending,
     /// The numbers of the main threads of processes, for those who wait for them.
     mains: FxHashMap<u32, u32>,
     mappings: FxHashMap<usize, BTreeMap<u64, Mapping>>,
@@ -137,8 +200,6 @@ pub struct Importer<W: Write> {
     /// Lines that were not understood, and the first of them.
     strange: u64,
     first_strange: Option<(u64, &'static str)>,
-    /// Calls of which the recorder knows that it has not seen them.
-    lost: u64,
     /// Keeps what is written, where that is asked for.
     kept: Option<contents::Kept>,
 }
@@ -156,10 +217,21 @@ impl<W: Write> Importer<W> {
             known,
             threads: FxHashMap::default(),
             tables: Vec::new(),
-            directories: Vec::new(),
+            places: Vec::new(),
             start_directory: directory.into(),
+            inherited: Vec::new(),
+            links: None,
             held: BTreeMap::new(),
             held_lines: 0,
+            is_unnumbered: false,
+            attached: FxHashSet::default(),
+            silent: FxHashSet::default(),
+            broken: None,
+            is_table: false,
+            clock: Some(Clock::default()),
+            flying: Vec::new(),
+            next_sent: 0,
+            pending: Pending::default(),
             mains: FxHashMap::default(),
             mappings: FxHashMap::default(),
             next_mapping: 0,
@@ -167,25 +239,57 @@ impl<W: Write> Importer<W> {
             lines: 0,
             strange: 0,
             first_strange: None,
-            lost: 0,
             kept: None,
         }
+    }
+
+    /// The program is being recorded on this host: what it has open as it begins, and its names may be asked for.
+    pub fn begins_with(&mut self, inherited: Vec<Told>) {
+        self.inherited = inherited;
+        self.links = Some(Links::default());
     }
 
     /// Takes a line without its end. One that is not understood is counted, and makes the trace a lossy one.
     pub fn line(&mut self, text: &[u8]) -> io::Result<()> {
         self.lines += 1;
-        if text.trim_ascii().is_empty() {
+        let joined = self.broken.take().map(|head| [&*head, text].concat());
+        let text = joined.as_deref().unwrap_or(text);
+        if self.is_other(text) {
             return Ok(());
         }
+        let spelled = args::spelled(text);
+        let text = spelled.as_deref().unwrap_or(text);
         match line::parse(text) {
-            Ok(line) => self.take(text, line),
+            Ok(line) => {
+                let at_ns = line.at.map(|stamp| match &mut self.clock {
+                    Some(clock) => clock.at(stamp),
+                    None => stamp.ns,
+                });
+                self.take(text, line, at_ns)
+            }
             Err(what) => {
                 self.strange += 1;
                 self.first_strange.get_or_insert((self.lines, what));
                 Ok(())
             }
         }
+    }
+
+    /// What strace says besides calls: of threads that it follows, also in the midst of a line, and the table of `-C` at the end.
+    fn is_other(&mut self, text: &[u8]) -> bool {
+        const TELLS: &[u8] = b"strace: Process ";
+        if let Some(at) = text.ends_with(b" attached").then(|| find(text, TELLS)).flatten() {
+            let word = &text[at + TELLS.len()..text.len() - b" attached".len()];
+            let tid = std::str::from_utf8(word).ok().and_then(|word| word.parse::<u32>().ok());
+            self.attached.extend(tid);
+            self.broken = (at > 0).then(|| text[..at].into());
+            return true;
+        }
+        if text.starts_with(b"% time ") {
+            self.is_table = true;
+            self.out.count("tables of sums (strace -C)", 1);
+        }
+        self.is_table || text.trim_ascii().is_empty()
     }
 
     /// Takes all lines of a file.
@@ -213,6 +317,48 @@ impl<W: Write> Importer<W> {
         }
     }
 
+    /// Takes the files of `strace -ff`, one for each process or thread, whose number is behind the last dot of its name. Their
+    /// lines are put into the order in which calls ended; without times there is none.
+    pub fn read_each<R: BufRead>(&mut self, files: Vec<(R, String)>) -> Result<(), ImportError> {
+        let mut sources = Vec::new();
+        for (source, file) in files {
+            let number = file.rsplit('.').next().and_then(|word| word.parse().ok());
+            let Some(tid) = number else {
+                let what = "the name of a file of strace -ff ends with a dot and the number of the process"
+                    .to_owned();
+                return Err(ImportError::Line { file, line: 1, what });
+            };
+            sources.push(Each { source, file, tid, line: 0, next: None });
+            if let Some(each) = sources.last_mut() {
+                each.advance()?;
+            }
+        }
+        // A process begins after the call that has made it.
+        while let Some(at) = (0..sources.len())
+            .filter(|at| sources[*at].next.is_some())
+            .min_by_key(|at| sources[*at].next.as_ref().map(|(end_ns, ..)| (*end_ns, sources[*at].tid)))
+        {
+            let Some((_, at_ns, text)) = sources[at].next.take() else { break };
+            self.lines += 1;
+            let tid = sources[at].tid;
+            let is_later = self.threads.keys().next().is_some() && !self.threads.contains_key(&tid);
+            self.now_ns = self.now_ns.max(at_ns);
+            match line::parse(&text) {
+                Ok(_) if is_later => self.hold(tid, &text, at_ns)?,
+                Ok(mut line) => {
+                    line.tid = Some(tid);
+                    self.take(&text, line, Some(at_ns))?;
+                }
+                Err(what) => {
+                    self.strange += 1;
+                    self.first_strange.get_or_insert((self.lines, what));
+                }
+            }
+            sources[at].advance()?;
+        }
+        Ok(())
+    }
+
     /// Lines that were not understood: how many, and which was the first and why.
     pub fn strange(&self) -> Option<(u64, u64, &'static str)> {
         self.first_strange.filter(|_| self.strange > 0).map(|(line, what)| (self.strange, line, what))
@@ -229,37 +375,61 @@ impl<W: Write> Importer<W> {
         self.out.flush()
     }
 
-    /// Ends the trace; `user_ns`: the program's own user CPU time, if it is known.
-    pub fn finish(mut self, user_ns: Option<u64>) -> io::Result<(W, Sums)> {
+    /// What the recorder knows to be missing besides.
+    pub fn lacks(&mut self, losses: &[Loss]) {
+        losses.iter().for_each(|loss| self.out.lose(loss));
+    }
+
+    /// Ends what lines have begun, and hands all of it to the output: what is left is the end of the trace.
+    pub fn settle(&mut self) -> io::Result<()> {
         while let Some(tid) = self.held.keys().next().copied() {
             self.begin_alone(tid, self.now_ns)?;
         }
+        self.out.flush()
+    }
+
+    /// Ends the trace; `user_ns`: the program's own user CPU time, if it is known.
+    pub fn finish(mut self, user_ns: Option<u64>) -> io::Result<(W, Sums)> {
+        self.settle()?;
         self.finish_contents()?;
         let halves = self.threads.values().filter(|runner| runner.half.is_some()).count();
         if halves > 0 {
             self.out.count("calls that had not returned at the end", halves as u64);
         }
-        if self.strange > 0 {
-            self.out.count("lines that were not understood", self.strange);
+        let steps_back = self.clock.as_ref().map_or(0, Clock::steps_back);
+        if steps_back > 0 {
+            self.out.count("steps back of the clock, at which the gap is taken for none", steps_back);
         }
-        self.out.finish(user_ns, self.strange + self.lost)
+        if self.strange > 0 {
+            self.out.lose(&Loss::calls(self.strange, "line", "lines that were not understood"));
+        }
+        if !self.silent.is_empty() {
+            let count = self.silent.len() as u64;
+            self.out.lose(&Loss::calls(
+                count,
+                "clone",
+                "processes and threads of which the text has no line (strace -f)",
+            ));
+        }
+        self.out.finish(user_ns)
     }
 
-    fn take(&mut self, text: &[u8], line: line::Line<'_>) -> io::Result<()> {
-        // Without `-f`, all lines are of one thread.
-        let tid = line.tid.unwrap_or(1);
-        let at_ns = line.at_ns.unwrap_or(self.now_ns);
+    fn take(&mut self, text: &[u8], line: line::Line<'_>, at_ns: Option<u64>) -> io::Result<()> {
+        let at_ns = at_ns.unwrap_or(self.now_ns);
         self.now_ns = self.now_ns.max(at_ns);
         if line.event == Event::Nothing {
             return Ok(());
         }
+        let tid = self.tid_of(line.tid)?;
         if !self.threads.contains_key(&tid) && !self.begin(tid, at_ns)? {
-            return self.hold(tid, text);
+            return self.hold(tid, text, at_ns);
         }
+        self.silent.remove(&tid);
         match line.event {
             Event::Call(name, args, outcome) => self.call(tid, name, args, outcome, at_ns, None),
             Event::Unfinished(name, args) => {
-                let half = Half { name: name.into(), args: args.into(), at_ns, child: None };
+                let (name, args) = (name.into(), args.into());
+                let half = Half { name, args, at_ns, child: None, is_done: false, is_orphan: false };
                 self.runner(tid).half = Some(half);
                 Ok(())
             }
@@ -286,15 +456,86 @@ impl<W: Write> Importer<W> {
             self.first_strange.get_or_insert((self.lines, "another call is resumed than was unfinished"));
             return Ok(());
         }
+        if half.is_orphan {
+            let number = self.runner(tid).number;
+            let why = "a call that returned after another thread had closed its descriptor";
+            self.lose(number, outcome.duration_ns.unwrap_or(0), 1, Lost { name, why });
+            return Ok(());
+        }
+        if half.is_done && name == b"close" {
+            return Ok(());
+        }
         let mut args = half.args.to_vec();
         args.extend_from_slice(rest);
+        if half.is_done {
+            let number = self.runner(tid).number;
+            self.out.skip(number, outcome.duration_ns.unwrap_or(0), "messages");
+            return Ok(());
+        }
         self.call(tid, name, &args, outcome, half.at_ns, half.child)
+    }
+
+    /// Calls are lost that took so long.
+    fn lose(&mut self, thread: u32, duration_ns: u64, count: u64, lost: Lost<'_>) {
+        self.out.pass(thread, duration_ns);
+        self.out.lose(&Loss::calls(count, &String::from_utf8_lossy(lost.name), lost.why));
+    }
+
+    /// A call is not stored.
+    fn leave(&mut self, thread: u32, duration_ns: u64, name: &str, class: Class) {
+        match class {
+            Class::Counted(what) => self.out.skip(thread, duration_ns, what),
+            Class::Lost(why) => self.lose(thread, duration_ns, 1, Lost { name: name.as_bytes(), why }),
+        }
     }
 
     /// Writes what existed before.
     fn give(out: &mut Emitter<W>, entry: Entry) -> io::Result<()> {
         out.record(&Record::Entry(entry))
     }
+}
+
+/// A file of `strace -ff`.
+struct Each<R> {
+    source: R,
+    file: String,
+    tid: u32,
+    line: u64,
+    /// The next line: when its call ended, when it began, its text with the number of its thread.
+    next: Option<(u64, u64, Vec<u8>)>,
+}
+
+impl<R: BufRead> Each<R> {
+    fn advance(&mut self) -> Result<(), ImportError> {
+        let mut text = Vec::new();
+        while self.next.is_none() && self.source.read_until(b'\n', &mut text)? > 0 {
+            self.line += 1;
+            let whole = text.trim_ascii_end();
+            let whole = args::spelled(whole).unwrap_or_else(|| whole.to_vec());
+            if !whole.is_empty() {
+                let numbered = [format!("{} ", self.tid).as_bytes(), &whole].concat();
+                let parsed = line::parse(&numbered);
+                let stamp = parsed.as_ref().ok().and_then(|line| line.at).filter(|stamp| !stamp.of_day);
+                let Some(stamp) = stamp else {
+                    let what =
+                        "strace -ff: only lines with absolute times (-ttt) have an order between files"
+                            .to_owned();
+                    return Err(ImportError::Line { file: self.file.clone(), line: self.line, what });
+                };
+                let took = match parsed.map(|line| line.event) {
+                    Ok(Event::Call(_, _, outcome)) => outcome.duration_ns.unwrap_or(0),
+                    _ => 0,
+                };
+                self.next = Some((stamp.ns + took, stamp.ns, numbered));
+            }
+            text.clear();
+        }
+        Ok(())
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
 }
 
 /// Signals by number (signal(7), x86 and Arm), from 1.

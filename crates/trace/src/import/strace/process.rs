@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::line::{Outcome, parse};
+use super::place::Place;
 use super::{HELD_MAX, Half, Importer, Runner, args};
 use crate::call::{Call, Op};
 use crate::record::{Shares, Status};
@@ -12,7 +13,7 @@ pub(super) fn makes_thread(name: &[u8]) -> bool {
     matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
 }
 
-/// What a new thread shares, and whether the working directory is among it.
+/// What a new thread shares, and whether the working directory and the root are among it.
 fn shared(name: &[u8], args: &[u8]) -> (Shares, bool) {
     let has = |word| args::has(args, word);
     let shares = Shares {
@@ -23,7 +24,37 @@ fn shared(name: &[u8], args: &[u8]) -> (Shares, bool) {
     (shares, has("CLONE_FS"))
 }
 
+/// The number of the thread whose lines have none. Without `-f` there is one thread; with it strace leaves the number out as long
+/// as there is only one, where it does not write to a file.
+const UNNUMBERED: u32 = 1;
+
 impl<W: Write> Importer<W> {
+    /// Whose line it is.
+    pub(super) fn tid_of(&mut self, printed: Option<u32>) -> io::Result<u32> {
+        let Some(tid) = printed else {
+            if let (1, Some(only)) = (self.threads.len(), self.threads.keys().next()) {
+                return Ok(*only);
+            }
+            self.is_unnumbered |= !self.threads.contains_key(&UNNUMBERED);
+            return Ok(UNNUMBERED);
+        };
+        // The first line with a number of one that is nobody's child is of the thread that had none so far.
+        let is_new = !self.threads.contains_key(&tid) && !self.attached.contains(&tid) && !self.is_making();
+        if !self.is_unnumbered || !is_new {
+            return Ok(tid);
+        }
+        self.is_unnumbered = false;
+        if let Some(mut runner) = self.threads.remove(&UNNUMBERED) {
+            runner.pid = if runner.pid == UNNUMBERED { tid } else { runner.pid };
+            self.out.rename(runner.number, (runner.pid, tid), b"")?;
+            if let Some(number) = self.mains.remove(&UNNUMBERED) {
+                self.mains.insert(tid, number);
+            }
+            self.threads.insert(tid, runner);
+        }
+        Ok(tid)
+    }
+
     /// A thread shows itself for the first time. False: it is not known yet whose child it is.
     pub(super) fn begin(&mut self, tid: u32, at_ns: u64) -> io::Result<bool> {
         let (first, second) = {
@@ -58,8 +89,8 @@ impl<W: Write> Importer<W> {
     }
 
     /// Keeps a line until it is known whose child its thread is.
-    pub(super) fn hold(&mut self, tid: u32, text: &[u8]) -> io::Result<()> {
-        self.held.entry(tid).or_default().push_back(text.into());
+    pub(super) fn hold(&mut self, tid: u32, text: &[u8], at_ns: u64) -> io::Result<()> {
+        self.held.entry(tid).or_default().push_back((text.into(), at_ns));
         self.held_lines += 1;
         if self.held_lines < HELD_MAX {
             return Ok(());
@@ -74,11 +105,15 @@ impl<W: Write> Importer<W> {
     pub(super) fn begin_alone(&mut self, tid: u32, at_ns: u64) -> io::Result<()> {
         let number = self.out.thread((tid, tid), b"", at_ns)?;
         self.tables.push(rustc_hash::FxHashMap::default());
-        self.directories.push(Some(self.start_directory.clone()));
-        let (table, cwd) = (self.tables.len() - 1, self.directories.len() - 1);
-        self.threads.insert(tid, Runner { number, pid: tid, table, cwd, half: None });
+        self.places.push(Place { cwd: Some(self.start_directory.clone()), root: Box::default() });
+        let (table, place) = (self.tables.len() - 1, self.places.len() - 1);
+        self.threads.insert(tid, Runner { number, pid: tid, table, place, half: None });
         self.mains.insert(tid, number);
         self.first_channels(number, table);
+        let inherited = std::mem::take(&mut self.inherited);
+        if !inherited.is_empty() {
+            self.descriptors(tid, at_ns, &inherited)?;
+        }
         self.release(tid)
     }
 
@@ -90,8 +125,8 @@ impl<W: Write> Importer<W> {
         (name, args): (&[u8], &[u8]),
         at_ns: u64,
     ) -> io::Result<()> {
-        let (shares, shares_cwd) = shared(name, args);
-        let Runner { number, pid, table, cwd, .. } = *self.runner(parent);
+        let (shares, shares_place) = shared(name, args);
+        let Runner { number, pid, table, place, .. } = *self.runner(parent);
         let pid = if shares.process { pid } else { tid };
         let child = self.out.fork(number, (pid, tid), b"", shares, at_ns)?;
         let table = if shares.files {
@@ -101,13 +136,8 @@ impl<W: Write> Importer<W> {
             self.copy_channels(table, self.tables.len() - 1);
             self.tables.len() - 1
         };
-        let cwd = if shares_cwd {
-            cwd
-        } else {
-            self.directories.push(self.directories[cwd].clone());
-            self.directories.len() - 1
-        };
-        self.threads.insert(tid, Runner { number: child, pid, table, cwd, half: None });
+        let place = if shares_place { place } else { self.own_place(place) };
+        self.threads.insert(tid, Runner { number: child, pid, table, place, half: None });
         if !shares.process {
             self.mains.insert(pid, child);
         }
@@ -118,9 +148,9 @@ impl<W: Write> Importer<W> {
     fn release(&mut self, tid: u32) -> io::Result<()> {
         let lines = self.held.remove(&tid).unwrap_or_default();
         self.held_lines -= lines.len();
-        for text in lines {
+        for (text, at_ns) in lines {
             let line = parse(&text).expect("a line is held after it was understood");
-            self.take(&text, line)?;
+            self.take(&text, line, Some(at_ns))?;
         }
         Ok(())
     }
@@ -147,6 +177,10 @@ impl<W: Write> Importer<W> {
         let is_new = !self.threads.contains_key(&made) && child.is_none();
         if is_new {
             self.child(tid, made, (name, args), times.0)?;
+            // A text has at least the end of every thread that it follows.
+            if self.clock.is_some() {
+                self.silent.insert(made);
+            }
         }
         let mut call = Call::new(Op::Fork);
         call.mode = self

@@ -5,19 +5,34 @@ use std::io::{self, Write};
 use super::args::{self, FdRef};
 use super::calls::{self, Seen};
 use super::line::Outcome;
+use super::passed::sends;
+use super::place::Leads;
 use super::process::makes_thread;
-use super::{Importer, Known, Mapping, Slot};
+use super::told::Told;
+use super::{Class, Importer, Known, Lost, Mapping, Slot};
 use crate::call::{Call, Field, Op};
-use crate::record::{Entry, Inherited, Kind, Record};
-use crate::scope::{join, normal};
-use crate::words::{CLOEXEC, CREAT, MAP_SHARED, TMPFILE, TRUNC, Table, error_number};
+use crate::record::{Entry, Inherited, Kind, Loss, Record};
+use crate::scope::normal;
+use crate::words::{CLOEXEC, CREAT, MAP_SHARED, NOFOLLOW, TMPFILE, TRUNC, Table, error_number};
 
 /// What calls on files elsewhere are counted as.
-pub(super) const OUTSIDE: &str = "calls on files outside the roots";
+pub(super) const OUTSIDE: Class = Class::Counted("calls on files outside the roots");
+/// What those that read and write are counted as.
+pub(crate) const MOVED_OUTSIDE: &str = "reads and writes of files outside the roots";
+/// Why calls on a descriptor are lost that nothing has opened.
+pub(super) const UNKNOWN: &str = "on descriptors that no call in the trace has opened";
+/// Why calls by a path are lost whose directory is not known.
+const NOWHERE: &str = "by paths that are relative to a directory which is not known";
+/// Why a descriptor is a loss that leads below a root and came without a call that was seen.
+const CAME: &str =
+    "descriptors that came without a call that was seen: their positions and flags are not known";
+/// Why stores to mappings are a loss.
+const MAPPED: &str = "files are written through shared mappings, whose stores no recorder sees";
+const URING: &str = "what is read and written through io_uring cannot be seen";
 
 /// What `-y` shows beside a descriptor that leads to no file of a disk.
 pub(super) fn class_of(path: &[u8]) -> Option<&'static str> {
-    const CLASSES: [(&[u8], &str); 9] = [
+    const CLASSES: [(&[u8], &str); 10] = [
         (b"pipe:", "calls on pipes"),
         (b"socket:", "calls on sockets"),
         (b"TCP", "calls on sockets"),
@@ -27,6 +42,7 @@ pub(super) fn class_of(path: &[u8]) -> Option<&'static str> {
         (b"anon_inode:", "calls on epoll, eventfd, timerfd and the like"),
         (b"/dev/", "calls on devices"),
         (b"/proc/", "calls on /proc"),
+        (b"/memfd:", "calls on files in memory"),
     ];
     // A file system for memory that processes share: its files are files.
     if path.starts_with(b"/dev/shm/") {
@@ -40,9 +56,6 @@ fn class_of_call(name: &[u8]) -> String {
     match name {
         b"futex" | b"nanosleep" | b"clock_nanosleep" | b"pause" | b"poll" | b"ppoll" | b"select"
         | b"pselect6" | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" => "waits".to_owned(),
-        b"io_uring_setup" => {
-            "io_uring_setup: what is read and written through io_uring cannot be seen".to_owned()
-        }
         b"mremap" => "mremap: mappings that move".to_owned(),
         other => format!("{}: not a call of files that a trace stores", String::from_utf8_lossy(other)),
     }
@@ -57,6 +70,11 @@ pub(super) fn result_of(text: &[u8]) -> Option<i64> {
     args::number(text)
 }
 
+/// Whether a call may let a symbolic link lead elsewhere: directories that come or go are no links.
+fn moves_links(op: Op) -> bool {
+    matches!(op, Op::Rename | Op::Symlink)
+}
+
 /// A call on its way into the trace.
 struct Stored {
     seen: Seen,
@@ -64,14 +82,32 @@ struct Stored {
     result: i64,
     /// Absolute paths.
     full: [Option<Vec<u8>>; 2],
+    /// Where an opened path has led, as `-y` says.
+    led: Option<Box<[u8]>>,
+    /// The kernel has chosen the number of the descriptor.
+    lowest: bool,
 }
 
-/// A path as the trace has it, whether it is below a root, and as the host has it.
+/// Where the paths of a call lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    /// All to files that no trace has.
+    Outside,
+    /// One of them to a place that is not known.
+    Unknown,
+    /// One of them below a root.
+    Inside,
+}
+
+/// A path as the trace has it, where it leads, and as the host has it.
 struct Named {
     path: Box<[u8]>,
-    inside: bool,
+    side: Side,
     real: Vec<u8>,
 }
+
+/// Calls that change a file and that no trace has.
+const CHANGES: [&[u8]; 3] = [b"setxattrat", b"removexattrat", b"file_setattr"];
 
 impl<W: Write> Importer<W> {
     /// A whole call, contents aside.
@@ -100,20 +136,76 @@ impl<W: Write> Importer<W> {
             self.out.skip(number, times.1, "calls that a signal interrupted or that did not return");
             return Ok(());
         };
+        if self.moves_names(tid, name, text, (times, result))? {
+            return Ok(());
+        }
         match name {
+            b"io_submit" => self.submitted(tid, text, times, result),
+            b"io_getevents" | b"io_pgetevents" => {
+                self.completed(tid, text, times, result);
+                Ok(())
+            }
+            b"io_uring_setup" | b"io_uring_enter" => {
+                self.uring(tid, name, times.1, result);
+                self.other_descriptor(tid, name, outcome.text, result);
+                Ok(())
+            }
+            name if sends(name) || matches!(name, b"recvmsg" | b"recvmmsg") => {
+                self.out.skip(number, times.1, "messages");
+                match (result >= 0, sends(name)) {
+                    (false, _) => Ok(()),
+                    (_, true) => self.sent(tid, text),
+                    (_, false) => self.received(tid, text, times.0 + times.1),
+                }
+            }
             b"mmap" | b"mmap2" => self.mmap(tid, text, result, times),
             b"munmap" | b"msync" => self.mapping(tid, name, text, result, times),
             b"pipe" | b"pipe2" | b"socketpair" => self.pair(tid, text, times, result),
             b"close_range" => self.close_range(tid, text, times, result),
             _ => match calls::parse(name, text) {
-                Some(seen) => self.seen(tid, seen, times, result),
+                Some(seen) => {
+                    let led = args::fd(outcome.text).and_then(|fd| fd.beside);
+                    self.seen(tid, seen, times, (result, led, !name.starts_with(b"dup2") && name != b"dup3"))
+                }
+                None if CHANGES.contains(&name) && result >= 0 => {
+                    self.lose(number, times.1, 1, Lost { name, why: "a call that no trace has" });
+                    Ok(())
+                }
                 None => {
                     self.out.skip(number, times.1, &class_of_call(name));
+                    self.terminal(tid, name, text, result);
                     self.other_descriptor(tid, name, outcome.text, result);
                     Ok(())
                 }
             },
         }
+    }
+
+    /// Requests through a ring are in memory: each call that hands some over has lost so many.
+    fn uring(&mut self, tid: u32, name: &[u8], duration_ns: u64, result: i64) {
+        let number = self.runner(tid).number;
+        let count = if name == b"io_uring_setup" { i64::from(result >= 0) } else { result };
+        match u64::try_from(count) {
+            Ok(count @ 1..) => self.lose(number, duration_ns, count, Lost { name, why: URING }),
+            _ => self.out.pass(number, duration_ns),
+        }
+    }
+
+    /// What answers as a terminal does is none of the files below the roots.
+    fn terminal(&mut self, tid: u32, name: &[u8], text: &[u8], result: i64) {
+        let all = args::split(text);
+        let is_one =
+            name == b"ioctl" && result == 0 && all.get(1).is_some_and(|request| request.starts_with(b"TC"));
+        if let Some(fd) = all.first().filter(|_| is_one).and_then(|fd| args::fd(fd)?.number) {
+            self.is_known(tid, fd, "calls on devices");
+        }
+    }
+
+    /// A descriptor that nothing in the trace has opened has shown what it is.
+    fn is_known(&mut self, tid: u32, fd: i32, class: &'static str) {
+        let table = self.runner(tid).table;
+        let slot = Slot { stored: false, path: None, class: Class::Counted(class), cloexec: false };
+        self.tables[table].entry(fd).or_insert(slot);
     }
 
     /// A call that is not stored may have opened a descriptor: a socket, an eventfd.
@@ -126,46 +218,66 @@ impl<W: Write> Importer<W> {
             b"epoll_create1",
             b"memfd_create",
             b"timerfd_create",
+            b"io_uring_setup",
+            b"signalfd",
+            b"signalfd4",
+            b"inotify_init",
+            b"inotify_init1",
+            b"fanotify_init",
+            b"perf_event_open",
+            b"pidfd_open",
+            b"eventfd",
+            b"epoll_create",
+            b"memfd_secret",
+            b"userfaultfd",
         ];
         if let (true, Ok(fd)) = (result >= 0 && opens.contains(&name), i32::try_from(result)) {
             let beside = args::fd(text).and_then(|fd| fd.beside).unwrap_or_default();
-            let class = class_of(&beside).unwrap_or("calls on sockets");
+            let class = Class::Counted(class_of(&beside).unwrap_or("calls on sockets"));
             let table = self.runner(tid).table;
             self.tables[table].insert(fd, Slot { stored: false, path: None, class, cloexec: false });
         }
     }
 
     /// A call that a trace can have.
-    fn seen(&mut self, tid: u32, mut seen: Seen, times: (u64, u64), result: i64) -> io::Result<()> {
+    fn seen(
+        &mut self,
+        tid: u32,
+        mut seen: Seen,
+        times: (u64, u64),
+        (result, led, lowest): (i64, Option<Box<[u8]>>, bool),
+    ) -> io::Result<()> {
         if seen.cut {
             seen.call.len = result.max(0).cast_unsigned();
         }
-        let (full, inside) = self.paths(tid, &mut seen);
-        let stored = Stored { seen, times, result, full };
+        let (full, side) = self.paths(tid, &mut seen);
+        let stored = Stored { seen, times, result, full, led, lowest };
         match stored.seen.call.op {
-            Op::Open => self.open(tid, stored, inside),
+            Op::Open => self.open(tid, stored, side),
             Op::Dup => self.dup(tid, stored),
             Op::Copy | Op::Clone => self.copy(tid, stored),
             Op::Exec => self.exec(tid, stored),
-            Op::Chdir | Op::Fchdir => self.chdir(tid, stored, inside),
+            Op::Chdir | Op::Fchdir => self.chdir(tid, stored, side),
             Op::Umask | Op::Sync => self.store(tid, stored),
             _ if stored.seen.call.path.is_some()
                 || stored.seen.call.path2.is_some() && stored.seen.call.fd.is_none() =>
             {
-                self.store_by_path(tid, stored, inside)
+                self.store_by_path(tid, stored, side)
             }
             _ => self.store_by_fd(tid, stored),
         }
     }
 
-    /// Makes the paths of a call those of the trace. Says what they are on the host, and whether one of them is below a root.
-    fn paths(&mut self, tid: u32, seen: &mut Seen) -> ([Option<Vec<u8>>; 2], bool) {
-        let first = seen.call.path.take().filter(|_| seen.call.op.fields().contains(&Field::Path));
-        let first = first.map(|path| self.name(tid, seen.dirs[0].as_ref(), &path));
-        let is_path = seen.call.op.fields().contains(&Field::Path2);
+    /// Makes the paths of a call those of the trace. Says what they are on the host, and where they lead.
+    fn paths(&mut self, tid: u32, seen: &mut Seen) -> ([Option<Vec<u8>>; 2], Side) {
+        let op = seen.call.op;
+        let follows = op.follows() && !(op == Op::Open && seen.call.has(NOFOLLOW));
+        let first = seen.call.path.take().filter(|_| op.fields().contains(&Field::Path));
+        let first = first.map(|path| self.name(tid, seen.dirs[0].as_ref(), &path, follows));
+        let is_path = op.fields().contains(&Field::Path2);
         let second = seen.call.path2.take_if(|_| is_path);
-        let second = second.map(|path| self.name(tid, seen.dirs[1].as_ref(), &path));
-        let inside = first.iter().chain(&second).any(|name| name.inside);
+        let second = second.map(|path| self.name(tid, seen.dirs[1].as_ref(), &path, false));
+        let side = first.iter().chain(&second).map(|name| name.side).max().unwrap_or(Side::Outside);
         let mut full = [None, None];
         if let Some(Named { path, real, .. }) = first {
             (seen.call.path, full[0]) = (Some(path), Some(real));
@@ -173,58 +285,61 @@ impl<W: Write> Importer<W> {
         if let Some(Named { path, real, .. }) = second {
             (seen.call.path2, full[1]) = (Some(path), Some(real));
         }
-        (full, inside)
+        (full, side)
     }
 
     /// A path of a call, in a directory or the working directory.
-    fn name(&mut self, tid: u32, directory: Option<&FdRef>, path: &[u8]) -> Named {
-        let real = join(&self.directory(tid, directory), path);
+    fn name(&mut self, tid: u32, directory: Option<&FdRef>, path: &[u8], follows: bool) -> Named {
+        let Leads { real, is_unknown } = self.leads(tid, directory, path);
         // An empty path is an error of its own, which joining would hide.
-        let (path, inside) = if path.is_empty() { (Box::default(), false) } else { self.scope.name(&real) };
-        Named { path, inside, real }
-    }
-
-    /// The directory that a path is relative to.
-    pub(super) fn directory(&mut self, tid: u32, of: Option<&FdRef>) -> Vec<u8> {
-        let (table, cwd) = (self.runner(tid).table, self.runner(tid).cwd);
-        match of {
-            Some(FdRef { number: None, beside: Some(beside) }) => {
-                self.directories[cwd] = Some(beside.clone());
-                beside.to_vec()
-            }
-            Some(FdRef { number: Some(_), beside: Some(beside) }) => beside.to_vec(),
-            Some(FdRef { number: Some(fd), beside: None }) => {
-                let path = self.tables[table].get(fd).and_then(|slot| slot.path.clone());
-                path.map_or_else(|| b"/".to_vec(), Vec::from)
-            }
-            _ => self.directories[cwd].clone().map_or_else(|| b"/".to_vec(), Vec::from),
+        if path.is_empty() {
+            return Named { path: Box::default(), side: Side::Outside, real };
+        }
+        let (path, inside) = self.scope.name(&real);
+        match inside {
+            true if !is_unknown => Named { path, side: Side::Inside, real },
+            _ if is_unknown => Named { path, side: Side::Unknown, real },
+            _ => match self.inside_by_links(&real, follows) {
+                Some((real, path)) => Named { path, side: Side::Inside, real },
+                None => Named { path, side: Side::Outside, real },
+            },
         }
     }
 
-    /// Whether calls on a descriptor are stored; what they are counted as otherwise. A descriptor that leads to a file below a root
-    /// and whose opening was not seen gets a `D` record first.
-    pub(super) fn is_stored(&mut self, tid: u32, fd: &FdRef) -> io::Result<Result<(), &'static str>> {
+    /// Whether calls on a descriptor are stored; what they are otherwise. A descriptor that leads to a file below a root and whose
+    /// opening was not seen gets a `D` record first, and is a loss: where it stands is not known.
+    pub(super) fn is_stored(&mut self, tid: u32, fd: &FdRef) -> io::Result<Result<(), Class>> {
         let Some(number) = fd.number else { return Ok(Err(OUTSIDE)) };
         let (table, thread) = (self.runner(tid).table, self.runner(tid).number);
         if let Some(class) = fd.beside.as_deref().and_then(class_of) {
-            return Ok(Err(class));
+            return Ok(Err(Class::Counted(class)));
         }
         let slot = self.tables[table].get(&number);
         if slot.is_some_and(|slot| slot.stored) {
             return Ok(Ok(()));
         }
         let Some(beside) = &fd.beside else {
-            let unknown = "calls on descriptors that were open before the trace";
-            return Ok(Err(slot.map_or(unknown, |slot| slot.class)));
+            return Ok(Err(slot.map_or(Class::Lost(UNKNOWN), |slot| slot.class)));
         };
         let path = beside.strip_suffix(b" (deleted)").unwrap_or(beside);
-        let Some(name) = self.scope.inside(path) else { return Ok(Err(OUTSIDE)) };
-        self.touch(&name)?;
-        let slot = Slot { stored: true, path: Some(path.into()), class: OUTSIDE, cloexec: false };
-        self.tables[table].insert(number, slot);
-        let open = Inherited { thread, fd: number, path: name, flags: 2, position: 0 };
-        self.out.record(&Record::Inherited(open))?;
+        if self.scope.inside(path).is_none() {
+            return Ok(Err(OUTSIDE));
+        }
+        self.inherit(tid, &Told { fd: number, path: path.into(), flags: 2, position: 0 })?;
+        self.lose(thread, 0, 1, Lost { name: b"open", why: CAME });
         Ok(Ok(()))
+    }
+
+    /// A descriptor that leads below a root is open: the trace is told.
+    pub(super) fn inherit(&mut self, tid: u32, told: &Told) -> io::Result<()> {
+        let (table, thread) = (self.runner(tid).table, self.runner(tid).number);
+        let Some(name) = self.scope.inside(&told.path) else { return Ok(()) };
+        self.touch(&name)?;
+        let cloexec = told.flags & CLOEXEC != 0;
+        let slot = Slot { stored: true, path: Some(told.path.clone()), class: OUTSIDE, cloexec };
+        self.tables[table].insert(told.fd, slot);
+        let Told { fd, flags, position, .. } = *told;
+        self.out.record(&Record::Inherited(Inherited { thread, fd, path: name, flags, position }))
     }
 
     /// What existed of a path is written before the first call that uses it.
@@ -302,22 +417,50 @@ impl<W: Write> Importer<W> {
         Ok(())
     }
 
-    fn skip(&mut self, tid: u32, stored: &Stored, class: &str) {
+    /// A call is not stored. One that the kernel has refused because the descriptor is not open is none that the trace lacks.
+    fn skip(&mut self, tid: u32, stored: &Stored, class: Class) {
+        const EBADF: i64 = -9;
         let number = self.runner(tid).number;
-        self.out.skip(number, stored.times.1, class);
+        let op = stored.seen.call.op;
+        let class = match class {
+            _ if stored.result == EBADF => Class::Counted("calls on descriptors that were not open"),
+            OUTSIDE if op.reads() || op.writes() => Class::Counted(MOVED_OUTSIDE),
+            class => class,
+        };
+        self.leave(number, stored.times.1, op.name(), class);
     }
 
-    fn store_by_path(&mut self, tid: u32, stored: Stored, inside: bool) -> io::Result<()> {
-        if inside {
-            return self.store(tid, stored);
+    fn store_by_path(&mut self, tid: u32, stored: Stored, side: Side) -> io::Result<()> {
+        match side {
+            Side::Inside => return self.store(tid, stored),
+            Side::Unknown => self.skip(tid, &stored, Class::Lost(NOWHERE)),
+            Side::Outside => self.skip(tid, &stored, OUTSIDE),
         }
-        self.skip(tid, &stored, OUTSIDE);
+        if stored.result >= 0 && moves_links(stored.seen.call.op) {
+            self.forget_links();
+        }
         Ok(())
+    }
+
+    /// What the answer to a call shows of a descriptor that nothing has opened: a pipe has no position, a terminal is a device.
+    fn learn_kind(&mut self, tid: u32, stored: &Stored) {
+        const ESPIPE: i64 = -29;
+        let Some(fd) = stored.seen.call.fd else { return };
+        let kind = stored.seen.attributes.and_then(|(mode, _)| Kind::of_mode(mode));
+        let class = match (stored.seen.call.op, kind) {
+            (Op::Fstat, Some(Kind::Fifo)) => "calls on pipes",
+            (Op::Fstat, Some(Kind::Socket)) => "calls on sockets",
+            (Op::Fstat, Some(Kind::Character | Kind::Block)) => "calls on devices",
+            _ if stored.result == ESPIPE => "calls on pipes",
+            _ => return,
+        };
+        self.is_known(tid, fd, class);
     }
 
     fn store_by_fd(&mut self, tid: u32, stored: Stored) -> io::Result<()> {
         let fd = stored.seen.fds[0].clone();
         let fd = FdRef { number: fd.number.or(stored.seen.call.fd), beside: fd.beside };
+        self.learn_kind(tid, &stored);
         let kept = self.is_stored(tid, &fd)?;
         let table = self.runner(tid).table;
         let slot = fd.number.and_then(|fd| self.tables[table].get_mut(&fd));
@@ -325,7 +468,9 @@ impl<W: Write> Importer<W> {
         match (stored.seen.call.op, slot) {
             (Op::SetFd, Some(slot)) if stored.result >= 0 => slot.cloexec = stored.seen.call.has(CLOEXEC),
             (Op::Close, Some(_)) if stored.result >= 0 => {
-                self.tables[table].remove(&fd.number.unwrap_or(-1));
+                let closed = fd.number.unwrap_or(-1);
+                self.tables[table].remove(&closed);
+                self.orphan(tid, table, closed);
             }
             _ => {}
         }
@@ -340,10 +485,58 @@ impl<W: Write> Importer<W> {
         self.store(tid, stored)
     }
 
+    /// Calls of other threads on a descriptor that is closed, which have not returned.
+    fn orphan(&mut self, tid: u32, table: usize, closed: i32) {
+        for (other, runner) in &mut self.threads {
+            let Some(half) = runner.half.as_mut().filter(|_| *other != tid && runner.table == table) else {
+                continue;
+            };
+            let is_path = args::split(&half.args).first().is_some_and(|arg| arg.first() == Some(&b'"'));
+            let first = args::split(&half.args).first().and_then(|arg| args::fd(arg)?.number);
+            let is_on_it = first == Some(closed) && !is_path && *half.name != *b"close";
+            half.is_orphan |= is_on_it && calls::is_by_descriptor(&half.name);
+        }
+    }
+
+    /// A call has given a number that is open here: a `close` that has begun and not returned stands before, or one was missed.
+    fn given_again(&mut self, tid: u32, fd: i32, at_ns: u64) -> io::Result<()> {
+        let table = self.runner(tid).table;
+        if !self.tables[table].get(&fd).is_some_and(|slot| slot.stored) {
+            return Ok(());
+        }
+        let closes = |half: &super::Half| {
+            let first = args::split(&half.args).first().and_then(|arg| args::fd(arg)?.number);
+            *half.name == *b"close" && first == Some(fd) && !half.is_done
+        };
+        let mut closing = self.threads.values_mut().filter(|runner| runner.table == table);
+        let closing = closing.find(|runner| runner.half.as_ref().is_some_and(closes));
+        let (thread, begin_ns) = match closing {
+            Some(runner) => {
+                let half = runner.half.as_mut().expect("it has one that closes");
+                half.is_done = true;
+                (runner.number, half.at_ns)
+            }
+            None => {
+                let number = self.runner(tid).number;
+                self.lose(
+                    number,
+                    0,
+                    1,
+                    Lost { name: b"close", why: "a number was given again that no seen call had closed" },
+                );
+                (number, at_ns)
+            }
+        };
+        self.tables[table].remove(&fd);
+        let mut close = Call::new(Op::Close);
+        close.fd = Some(fd);
+        self.out.call(thread, (begin_ns, 0), close, 0)
+    }
+
     /// Puts a descriptor into the table. One that the trace has open under this number, and that is replaced by one that it does
     /// not
     /// have, is closed in the trace.
-    fn put(&mut self, tid: u32, fd: i32, slot: Slot, at_ns: u64) -> io::Result<()> {
+    pub(super) fn put(&mut self, tid: u32, fd: i32, slot: Slot, at_ns: u64) -> io::Result<()> {
         let (table, number) = (self.runner(tid).table, self.runner(tid).number);
         let stored = slot.stored;
         let old = self.tables[table].insert(fd, slot);
@@ -355,13 +548,27 @@ impl<W: Write> Importer<W> {
         Ok(())
     }
 
-    fn open(&mut self, tid: u32, stored: Stored, inside: bool) -> io::Result<()> {
-        let (call, result, times) = (&stored.seen.call, stored.result, stored.times);
+    fn open(&mut self, tid: u32, mut stored: Stored, side: Side) -> io::Result<()> {
+        let (result, times) = (stored.result, stored.times);
         let full = stored.full[0].clone().unwrap_or_default();
-        let is_unnamed = call.flags & TMPFILE == TMPFILE;
-        let path = if is_unnamed { None } else { Some(normal(&full).into()) };
-        let class = class_of(&full).unwrap_or(OUTSIDE);
+        let led = stored.led.take().filter(|_| result >= 0);
+        let by_led = led.as_ref().filter(|_| side != Side::Inside).and_then(|led| self.scope.inside(led));
+        let mut inside = side == Side::Inside;
+        if let (Some(led), Some(name)) = (&led, by_led) {
+            self.learn_alias(tid, &full, led);
+            (stored.seen.call.path, stored.full[0], inside) = (Some(name), Some(led.to_vec()), true);
+        }
+        let full = stored.full[0].clone().unwrap_or(full);
+        let call = &stored.seen.call;
+        let path = if call.flags & TMPFILE == TMPFILE { None } else { Some(normal(&full).into()) };
+        let class = match (side, &led) {
+            (Side::Unknown, None) => Class::Lost(NOWHERE),
+            _ => class_of(&full).map_or(OUTSIDE, Class::Counted),
+        };
         let slot = Slot { stored: inside, path, class, cloexec: call.has(CLOEXEC) };
+        if let Ok(fd @ 0..) = i32::try_from(result) {
+            self.given_again(tid, fd, times.0 + times.1)?;
+        }
         if inside {
             self.store(tid, stored)?;
         } else {
@@ -382,6 +589,11 @@ impl<W: Write> Importer<W> {
         let class = kept.err().unwrap_or(OUTSIDE);
         let slot = slot.unwrap_or(Slot { stored: false, path: None, class, cloexec: false });
         let cloexec = stored.seen.call.has(CLOEXEC);
+        if let Ok(fd @ 0..) = i32::try_from(result)
+            && stored.lowest
+        {
+            self.given_again(tid, fd, times.0 + times.1)?;
+        }
         match kept {
             Ok(()) => self.store(tid, stored)?,
             Err(class) => self.skip(tid, &stored, class),
@@ -419,7 +631,7 @@ impl<W: Write> Importer<W> {
 
     fn exec(&mut self, tid: u32, stored: Stored) -> io::Result<()> {
         if stored.result < 0 {
-            self.skip(tid, &stored, "failed exec");
+            self.skip(tid, &stored, Class::Counted("failed exec"));
             return Ok(());
         }
         let full = stored.full[0].clone().unwrap_or_default();
@@ -442,19 +654,20 @@ impl<W: Write> Importer<W> {
         self.out.rename(number, (pid, tid), name)
     }
 
-    fn chdir(&mut self, tid: u32, stored: Stored, inside: bool) -> io::Result<()> {
-        let (table, cwd) = (self.runner(tid).table, self.runner(tid).cwd);
+    fn chdir(&mut self, tid: u32, stored: Stored, side: Side) -> io::Result<()> {
+        let (table, place) = (self.runner(tid).table, self.runner(tid).place);
         let of_fd = stored.seen.fds[0].beside.clone();
         let of_fd =
             of_fd.or_else(|| stored.seen.call.fd.and_then(|fd| self.tables[table].get(&fd)?.path.clone()));
         let to = stored.full[0].as_ref().map(|path| normal(path).into()).or(of_fd);
-        if stored.result >= 0 && to.is_some() {
-            self.directories[cwd] = to;
+        if stored.result >= 0 {
+            self.places[place].cwd =
+                to.filter(|_| side != Side::Unknown || stored.seen.call.op == Op::Fchdir);
         }
         if stored.seen.call.op == Op::Fchdir {
             return self.store_by_fd(tid, stored);
         }
-        self.store_by_path(tid, stored, inside)
+        self.store_by_path(tid, stored, side)
     }
 
     fn pair(&mut self, tid: u32, text: &[u8], times: (u64, u64), result: i64) -> io::Result<()> {
@@ -466,7 +679,7 @@ impl<W: Write> Importer<W> {
             let slot = Slot {
                 stored: false,
                 path: None,
-                class: "calls on pipes",
+                class: Class::Counted("calls on pipes"),
                 cloexec: args::has(text, "O_CLOEXEC"),
             };
             self.put(tid, fd, slot, times.0 + times.1)?;
@@ -509,7 +722,7 @@ impl<W: Write> Importer<W> {
             return Ok(());
         }
         if let Err(class) = self.is_stored(tid, &fd)? {
-            self.out.skip(number, times.1, class);
+            self.leave(number, times.1, "mmap", class);
             return Ok(());
         }
         let mut call = Call::new(Op::Mmap);
@@ -519,8 +732,8 @@ impl<W: Write> Importer<W> {
             (args::flags(arg(2), "PROT_", Table::Map), args::flags(arg(3), "MAP_", Table::Map));
         call.flags = protection & 7 | kind & 0xf0;
         let result = if result == -1 { result } else { self.map(tid, result.cast_unsigned(), call.len) };
-        if call.has(MAP_SHARED) && call.has(2) {
-            self.out.count("mappings through which files are written, which is not recorded", 1);
+        if call.has(MAP_SHARED) && call.has(2) && result >= 0 {
+            self.out.lose(&Loss::bytes(1, "mmap", MAPPED));
         }
         self.out.call(number, times, call, result)
     }

@@ -3,18 +3,24 @@
 
 use std::io::{self, Write};
 
-use super::args::FdRef;
+use super::place::Leads;
 use super::store::{OUTSIDE, class_of};
-use super::{Importer, Slot};
+use super::{Class, Importer, Slot};
 use crate::call::{Call, Op};
-use crate::scope::join;
+use crate::record::{Loss, Received, Record, Sent};
+use crate::words::CLOEXEC;
 
 /// A descriptor as a program has it when it begins.
-#[derive(Clone, Debug)]
-pub(in crate::import) struct Told {
-    pub(in crate::import) fd: i32,
-    pub(in crate::import) path: Box<[u8]>,
-    pub(in crate::import) cloexec: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The number.
+    pub fd: i32,
+    /// What it leads to, as `/proc/self/fd` says.
+    pub path: Box<[u8]>,
+    /// As of `open`, with `O_CLOEXEC` if exec closes it.
+    pub flags: u32,
+    /// The position.
+    pub position: u64,
 }
 
 impl<W: Write> Importer<W> {
@@ -46,7 +52,7 @@ impl<W: Write> Importer<W> {
     /// The working directory of a thread's process.
     pub(in crate::import) fn stands_in(&mut self, tid: u32, directory: &[u8]) {
         if let Some(runner) = self.threads.get(&tid).filter(|_| directory.first() == Some(&b'/')) {
-            self.directories[runner.cwd] = Some(directory.into());
+            self.places[runner.place].cwd = Some(directory.into());
         }
     }
 
@@ -60,7 +66,8 @@ impl<W: Write> Importer<W> {
         for fd in old.into_iter().filter(|fd| told.iter().all(|told| told.fd != *fd)) {
             self.forget(number, table, fd, at_ns)?;
         }
-        for Told { fd, path, cloexec } in told {
+        for (at, one) in told.iter().enumerate() {
+            let Told { fd, path, flags, position } = one;
             let inside = class_of(path).is_none() && self.scope.inside(path).is_some();
             match self.tables[table].get_mut(fd) {
                 // The file may have been renamed; one that was removed keeps its last name.
@@ -69,14 +76,35 @@ impl<W: Write> Importer<W> {
                 Some(slot) if !slot.stored && !inside => {}
                 _ => {
                     self.forget(number, table, *fd, at_ns)?;
-                    let class = class_of(path).unwrap_or(OUTSIDE);
-                    let slot = Slot { stored: false, path: Some(path.clone()), class, cloexec: *cloexec };
+                    let class = class_of(path).map_or(OUTSIDE, Class::Counted);
+                    let cloexec = flags & CLOEXEC != 0;
+                    let slot = Slot { stored: false, path: Some(path.clone()), class, cloexec };
                     self.tables[table].insert(*fd, slot);
-                    let beside = FdRef { number: Some(*fd), beside: Some(path.clone()) };
-                    let _ = self.is_stored(tid, &beside)?;
+                    // Two that are alike are one open file under two numbers, as `>log 2>&1` makes them.
+                    let alike = |other: &&Told| {
+                        other.path == *path
+                            && (other.flags ^ flags) & !CLOEXEC == 0
+                            && other.position == *position
+                    };
+                    match told[..at].iter().find(alike).filter(|_| inside) {
+                        Some(other) => self.share(tid, other.fd, one)?,
+                        None => self.inherit(tid, one)?,
+                    }
                 }
             }
         }
+        Ok(())
+    }
+
+    /// A descriptor is the same open file as another of the thread.
+    fn share(&mut self, tid: u32, with: i32, told: &Told) -> io::Result<()> {
+        let (table, thread) = (self.runner(tid).table, self.runner(tid).number);
+        self.next_sent += 1;
+        let (number, fd, cloexec) = (self.next_sent, told.fd, told.flags & CLOEXEC != 0);
+        self.out.record(&Record::Sent(Sent { thread, fd: with, number }))?;
+        self.out.record(&Record::Received(Received { thread, number, fd, cloexec }))?;
+        let slot = Slot { stored: true, path: Some(told.path.clone()), class: OUTSIDE, cloexec };
+        self.tables[table].insert(fd, slot);
         Ok(())
     }
 
@@ -92,7 +120,7 @@ impl<W: Write> Importer<W> {
         };
         let slots = self.tables.iter_mut().flat_map(|table| table.values_mut());
         slots.filter_map(|slot| slot.path.as_mut()).for_each(new);
-        self.directories.iter_mut().flatten().for_each(new);
+        self.places.iter_mut().filter_map(|place| place.cwd.as_mut()).for_each(new);
     }
 
     /// A descriptor was closed without a call that was seen.
@@ -116,8 +144,8 @@ impl<W: Write> Importer<W> {
         if path.is_empty() || !self.threads.contains_key(&tid) {
             return false;
         }
-        let real = join(&self.directory(tid, None), path);
-        self.scope.inside(&real).is_some()
+        let Leads { real, is_unknown } = self.leads(tid, None, path);
+        is_unknown || self.scope.inside(&real).is_some() || self.inside_by_links(&real, true).is_some()
     }
 
     /// Counts something.
@@ -130,8 +158,13 @@ impl<W: Write> Importer<W> {
         self.out.costs(level_ns);
     }
 
-    /// Calls are lost: the trace is not whole.
-    pub(in crate::import) fn lose(&mut self, calls: u64) {
-        self.lost += calls;
+    /// Something is missing.
+    pub(in crate::import) fn lost(&mut self, loss: &Loss) {
+        self.out.lose(loss);
+    }
+
+    /// The times of lines are those of one clock, in the order in which calls ended.
+    pub(in crate::import) fn has_one_clock(&mut self) {
+        self.clock = None;
     }
 }

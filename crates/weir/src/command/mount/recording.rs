@@ -10,6 +10,7 @@ use trace::import::Emitter;
 use trace::record::Head;
 
 use crate::failure::{Exit, Failure};
+use crate::output;
 
 /// Begins the trace, if one is wanted. A file that is there is not overwritten.
 pub(super) fn begin(file: Option<&Path>, design: &str) -> Result<Option<Arc<Recorder>>, Failure> {
@@ -38,8 +39,15 @@ pub(super) fn abandon(file: Option<&Path>) {
 /// The kernel has gone: the trace gets its end.
 pub(super) fn end(recorder: Option<&Recorder>, file: Option<&Path>) -> Result<(), Failure> {
     let (Some(recorder), Some(file)) = (recorder, file) else { return Ok(()) };
-    recorder.finish().map(drop).map_err(|error| {
+    let sums = recorder.finish().map_err(|error| {
         let what = "the trace ends before the mount does";
         Failure::new(Exit::Run, format!("{}: {error}; {what}", file.display()))
-    })
+    })?;
+    if let Some(names) = sums.losses.names() {
+        let (file, calls) = (file.display(), sums.losses.calls());
+        output::say(&format!(
+            "note: {file} lacks {calls} requests or more ({names}): `weir trace stat` says why"
+        ));
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ mod strace;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{BufWriter, IsTerminal};
+use std::io::{BufWriter, IsTerminal, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -21,15 +21,16 @@ use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::json;
 use sim::Bytes;
-use trace::Writer;
-use trace::import::strace::{Importer, Start};
+use trace::import::strace::{Importer, Start, Told};
 use trace::import::{Emitter, Sums};
-use trace::record::Head;
+use trace::record::{Head, Loss};
+use trace::remains::{self, Before};
 use trace::scope::Scope;
 use trace::snapshot::Snapshot;
+use trace::{Reader, Writer};
 use workload::app::{found, is_program};
 
-use super::trace::notes_of_counts;
+use super::trace::{losses_document, notes_of_counts};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
 
@@ -51,8 +52,8 @@ pub(crate) struct Record {
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
     /// What the trace says of files that existed before: those that the calls touch, all below the roots, or none
-    #[arg(long, value_enum, default_value_t = Before::Touched, hide_possible_values = true, value_name = "touched|all|none")]
-    snapshot: Before,
+    #[arg(long, value_enum, default_value_t = Existed::Touched, hide_possible_values = true, value_name = "touched|all|none")]
+    snapshot: Existed,
     /// Also keep what is written, what files contained before, and what is told, in TRACE.data [LIMIT: 1GiB]: for `weir check
     /// crash trace:FILE`
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1GiB", value_name = "LIMIT")]
@@ -69,7 +70,7 @@ enum How {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
+enum Existed {
     Touched,
     All,
     None,
@@ -95,7 +96,8 @@ impl Record {
         }
         let (scope, roots) = self.scope()?;
         let place = Place::new(&self.file(), &roots)?;
-        let snapshot = self.take_snapshot(&scope, output)?;
+        let mut snapshot = self.take_snapshot(&scope, output)?;
+        let before = snapshot.as_mut().map(Snapshot::before);
         let mut head = self.head(&scope, &recorder, snapshot.as_ref());
         let kept = self.contents.map(|limit| {
             let id = contents::identity();
@@ -107,12 +109,17 @@ impl Record {
         let mut emitter = Writer::new(out, &head, true).map(Emitter::new).map_err(place.unwritten())?;
         let start = self.start(snapshot, &mut emitter).map_err(place.unwritten())?;
         let directory = std::env::current_dir().unwrap_or_default();
-        let mut importer = Importer::new(emitter, scope, start, directory.as_os_str().as_bytes());
+        let directory = directory.as_os_str().as_bytes();
+        let mut importer = Importer::new(emitter, scope.clone(), start, directory);
         kept.into_iter().for_each(|writer| importer.keep_contents(writer));
+        // The preloaded library tells of descriptors itself.
+        let inherited = if self.how == How::Strace { inherited(output.is_json()) } else { Vec::new() };
+        importer.begins_with(inherited);
         place.tell(output);
+        let remains = Remains { file: &file, written: &place.written, scope, before };
         let recorded = match self.how {
-            How::Strace => strace::record(&self, importer, &program, output, &place),
-            How::Preload => preload::record(&self, importer, &program, output, &place),
+            How::Strace => strace::record(&self, importer, &program, output, (&place, &remains)),
+            How::Preload => preload::record(&self, importer, &program, output, (&place, &remains)),
         }?;
         let path = place.settle(&file)?;
         if self.contents.is_some() {
@@ -133,7 +140,7 @@ impl Record {
             (Some(_), How::Preload, _) => {
                 Err(Failure::usage("--contents needs --how strace: preload keeps no bytes"))
             }
-            (Some(_), _, Before::None) => {
+            (Some(_), _, Existed::None) => {
                 Err(Failure::usage("--contents keeps the tree before: leave --snapshot out"))
             }
             _ => Ok(()),
@@ -141,8 +148,8 @@ impl Record {
     }
 
     /// What the trace says of the files before.
-    fn before(&self) -> Before {
-        if self.contents.is_some() { Before::All } else { self.snapshot }
+    fn existed(&self) -> Existed {
+        if self.contents.is_some() { Existed::All } else { self.snapshot }
     }
 
     fn file(&self) -> PathBuf {
@@ -174,11 +181,19 @@ impl Record {
                 scope.alias(alias.as_os_str().as_bytes(), real.as_os_str().as_bytes());
             }
         }
+        // The name by which the user came here, as shells keep it, where that leads through a symbolic link.
+        let here = fs::canonicalize(".").ok();
+        let came_by = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
+        if let (Some(here), Some(name)) = (here, came_by)
+            && fs::canonicalize(&name).is_ok_and(|real| real == here)
+        {
+            scope.alias(name.as_os_str().as_bytes(), here.as_os_str().as_bytes());
+        }
         Ok((scope, roots))
     }
 
     fn take_snapshot(&self, scope: &Scope, output: &Output) -> Result<Option<Snapshot>, Failure> {
-        if self.snapshot == Before::None {
+        if self.snapshot == Existed::None {
             return Ok(None);
         }
         let snapshot = Snapshot::take(scope)
@@ -201,9 +216,9 @@ impl Record {
         head.set("clock", if self.how == How::Strace { b"traced" } else { b"wall" });
         let words: Vec<&[u8]> = self.program.iter().map(|word| word.as_bytes()).collect();
         head.set("command", &words.join(&b' '));
-        let known = match (snapshot, self.before()) {
+        let known = match (snapshot, self.existed()) {
             (None, _) => "none",
-            (Some(_), Before::All) => "all",
+            (Some(_), Existed::All) => "all",
             (Some(_), _) => "touched",
         };
         head.set("snapshot", known.as_bytes());
@@ -212,29 +227,36 @@ impl Record {
 
     fn start(&self, snapshot: Option<Snapshot>, emitter: &mut Emitter<Out>) -> std::io::Result<Start> {
         let Some(mut snapshot) = snapshot else { return Ok(Start::Unknown) };
-        if self.before() == Before::All {
+        if self.existed() == Existed::All {
             snapshot.rest(&mut |entry| emitter.record(&trace::record::Record::Entry(entry)))?;
         }
         Ok(Start::Snapshot(snapshot))
     }
 
+    fn document(recorded: &Recorded, path: &Path) -> serde_json::Value {
+        let Recorded { status, sums, user_ns, unseen, .. } = recorded;
+        json!({
+            "schema": "weir.record/1",
+            "file": path,
+            "exit_code": status.code(),
+            "signal": status.signal(),
+            "calls": sums.calls,
+            "threads": sums.threads,
+            "span_ns": sums.span_ns,
+            "user_ns": user_ns,
+            "level_ns": sums.level_ns,
+            "tells_computing": sums.tells_computing,
+            "not_stored": sums.counts,
+            "lost": sums.losses.calls(),
+            "losses": losses_document(&sums.losses),
+            "unseen": unseen,
+        })
+    }
+
     fn report(&self, recorded: &Recorded, path: &Path, output: &Output) {
         let Recorded { status, sums, user_ns, took, strange, unseen } = recorded;
         if output.is_json() {
-            output.document(&json!({
-                "schema": "weir.record/1",
-                "file": path,
-                "exit_code": status.code(),
-                "signal": status.signal(),
-                "calls": sums.calls,
-                "threads": sums.threads,
-                "span_ns": sums.span_ns,
-                "user_ns": user_ns,
-                "level_ns": sums.level_ns,
-                "not_stored": sums.counts,
-                "lost": sums.dropped,
-                "unseen": unseen,
-            }));
+            output.document(&Self::document(recorded, path));
         }
         let (took, level) = (took.as_secs_f64(), sums.level_ns as f64 / 1e3);
         let (by, digits) = if self.how == How::Strace { ("strace", 0) } else { ("preload", 2) };
@@ -247,13 +269,6 @@ impl Record {
         ));
         for what in unseen {
             output.note(&format!("note: not seen: {what}"));
-        }
-        if sums.dropped > 0 && self.how == How::Preload {
-            output.note(&format!(
-                "note: {} calls or more are missing, so that a replay would differ: `weir trace compile` takes the trace with \
-                 --allow-drops, `weir bench` with --switch allow_drops. --how strace records all",
-                sums.dropped
-            ));
         }
         for line in notes_of_counts(&sums.counts) {
             output.detail(&format!("  not stored: {line}"));
@@ -268,6 +283,91 @@ impl Record {
                 "note: the program was killed by signal {signal}; the trace has what it did before"
             ));
         }
+        if self.how == How::Strace && !sums.tells_computing {
+            let user =
+                user_ns.map_or_else(|| "not known".to_owned(), |ns| format!("{:.0} ms", ns as f64 / 1e6));
+            output.note(&format!(
+                "note: the time between calls cannot be told from what recording costs, which varies by more than the program's \
+                 own computing ({user}): `weir bench` says nothing of computing. Record on an idle host, or by --how preload"
+            ));
+        }
+        for line in sums.losses.lines() {
+            output.detail(&format!("  missing: {line}"));
+        }
+        for line in lacking(sums, self.how) {
+            output.note(&line);
+        }
+    }
+}
+
+/// The last lines: what the trace lacks.
+fn lacking(sums: &Sums, how: How) -> Vec<String> {
+    let silent = sums.losses.silent_names().map(|names| {
+        format!("note: bytes have moved without a recorded call ({names}): a replay moves less; `weir trace stat` says why")
+    });
+    let lost = sums.losses.names().map(|names| {
+        let other = if how == How::Preload { ". --how strace sees more" } else { "" };
+        format!(
+            "note: {} calls or more are missing ({names}), so that a replay would differ: `weir trace stat` says why; `weir \
+             trace compile` takes the trace with --allow-drops, `weir bench` with --switch allow_drops{other}",
+            sums.losses.calls()
+        )
+    });
+    silent.into_iter().chain(lost).collect()
+}
+
+/// What this process has open and hands to the program, with positions and flags (proc(5): fdinfo). `errors_only`: the program's
+/// standard output is the standard error.
+fn inherited(errors_only: bool) -> Vec<Told> {
+    let mut told = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let (Some(fd), Ok(path)) = (number, fs::read_link(entry.path())) else { continue };
+        let about = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+        let value = |key: &str| {
+            let line = about.lines().find_map(|line| line.strip_prefix(key));
+            line.map(str::trim).unwrap_or_default()
+        };
+        let flags = u32::from_str_radix(value("flags:"), 8).unwrap_or(0);
+        let position = value("pos:").parse().unwrap_or(0);
+        if flags & trace::words::CLOEXEC == 0 {
+            told.push(Told { fd, path: path.as_os_str().as_bytes().into(), flags, position });
+        }
+    }
+    if errors_only {
+        let errors = told.iter().find(|told| told.fd == 2).cloned();
+        told.retain(|told| told.fd != 1);
+        told.extend(errors.map(|errors| Told { fd: 1, ..errors }));
+    }
+    told.sort_by_key(|told| told.fd);
+    told
+}
+
+/// What is needed to compare the trace with the files when the program has ended.
+struct Remains<'a> {
+    file: &'a File,
+    written: &'a Path,
+    scope: Scope,
+    before: Option<Before>,
+}
+
+impl Remains<'_> {
+    /// What the trace, of which all records are written, does not explain of the files.
+    fn missing(&self) -> Result<Vec<Loss>, Failure> {
+        let failed = |error: std::io::Error| Failure::io("read the trace at", self.written, &error);
+        let mut copy = self.file.try_clone().map_err(failed)?;
+        copy.seek(SeekFrom::Start(0)).map_err(failed)?;
+        let own = format!("weir-record-{}", std::process::id());
+        let is_own = |path: &Path| {
+            path == self.written
+                || path.file_name().is_some_and(|name| name.as_bytes().starts_with(own.as_bytes()))
+        };
+        let missing = Reader::new(copy, &self.written.display().to_string())
+            .and_then(|reader| remains::missing(reader, &self.scope, self.before.as_ref(), &is_own));
+        // The place is the writer's, too.
+        let mut file = self.file;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(missing?)
     }
 }
 
@@ -422,7 +522,6 @@ impl Place {
 
     /// The program has removed the trace: its contents are still there as long as it is open.
     fn rescue(mut file: &File) -> Result<PathBuf, Failure> {
-        use std::io::{Seek, SeekFrom};
         let place = std::env::temp_dir().join(format!("weir-record-{}-removed.wtrace", std::process::id()));
         let failed = |error: std::io::Error| Failure::io("save the trace at", &place, &error);
         file.seek(SeekFrom::Start(0)).map_err(failed)?;

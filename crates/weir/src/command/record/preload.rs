@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use rustix::process::{getpid, set_child_subreaper};
 use trace::import::preload::{FOLDER, Importing, LIBRARY, Rings, hidden};
 use trace::import::strace::Importer;
 
-use super::{FLUSH_EVERY, Out, Place, Record, Recorded, ended, has_ended, leave_signals_to};
+use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -40,7 +41,7 @@ pub(super) fn record(
     importer: Importer<Out>,
     program: &Path,
     output: &Output,
-    place: &Place,
+    (place, remains): (&Place, &Remains<'_>),
 ) -> Result<Recorded, Failure> {
     let folders = Folders::new()?;
     let mut rings =
@@ -49,21 +50,24 @@ pub(super) fn record(
     let (began, mut flushed) = (Instant::now(), Instant::now());
     let child_pid = Arc::new(AtomicU32::new(0));
     let asked_to_end = leave_signals_to(&child_pid);
+    // Processes whose parents have ended become our children: a daemon that has made no call yet is found, too.
+    let _ = set_child_subreaper(Some(getpid()));
     let mut child = spawn(asked, &folders, program, output)?;
     child_pid.store(child.id(), Relaxed);
+    let mut left = Left::default();
     loop {
         let main_has_ended = has_ended(&child);
         if main_has_ended {
             child_pid.store(0, Relaxed);
         }
+        let is_over = main_has_ended && (asked_to_end.load(Relaxed) || !left.any(child.id(), output));
         // Read after looking, so that what the program wrote at its end is read.
         importing.take(&mut rings, false).map_err(place.unwritten())?;
         if flushed.elapsed() > FLUSH_EVERY {
             importing.flush().map_err(place.unwritten())?;
             flushed = Instant::now();
         }
-        let others = || importing.processes().any(|pid| pid != child.id() && is_running(pid));
-        if main_has_ended && (asked_to_end.load(Relaxed) || !others()) {
+        if is_over {
             break;
         }
         std::thread::sleep(READ_EVERY);
@@ -78,6 +82,9 @@ pub(super) fn record(
         );
         return Err(Failure::new(Exit::Host, why));
     }
+    importing.importer().settle().map_err(place.unwritten())?;
+    let missing = remains.missing()?;
+    importing.importer().lacks(&missing);
     let finished = importing.finish(&rings, (pid, i64::from(status.into_raw())), user_ns);
     let (out, sums, unseen) = finished.map_err(place.unwritten())?;
     out.into_inner().map_err(|error| place.unwritten()(error.into_error()))?;
@@ -101,11 +108,58 @@ fn spawn(asked: &Record, folders: &Folders, program: &Path, output: &Output) -> 
     command.spawn().map_err(|error| Failure::usage(format!("cannot run {}: {error}", program.display())))
 }
 
-/// Whether a process is there and does not only wait to be waited for (proc(5): the state is the first word behind the name).
-fn is_running(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
-    state.is_some_and(|state| state != "Z" && state != "X")
+/// The processes that the program has left running.
+#[derive(Default)]
+struct Left {
+    /// When the program was first seen to have ended, and whether the user has been told.
+    since: Option<Instant>,
+    is_told: bool,
+    looked: Option<Instant>,
+}
+
+/// How often `/proc` is searched, and when the user is told of the waiting.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
+impl Left {
+    /// Whether any process of the program is there besides the first, which has ended.
+    fn any(&mut self, first: u32, output: &Output) -> bool {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+            return true;
+        }
+        self.looked = Some(Instant::now());
+        let count = descendants(std::process::id()).iter().filter(|pid| **pid != first).count();
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if count > 0 && !self.is_told && since.elapsed() > TELL_AFTER {
+            self.is_told = true;
+            output.note(&format!(
+                "note: the program has ended and has left {count} processes running, which are recorded until they end (Ctrl-C \
+                 ends the waiting)"
+            ));
+        }
+        count > 0
+    }
+}
+
+/// The processes below one that are there and do not only wait to be waited for (proc(5): state and parent are the words behind the
+/// name, whose bracket is the last).
+fn descendants(of: u32) -> Vec<u32> {
+    let mut all: Vec<(u32, u32, bool)> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let mut words = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let (state, parent) = (words.next().unwrap_or("X"), words.next().and_then(|word| word.parse().ok()));
+        all.extend(parent.map(|parent| (pid, parent, state != "Z" && state != "X")));
+    }
+    let (mut found, mut waiting) = (Vec::new(), vec![of]);
+    while let Some(parent) = waiting.pop() {
+        for (pid, _, is_running) in all.iter().filter(|(_, of, _)| *of == parent) {
+            waiting.push(*pid);
+            found.extend(is_running.then_some(*pid));
+        }
+    }
+    found
 }
 
 /// The folder of the rings, and that of the library: memory may forbid to run what is in it.

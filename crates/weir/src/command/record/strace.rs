@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 use trace::import::strace::{FLAGS, Importer, flags_with_contents};
 
-use super::{FLUSH_EVERY, Out, Place, Record, Recorded, ended, has_ended, leave_signals_to};
+use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -26,7 +26,7 @@ pub(super) fn record(
     mut importer: Importer<Out>,
     program: &Path,
     output: &Output,
-    place: &Place,
+    (place, remains): (&Place, &Remains<'_>),
 ) -> Result<Recorded, Failure> {
     let pipe = Pipe::new()?;
     let began = Instant::now();
@@ -59,6 +59,8 @@ pub(super) fn record(
         let why = "strace has recorded nothing; what it says stands above. It needs ptrace(2), which containers may forbid";
         return Err(Failure::new(Exit::Host, why));
     }
+    importer.settle().map_err(place.unwritten())?;
+    importer.lacks(&remains.missing()?);
     let strange = importer.strange();
     let (out, sums) = importer.finish(user_ns).map_err(place.unwritten())?;
     out.into_inner().map_err(|error| place.unwritten()(error.into_error()))?;

@@ -14,7 +14,7 @@ use trace::record::Head;
 use trace::scope::Scope;
 
 use super::NewTrace;
-use super::stat::notes_of_counts;
+use super::stat::{losses_document, notes_of_counts};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -27,7 +27,7 @@ pub(crate) struct Import {
     /// What it is
     #[arg(value_enum, value_name = "strace|dbench|mobigen|nbw|fio", hide_possible_values = true)]
     format: Format,
-    /// The files; of nbw, all files of a day
+    /// The files; of nbw, all files of a day; of strace -ff, those of all processes
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The new trace
@@ -36,9 +36,9 @@ pub(crate) struct Import {
     /// Store only calls on files below this directory; may be given several times [default: all files]
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
-    /// Where the program was started, for output of strace without -y
-    #[arg(long, value_name = "DIR", default_value = "/", hide_short_help = true)]
-    directory: PathBuf,
+    /// Where the program was started, for output of strace without -y [default: the root, or /]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    directory: Option<PathBuf>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +107,9 @@ impl Import {
                 if is_gzip { Box::new(flate2::read::MultiGzDecoder::new(file)) } else { Box::new(file) };
             Ok((BufReader::with_capacity(256 << 10, source), name))
         };
-        if self.files.len() > 1 && self.format != Format::Nbw {
+        if self.files.len() > 1 && !matches!(self.format, Format::Nbw | Format::Strace) {
             return Err(Failure::usage(
-                "only a trace of nbw has several files; import the others one by one",
+                "only traces of nbw and of strace -ff have several files; import the others one by one",
             ));
         }
         self.files.iter().map(open).collect()
@@ -142,26 +142,44 @@ impl Import {
         if self.format == Format::Nbw {
             return finished(nbw::import(sources, emitter).map_err(|error| refused(&error))?);
         }
+        if self.format == Format::Strace {
+            return self.strace(sources, scope, emitter, output);
+        }
         let Some((source, name)) = sources.pop() else { return Err(Failure::usage("name a file")) };
         let done = match self.format {
-            Format::Strace => {
-                let directory = self.directory.as_os_str().as_bytes();
-                let mut importer = Importer::new(emitter, scope, Start::Unknown, directory);
-                importer.read(source, &name).map_err(|error| refused(&error))?;
-                if let Some((lines, first, why)) = importer.strange() {
-                    output.note(&format!(
-                        "note: {lines} lines were not understood, the first is line {first} ({why}); the trace counts them as lost"
-                    ));
-                }
-                importer.finish(None).map_err(failed)?
-            }
             Format::Dbench => dbench::import(source, &name, emitter).map_err(|error| refused(&error))?,
             Format::Mobigen => mobigen::import(source, &name, emitter).map_err(|error| refused(&error))?,
             Format::Fio => fio::import(source, &name, emitter).map_err(|error| refused(&error))?,
             Format::Ibench | Format::Lasr => return Err(self.unknown()),
-            Format::Nbw => return Err(Failure::usage("name the files of a day")),
+            Format::Nbw | Format::Strace => return Err(Failure::usage("name the files of a day")),
         };
         finished(done)
+    }
+
+    fn strace(
+        &self,
+        mut sources: Vec<Source>,
+        scope: Scope,
+        emitter: Emitter<BufWriter<File>>,
+        output: &Output,
+    ) -> Result<Sums, Failure> {
+        let root = self.root.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
+        let directory = self.directory.clone().unwrap_or(root);
+        let mut importer = Importer::new(emitter, scope, Start::Unknown, directory.as_os_str().as_bytes());
+        let read = match (sources.len(), sources.pop()) {
+            (1, Some((source, name))) => importer.read(source, &name),
+            (_, last) => {
+                sources.extend(last);
+                importer.read_each(sources)
+            }
+        };
+        read.map_err(|error| refused(&error))?;
+        if let Some((lines, first, why)) = importer.strange() {
+            output.note(&format!(
+                "note: {lines} lines were not understood, the first is line {first} ({why}); the trace counts them as lost"
+            ));
+        }
+        finished(importer.finish(None).map_err(|error| Failure::io("write", &self.output, &error))?)
     }
 
     fn tell(&self, output: &Output, sums: &Sums) {
@@ -173,6 +191,8 @@ impl Import {
                 "threads": sums.threads,
                 "span_ns": sums.span_ns,
                 "not_stored": sums.counts,
+                "lost": sums.losses.calls(),
+                "losses": losses_document(&sums.losses),
             }));
             return;
         }
@@ -185,6 +205,15 @@ impl Import {
         ));
         for line in notes_of_counts(&sums.counts) {
             output.note(&format!("  not stored: {line}"));
+        }
+        for line in sums.losses.lines() {
+            output.note(&format!("  missing: {line}"));
+        }
+        if let Some(names) = sums.losses.names() {
+            output.note(&format!(
+                "note: {} calls or more are missing ({names}), so that a replay would differ",
+                sums.losses.calls()
+            ));
         }
     }
 }

@@ -12,7 +12,7 @@ use trace::cut::Part;
 use trace::record::{End, Record};
 use trace::{Ending, Error, Reader, Writer};
 
-use super::stat::cut_note;
+use super::stat::{cut_note, losses_document};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -269,6 +269,7 @@ impl Compile {
             "unopened": sums.unopened,
             "contradictions": sums.contradictions,
             "lost": sums.lost,
+            "losses": losses_document(&sums.losses),
             "cut_after": sums.cut_after,
             "level_ns": sums.level_ns,
             "span_ns": sums.span_ns,
@@ -287,5 +288,6 @@ fn sentences(sums: &Summary) -> String {
         (sums.lost, "calls are missing in the trace"),
     ];
     let others = others.iter().filter(|(count, _)| *count > 0);
-    others.fold(steps, |text, (count, what)| format!("{text}{count} {what}\n"))
+    let text = others.fold(steps, |text, (count, what)| format!("{text}{count} {what}\n"));
+    sums.losses.lines().iter().fold(text, |text, line| format!("{text}  {line}\n"))
 }

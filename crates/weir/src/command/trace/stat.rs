@@ -9,6 +9,8 @@ use report::table::Table;
 use report::units::Unit;
 use serde_json::json;
 use trace::Reader;
+use trace::losses::Losses;
+use trace::record::{Loss, Missing};
 use trace::stat::{Stat, stat};
 use trace::words::error_name;
 
@@ -36,6 +38,19 @@ pub(crate) fn notes_of_counts(counts: &BTreeMap<String, u64>) -> Vec<String> {
     let mut all: Vec<_> = counts.iter().collect();
     all.sort_by_key(|(what, count)| (std::cmp::Reverse(**count), (*what).clone()));
     all.into_iter().map(|(what, count)| format!("{count} {what}")).collect()
+}
+
+/// The account of what a trace lacks, for documents.
+pub(crate) fn losses_document(losses: &Losses) -> Vec<serde_json::Value> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let one = |loss: Loss| {
+        let kind = if loss.kind == Missing::Calls { "calls" } else { "bytes" };
+        json!({
+            "kind": kind, "count": loss.count, "name": text(&loss.name), "reason": text(&loss.reason),
+            "program": text(&loss.program),
+        })
+    };
+    losses.iter().map(one).collect()
 }
 
 impl StatOf {
@@ -75,6 +90,9 @@ fn document(file: &Path, stat: &Stat) -> serde_json::Value {
         "cpu_ns": stat.cpu_ns,
         "not_stored": stat.counts,
         "lost": stat.lost,
+        "losses": losses_document(&stat.losses),
+        "tells_computing": stat.tells_computing,
+        "passed_over": stat.passed_over,
         "cut_after": stat.cut_after,
     })
 }
@@ -87,7 +105,13 @@ fn text(stat: &Stat) -> String {
     let ns = |nanos: u64| Unit::Nanos.human(nanos as f64);
     let bytes = |bytes: u64| Unit::Bytes.human(bytes as f64);
     let total = stat.total();
-    let cpu = stat.cpu_ns.map_or_else(|| "not known".to_owned(), ns);
+    let is_traced = stat.head.iter().any(|(key, value)| key == "clock" && value == "traced");
+    let cpu = match stat.cpu_ns.map(ns) {
+        Some(cpu) if is_traced && !stat.tells_computing => {
+            format!("{cpu}, but when it did cannot be told from what recording cost")
+        }
+        cpu => cpu.unwrap_or_else(|| "not known".to_owned()),
+    };
     let _ = writeln!(
         text,
         "{} calls of {} threads in {} processes over {}; the program's own computing: {cpu}\n\
@@ -122,12 +146,27 @@ fn text(stat: &Stat) -> String {
     if !counts.is_empty() {
         let _ = writeln!(text, "\nseen and not stored:\n  {}", counts.join("\n  "));
     }
+    text += &missing(stat);
+    if stat.passed_over > 0 {
+        let _ =
+            writeln!(text, "\n{} records are of a section that this Weir does not know", stat.passed_over);
+    }
+    text
+}
+
+/// What the trace lacks, by name and reason.
+fn missing(stat: &Stat) -> String {
+    let mut text = String::new();
     if stat.lost > 0 {
+        let _ = writeln!(text, "\n{}", trace::compile::lacks(stat.lost, &stat.losses));
+    } else if !stat.losses.is_empty() {
         let _ = writeln!(
             text,
-            "\n{} calls or lines are missing: a replay would differ from the program",
-            stat.lost
+            "\nbytes have moved without a recorded call: a replay moves less than the program"
         );
+    }
+    for line in stat.losses.lines() {
+        let _ = writeln!(text, "  {line}");
     }
     text
 }

@@ -53,7 +53,8 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// `8,0 3 11 0.009507758 697 D W 223490 + 8 [kjournald]`; totals follow at the end. A command that is passed through to the
-    /// device has bytes and its descriptor in place of sectors: `D R 36 (12 01 00 00 24 00 ..) [smartd]`.
+    /// device has bytes and its descriptor in place of sectors: `D R 36 (12 01 00 00 24 00 ..) [smartd]`. `FN` and `FF` are
+    /// flushes, `FWS` a flush and a write, `WFS` a write with FUA.
     pub(super) fn blktrace(&mut self, line: &[u8]) -> Result<Line, String> {
         if [&b"CPU"[..], b"Total", b"Throughput", b"Events", b"Skips"]
             .iter()
@@ -70,7 +71,8 @@ impl<R: BufRead> Reader<R> {
         let queued = action == b"Q";
         self.queued += u64::from(queued);
         let wanted: &[u8] = if self.takes_queued { b"Q" } else { b"D" };
-        if action != wanted {
+        let is_requeued = action == b"R" && !self.takes_queued;
+        if action != wanted && !is_requeued {
             return Ok(Line::Other);
         }
         self.name.extend_from_slice(device);
@@ -79,19 +81,46 @@ impl<R: BufRead> Reader<R> {
         }
         let at_ns = decimal(time, 1_000_000_000)?;
         let (flags, place, plus, count) = (word(), word(), word(), word());
+        if self.comes_back([device, flags, place, count], is_requeued) {
+            return Ok(Line::Other);
+        }
         if plus.starts_with(b"(") {
             self.passed_through += 1;
             return Ok(Line::Other);
         }
-        let kind = flags.iter().find(|flag| **flag != b'F');
-        let op = match kind {
+        self.issued(at_ns, flags, [place, plus, count])
+    }
+
+    /// Whether a line is of a request that the device has handed back (`R`), or that was and is issued again: it has counted.
+    fn comes_back(&mut self, words: [&[u8]; 4], is_requeued: bool) -> bool {
+        if is_requeued {
+            *self.requeued.entry(words.join(&b' ')).or_default() += 1;
+            return true;
+        }
+        if self.requeued.is_empty() {
+            return false;
+        }
+        match self.requeued.get_mut(&words.join(&b' ')) {
+            Some(times @ 1..) => *times -= 1,
+            _ => return false,
+        }
+        true
+    }
+
+    /// A request that was issued. The letters count by their place (`blk_fill_rwbs` of the kernel): a flush before it, the operation,
+    /// then FUA and hints.
+    fn issued(&mut self, at_ns: u64, flags: &[u8], [place, plus, count]: [&[u8]; 3]) -> Result<Line, String> {
+        let (flushes, rest) = flags.strip_prefix(b"F").map_or((false, flags), |rest| (true, rest));
+        let flush = Request { at_ns, ..Request::new(Op::Flush, 0, 0) };
+        let op = match rest.first() {
             Some(b'R') => Op::Read,
             Some(b'W') => Op::Write,
             Some(b'D') => Op::Discard,
-            None if flags.starts_with(b"F") => {
-                return Ok(Line::Request(Request { at_ns, ..Request::new(Op::Flush, 0, 0) }));
+            None | Some(b'F' | b'N') if flushes => return Ok(Line::Request(flush)),
+            Some(b'N') | None => {
+                self.passed_through += 1;
+                return Ok(Line::Other);
             }
-            Some(b'N') | None => return Ok(Line::Other),
             Some(_) => {
                 return Err(format!("flags \"{}\" name neither read nor write nor discard", shown(flags)));
             }
@@ -102,10 +131,17 @@ impl<R: BufRead> Reader<R> {
         }
         let sectors = whole(count, "a number of sectors")?;
         if sectors == 0 {
-            return Ok(Line::Other); // an empty barrier
+            // An empty barrier.
+            return Ok(if flushes { Line::Request(flush) } else { Line::Other });
         }
         let (offset, bytes) = (scaled(sector, SECTOR)?, scaled(sectors, SECTOR)?);
-        Ok(Line::Request(Request { at_ns, ..Request::new(op, offset, bytes) }))
+        let fua = op == Op::Write && rest[1..].contains(&b'F');
+        let request = Request { at_ns, fua, ..Request::new(op, offset, bytes) };
+        if flushes {
+            self.follows = Some(request);
+            return Ok(Line::Request(flush));
+        }
+        Ok(Line::Request(request))
     }
 }
 

@@ -198,6 +198,9 @@ pub struct Reader<R> {
     takes_queued: bool,
     queued: u64,
     passed_through: u64,
+    /// blktrace: requests that came back and will be issued again; the request whose flush was read last.
+    requeued: BTreeMap<Vec<u8>, u32>,
+    follows: Option<Request>,
     /// The latest clock, in the format's unit.
     latest: u64,
     clamp: bool,
@@ -226,6 +229,8 @@ impl<R: BufRead> Reader<R> {
             takes_queued: false,
             queued: 0,
             passed_through: 0,
+            requeued: BTreeMap::new(),
+            follows: None,
             latest: 0,
             clamp: false,
         }
@@ -288,7 +293,8 @@ impl<R: BufRead> Reader<R> {
         self.queued
     }
 
-    /// Commands of blktrace that were passed through to the device and are left out, so far.
+    /// Requests of blktrace that are left out, so far: commands that were passed through to the device, and what is neither read,
+    /// write, discard nor flush.
     pub fn passed_through(&self) -> u64 {
         self.passed_through
     }
@@ -410,6 +416,10 @@ impl<R: BufRead> Iterator for Reader<R> {
     type Item = Result<Request, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(request) = self.follows.take() {
+            let finished = self.finish(request);
+            return Some(finished.map_err(|why| self.bad(why)));
+        }
         loop {
             match self.read() {
                 Ok(true) => {}

@@ -1,0 +1,5 @@
+#include "said.h"
+int main(void) {
+    put(make("static"), 4321);
+    say();
+}
