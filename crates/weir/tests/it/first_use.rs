@@ -190,10 +190,8 @@ fn files_of_media_devices_and_machines_are_taken_where_their_names_are() {
     std::fs::remove_file(home.path().join("ssd.toml")).unwrap();
     printed(home.path(), &["run", "--like", "b.tar.gz", "-q"]);
     std::fs::copy(presets.join("flash/fast24.toml"), home.path().join("ssd.toml")).unwrap();
-    printed(
-        home.path(),
-        &["sim", "flash", "--experiment", "alignment", "--device", "ssd.toml", "--machine", "host.toml"],
-    );
+    std::fs::write(home.path().join("trace"), "0 0 8 8 1\n10 0 16 8 0\n").unwrap();
+    printed(home.path(), &["sim", "flash", "trace", "--device", "ssd.toml"]);
     let plan = "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"20 ops\"\nmachine = \"host.toml\"\n[[axis]]\nfs = [\"pmfs\"]\n\
         [[axis]]\nmedium = [\"nvm.toml\", \"dram\"]\n[[axis]]\nthreads = [1]\n\
         [[workload]]\nname = \"filebench/varmail\"\nvars = { nfiles = 60 }\n";

@@ -46,7 +46,7 @@ const KINDS: [Kind; 5] = [
             ("planes = ", "plane = ", "\"planes\"?"),
             ("channels = { value = \"4\"", "channels = { value = \"four\"", "four"),
         ],
-        commands: &[&["sim", "flash", "--experiment", "pseudo", "--device"]],
+        commands: &[&["sim", "flash", "trace", "--device"]],
     },
     Kind {
         preset: "archsim/hpca18.toml",
