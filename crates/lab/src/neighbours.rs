@@ -132,6 +132,7 @@ mod tests {
                 "machine rcache-server",
                 "machine fxmark-server",
                 "no prices of the kernel's path",
+                "memory that is the same under load",
                 "medium pmep",
                 "medium nova.pcm",
                 "medium nova.sttram",
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_a_plan_varies_is_left_and_the_medium_is_of_the_same_class() {
-        let all = of(&plan("[[axis]]\nmedium = [\"cxl.asic,read_latency=300ns\"]\n"));
+        let all = of(&plan("[[axis]]\nmedium = [\"cxl.asic,extra=300ns\"]\n"));
         let media: Vec<&str> = all.iter().filter_map(|one| one.what.strip_prefix("medium ")).collect();
         assert_eq!(media, ["cxl.fast", "cxl.montage", "cxl.fpga"]);
         let all = of(&plan("[[axis]]\nmedium = [\"dram\", \"cxl.fpga\"]\n"));

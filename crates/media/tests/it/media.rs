@@ -31,7 +31,7 @@ fn every_file_in_presets_is_compiled_in() {
 #[test]
 fn values_can_be_given_after_the_name() {
     let medium = Medium::parse("hinfs, latency=400ns,bandwidth=2GB/s,round=frac").expect("a medium");
-    let values: Vec<Value> = medium.parameters().iter().map(|param| param.value).collect();
+    let values: Vec<Value> = medium.parameters().iter().map(|param| param.value.clone()).collect();
     assert_eq!(
         values,
         [Value::Time(Nanos(400)), Value::Rate(Rate::gb(2)), Value::Choice("frac"), Value::Choice("charged")]

@@ -27,9 +27,9 @@ pub(crate) struct MediumLoops {
     /// The medium (`weir list media`), with parameters
     #[arg(value_name = "NAME[,KEY=VALUE]")]
     medium: String,
-    /// The order of places: seq or rand
-    #[arg(long, default_value = "seq", value_name = "seq|rand")]
-    pattern: Pattern,
+    /// The order of places: seq or rand [default: seq, and rand of --chase]
+    #[arg(long, value_name = "seq|rand")]
+    pattern: Option<Pattern>,
     /// Accesses: read, nt (store past the caches), clwb (store and write back), store, or mixRW: of R + W accesses R loads and
     /// W stores past the caches
     #[arg(long = "op", value_delimiter = ',', default_value = "read", value_name = "OP,…")]
@@ -74,11 +74,15 @@ impl MediumLoops {
             medium: Medium::parse(&format!("{}{}", self.medium, with.0))?,
             machine: self.machine.as_deref(),
             machine_with: with.1,
-            pattern: self.pattern,
+            pattern: self.pattern.unwrap_or(Pattern::Random),
             threads: &self.threads,
             window: self.time,
             seed: self.seed,
         })
+    }
+
+    fn pattern(&self) -> Pattern {
+        self.pattern.unwrap_or(Pattern::Sequential)
     }
 
     fn machine(&self) -> &str {
@@ -98,7 +102,7 @@ impl MediumLoops {
                 for threads in &self.threads {
                     let work = Loop {
                         medium: medium.clone(),
-                        pattern: self.pattern,
+                        pattern: self.pattern(),
                         access: *access,
                         size: *size,
                         threads: *threads,
@@ -137,7 +141,7 @@ impl MediumLoops {
         let fence = if self.no_fence { ", stores without fences" } else { "" };
         let prices = if self.full { format!(", prices of {}", self.machine()) } else { String::new() };
         let loads = if is_whole(loops) { "loads in all" } else { "loads beyond those of DRAM" };
-        let mut table = Table::new(format!("{}, {}{fence}{prices}; {loads}", self.medium, self.pattern));
+        let mut table = Table::new(format!("{}, {}{fence}{prices}; {loads}", self.medium, self.pattern()));
         table.words("access");
         for name in ["size", "threads", "GB/s", "GiB/s", "ns an access"] {
             table.numbers(name);
@@ -161,7 +165,7 @@ impl MediumLoops {
         json!({
             "schema": "weir.medium/1",
             "command": experiment::command(),
-            "medium": self.medium, "pattern": self.pattern.to_string(), "fence": !self.no_fence,
+            "medium": self.medium, "pattern": self.pattern().to_string(), "fence": !self.no_fence,
             "loads_whole": is_whole(loops),
             "machine": self.full.then(|| self.machine()), "time_ns": self.time.0, "seed": self.seed,
             "loops": loops.iter().zip(measured).map(one).collect::<Vec<_>>(),
