@@ -52,6 +52,8 @@ pub struct Run {
     pub machine: Machine,
     /// Whose locks stand beside a file system.
     pub kernel: Option<Linux>,
+    /// Whether the plan compares no other design: a design may then resolve paths itself.
+    pub alone: bool,
     /// Where randomness starts.
     pub seed: Seed,
     /// Which repeat it is.

@@ -143,6 +143,8 @@ pub(crate) struct Context {
     pub(crate) parking: Parking,
     /// What it did and was charged, in debug builds.
     pub(crate) ran: Counts,
+    /// How many guards say that its small work has its price elsewhere.
+    pub(crate) covered: Cell<u32>,
     pub(crate) name: String,
 }
 
@@ -176,6 +178,7 @@ impl Context {
             op_charged: Cell::new(0),
             parking: Parking::default(),
             ran: Counts::default(),
+            covered: Cell::new(0),
             name,
         }
     }
