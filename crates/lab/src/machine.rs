@@ -1,15 +1,15 @@
 //! Machine presets: what CPU work costs, each value with its source.
 //!
 //! A preset has the keys of [`works`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
-//! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
-//! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
+//! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no
+//! private cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
 //! task runs as if its core were its own. `[kernel]` may be left out: then a file system has none of the locks that Linux keeps
 //! beside it (`vfs/src/kernel.rs`), as in a process. In it `[kernel.path]` prices what that kernel does above every file system
 //! ([`vfs::charges::PATH`]), and `originals` names the designs whose originals are priced part by part (`originals.rs`). Every
-//! value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a source is refused, and so are missing
-//! and unknown keys. `[ran]` prices the small work that designs and the front end do ([`sim::ran`]); it and each of its keys may be
-//! left out: what has no price there takes no time and is not counted. Which of these prices a design pays is said by the set of
-//! prices of a comparison (`prices.rs`).
+//! value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a source is refused, and so are
+//! missing and unknown keys. `[ran]` prices the small work that designs and the front end do ([`sim::ran`]); it and each of its
+//! keys may be left out: what has no price there takes no time and is not counted. Which of these prices a design pays is said
+//! by the set of prices of a comparison (`prices.rs`).
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 //! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none` or

@@ -1,10 +1,10 @@
-//! The settings beside those of a plan: other sets of prices, the machine with and without the prices of its kernel's path, a medium
-//! and machine that measurements stand behind, another length, other seeds, other machines, other media of the same class. A winner
-//! that is one in all of them does not rest on one choice of the model.
+//! The settings beside those of a plan: other sets of prices, the machine with and without the prices of its kernel's path, a
+//! medium and machine that measurements stand behind, another length, other seeds, other machines, other media of the same
+//! class. A winner that is one in all of them does not rest on one choice of the model.
 //!
 //! A setting is the plan with runs half as long: as many repeats as the test of a difference needs, or one where the plan has no
-//! more than that. All settings together cost at most [`MOST_COST`] times the run; those behind are named and do not run. Axes that
-//! the plan varies by itself are left as they are.
+//! more than that. All settings together cost at most [`MOST_COST`] times the run; those behind are named and do not run. Axes
+//! that the plan varies by itself are left as they are.
 
 use results::statistics::LEAST_PAIRS;
 use sim::Clock;

@@ -1,18 +1,19 @@
-//! The sets of prices by which designs are compared: what stands for the code of a design beside its loads, its stores and the work
-//! of a kernel above it. A comparison has one set for all of its designs, or the three that price designs without an original alike.
+//! The sets of prices by which designs are compared: what stands for the code of a design beside its loads, its stores and the
+//! work of a kernel above it. A comparison has one set for all of its designs, or the three that price designs without an
+//! original alike.
 //!
 //! | set | a design with an original pays | a design without one pays |
 //! |---|---|---|
-//! | `originals` | what the module of Linux takes in each part (`originals.rs`) | the work that it charges, and nothing for the rest: a mixture |
+//! | `originals` | what the module of Linux takes in each part (`originals.rs`) | what it charges: a mixture |
 //! | `ran` | what Weir's code takes: no part has a price, units of [`sim::ran`] do | the same |
-//! | `port:least` | as under `originals` | for each part the least that an original takes for the same (`presets/originals/port.toml`) |
+//! | `port:least` | as under `originals` | for each part the least of the originals (`port.toml`) |
 //! | `port:most` | as under `originals` | the most |
 //!
 //! A design *has an original* if the code that it runs has prices. Where all compared designs have one, they are compared under
-//! `originals`, otherwise under the three others; settings of one design without an original, and a machine that prices none, have
-//! `ran`. Under `ran` and `port` a part without a price is charged by its units, whose prices
-//! are the machine's own `[ran]`, or those of the host in `presets/originals/ran.toml`, scaled by what a component of a path takes.
-//! Units inside a priced part are covered by it, and those of the front end by `[kernel.path]`: no unit is priced twice.
+//! `originals`, otherwise under the three others; settings of one design without an original, and a machine that prices none,
+//! have `ran`. Under `ran` and `port` a part without a price is charged by its units, whose prices
+//! are the machine's own `[ran]`, or those of the host in `presets/originals/ran.toml`, scaled by what a component of a path
+//! takes. Units inside a priced part are covered by it, and those of the front end by `[kernel.path]`: no unit is priced twice.
 //!
 //! The models `linux/…` charge what a kernel's code takes by tables of their own: they are ranked among themselves only.
 
@@ -342,7 +343,8 @@ mod tests {
 
     fn plan(fs: &str, rest: &str) -> Plan {
         let text = format!(
-            "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"1ms\"\n{rest}\n[[axis]]\nfs = [{fs}]\n[[workload]]\nname = \"fxmark/DWOL\"\n"
+            "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"1ms\"\n{rest}\n\
+             [[axis]]\nfs = [{fs}]\n[[workload]]\nname = \"fxmark/DWOL\"\n"
         );
         Plan::parse("p.toml", &text, false).unwrap()
     }

@@ -1,13 +1,14 @@
-//! How far a modelled ratio of two designs may be wrong: the 80th percentile of |ln(modelled / published)| over pairs of designs that
-//! others measured. `weir validate --trust FILE` measures it and writes `presets/validation/trust.toml`; a verdict is no larger than it.
+//! How far a modelled ratio of two designs may be wrong: the 80th percentile of |ln(modelled / published)| over pairs of designs
+//! that others measured. `weir validate --trust FILE` measures it and writes `presets/validation/trust.toml`; a verdict is no
+//! larger than it.
 //!
 //! A class is that of what a row does: `data`, `metadata`, `whole programs`. Pairs are all of groups with `compare = "yes"`, none
-//! left out by hand; pairs with a row by which a constant was chosen are apart. A class with fewer than ten pairs, or pairs of one
-//! source, takes those of all classes, and says so. Beside each error stands that of a model which calls all designs equal.
+//! left out by hand; pairs with a row by which a constant was chosen are apart. A class with fewer than ten pairs, or pairs of
+//! one source, takes those of all classes, and says so. Beside each error stands that of a model which calls all designs equal.
 //!
-//! Under `originals` and `ran` both designs of a pair have these prices. Under `port:least` and `port:most` one of them is priced as
-//! if it had no original, and the other as under `originals`: each pair counts twice. The file names the version of the presets that it was
-//! measured with; with other ones it says nothing.
+//! Under `originals` and `ran` both designs of a pair have these prices. Under `port:least` and `port:most` one of them is
+//! priced as if it had no original, and the other as under `originals`: each pair counts twice. The file names the version of
+//! the presets that it was measured with; with other ones it says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -176,7 +177,8 @@ impl Trust {
         }
         if self.model != model() {
             return none(
-                "presets/validation/trust.toml was measured with other presets than this build has: `weir validate --trust` writes it anew",
+                "presets/validation/trust.toml was measured with other presets than this build has: \
+                 `weir validate --trust` writes it anew",
             );
         }
         let known = self.errors.iter().find(|one| one.prices == prices.name() && one.class == class);

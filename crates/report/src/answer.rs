@@ -436,7 +436,7 @@ impl<'c> Contest<'c> {
         parts.join("; ")
     }
 
-    /// Where someone is ahead by no more than the model's error, or the prices decide.
+    /// Where a design is ahead by no more than the model's error, or the prices decide.
     fn within(outcomes: &[Outcome<'_>], points: impl Fn(usize) -> String) -> Vec<String> {
         let all: Vec<&Outcome<'_>> =
             outcomes.iter().filter(|one| matches!(one.standing, Standing::Within(_))).collect();

@@ -1,5 +1,5 @@
-//! By which prices designs ran, in words: the sets of a result, what of a design they leave out, and why designs that were not priced
-//! alike are not ranked.
+//! By which prices designs ran, in words: the sets of a result, what of a design they leave out, and why designs that were not
+//! priced alike are not ranked.
 
 use std::collections::BTreeMap;
 

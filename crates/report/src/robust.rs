@@ -1,5 +1,5 @@
-//! Whether winners are winners in the settings beside those of a run: at each place whether the design that is highest in the run is
-//! ahead of every other there, by the test of the run where a setting has the repeats for it.
+//! Whether winners are winners in the settings beside those of a run: at each place whether the design that is highest in the
+//! run is ahead of every other there, by the test of the run where a setting has the repeats for it.
 
 use results::{NeighbourRecord, ResultFile};
 
@@ -11,7 +11,8 @@ use crate::table::Table;
 use crate::units::ratio;
 use results::statistics::{Verdict, median};
 
-/// What a setting shows: at which places the design that is highest in `results` is not ahead, and by how much it is at the others.
+/// What a setting shows: at which places the design that is highest in `results` is not ahead, and by how much it is at the
+/// others.
 pub fn judge(results: &ResultFile, what: &str, neighbour: &ResultFile) -> NeighbourRecord {
     let (ours, theirs) = (cell::cells(results), cell::cells(neighbour));
     let design = axis::design_axis(cell::all_axes(&ours).keys().copied());
@@ -106,8 +107,8 @@ fn place(cell: &Cell<'_>, design: &str) -> String {
     if named.is_empty() { named } else { format!("{named}: ") }
 }
 
-/// In how many of the settings, without the run itself, the same design is ahead everywhere, and by how much; empty where none was
-/// tried.
+/// In how many of the settings, without the run itself, the same design is ahead everywhere, and by how much; empty where none
+/// was tried.
 pub fn sentence(results: &ResultFile) -> String {
     let tried: Vec<&NeighbourRecord> = results.neighbours.iter().filter(|one| one.places > 0).collect();
     if results.neighbours.is_empty() || prices::unranked(results).is_some() {

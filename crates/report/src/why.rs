@@ -1,8 +1,8 @@
-//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind of
-//! time and by kind of call.
+//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind
+//! of time and by kind of call.
 //!
-//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its calls
-//! is not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
+//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its
+//! calls is not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
 
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
@@ -92,8 +92,8 @@ impl Side {
     }
 }
 
-/// The cells of `first` and `second`, two values of `axis`, where they differ in nothing else and agree with `only`: sentences and
-/// tables, the faster of the two first. Empty where there is no such place, or no times were recorded.
+/// The cells of `first` and `second`, two values of `axis`, where they differ in nothing else and agree with `only`: sentences
+/// and tables, the faster of the two first. Empty where there is no such place, or no times were recorded.
 pub fn contrast(
     results: &[ResultFile],
     only: &BTreeMap<String, String>,
@@ -173,7 +173,8 @@ impl Why {
         })
     }
 
-    /// What takes longer on the rival, in nanoseconds together, and its shares; none where it takes no longer in all, or too little.
+    /// What takes longer on the rival, in nanoseconds together, and its shares; none where it takes no longer in all, or too
+    /// little.
     pub(crate) fn cause(&self) -> Option<(f64, String)> {
         let apart = self.rival.total() - self.best.total();
         (apart >= SAME * self.rival.total()).then(|| self.causes())
@@ -205,8 +206,8 @@ impl Why {
         all
     }
 
-    /// What takes longer on the rival, together, and its shares, which add up to all of it; apart from them what takes less: `72 % is
-    /// software (in write), 20 % is waiting for nova.inode and 8 % is other; copying takes 40 ns less there`.
+    /// What takes longer on the rival, together, and its shares, which add up to all of it; apart from them what takes less: `72
+    /// % is software (in write), 20 % is waiting for nova.inode and 8 % is other; copying takes 40 ns less there`.
     fn causes(&self) -> (f64, String) {
         let all = self.named_differences();
         let longer: f64 = all.iter().map(|(_, less)| less.max(0.0)).sum();

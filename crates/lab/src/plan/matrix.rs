@@ -354,8 +354,8 @@ impl Plan {
         let Subject::Design { design, options } = subject else { return Ok(()) };
         if is_model(design.name()) && block.is_none() && medium.name() != PAGE_CACHE {
             return Err(Error::Setting(format!(
-                "plan {}: {} is a model of what a kernel's code and its page cache take, in the memory that machine {} copies at the \
-                 speed of: {} would change nothing of it; take --medium {PAGE_CACHE}, or a block device ({})",
+                "plan {}: {} is a model of what a kernel's code and its page cache take in the memory of machine {}: \
+                 medium {} would change nothing of it; take --medium {PAGE_CACHE}, or a block device ({})",
                 self.name,
                 design.name(),
                 self.machine,

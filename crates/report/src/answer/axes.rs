@@ -1,5 +1,5 @@
-//! What other axes than the design show of the design that is highest: how much slower it is on another medium and why, and up to how
-//! many threads it scales and what ends that.
+//! What other axes than the design show of the design that is highest: how much slower it is on another medium and why, and up
+//! to how many threads it scales and what ends that.
 
 use std::collections::BTreeMap;
 

@@ -154,7 +154,7 @@ pub(super) fn margin(error: &ErrorRecord) -> String {
     format!("the model's error is ±{} ({} pairs of {}{null})", off(factor), error.pairs, error.class)
 }
 
-/// Why someone who is ahead is not called fastest.
+/// Why a design that is ahead is not called fastest.
 pub(super) fn reason(error: &ErrorRecord) -> String {
     match (&error.why, error.factor) {
         (None, _) => format!("within it: {}", margin(error)),
