@@ -30,7 +30,7 @@ for length in lengths:
         for row in csv.DictReader(open(f"{home}/{length}-{plan}/verdicts.csv")):
             place = (row["axis.workload"], f'{row["best"]} {row["rival"]}'.split(), row["axis.medium"])
             place = (place[0], tuple(sorted(place[1])), place[2])
-            winner = row["best"] if row["verdict"] == "wins" else None
+            winner = row["best"] if row["verdict"] in ("wins", "within error") else None
             seen.setdefault(place, {})[length] = (winner, float(row["ratio"]), row["verdict"])
 bad = 0
 for (workload, designs, medium), found in sorted(seen.items()):

@@ -15,7 +15,7 @@ for length in "${lengths[@]}"; do
     --quiet >"$home/$length.txt"
   # The answer stands below the table.
   verdict=$(sed '1,/^  hinfs/d' "$home/$length.txt" | tr '\n' ' ' | sed 's/^ *//')
-  winner=$(sed -nE 's/.*\b([a-z0-9-]+) is fastest:.*/\1/p' <<<"$verdict")
+  winner=$(sed -nE 's/.*\b([a-z0-9-]+) is (fastest|ahead):.*/\1/p' <<<"$verdict")
   printf '%-6s %-6s %s\n' "$length" "${winner:--}" "$verdict"
   [ -n "$verdict" ] || { echo "no verdict at $length"; exit 1; }
   [ -z "$winner" ] || winners+=("$winner")

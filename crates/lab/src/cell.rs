@@ -52,6 +52,8 @@ pub struct Run {
     pub machine: Machine,
     /// The kernel whose locks are charged beside those of the file system; none: only the design's own.
     pub kernel: Option<Linux>,
+    /// Whether the plan compares no other design: a design may then resolve paths itself.
+    pub alone: bool,
     /// The seed of all random numbers.
     pub seed: Seed,
     /// The number of the repeat, from 0.

@@ -15,6 +15,8 @@
 //! | [`counters`] | events of processors: the host's, and those of a simulated one |
 //! | [`contention`] | the locks and cache lines that results name, and that can be free in a run |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
+//! | [`prices`] | the sets of prices by which designs are compared |
+//! | [`trust`] | how far a modelled ratio of two designs may be wrong |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
 //! | [`medium`] | a medium by itself: loops of loads and stores |
 //! | [`validation`] | the model beside published measurements: rows, errors, limits, controls |
@@ -52,12 +54,15 @@ pub mod neighbours;
 mod originals;
 pub mod plan;
 pub mod presets;
+pub mod prices;
 pub mod readings;
 pub mod runner;
+pub mod trust;
 pub mod validation;
 pub mod watch;
 
 pub use error::Error;
 pub use machine::MachinePreset;
 pub use plan::{CellSpec, Plan};
+pub use prices::Prices;
 pub use runner::{Progress, Runner, Settings, Silent};

@@ -1,22 +1,21 @@
 //! Machine presets: what CPU work costs, each value with its source.
 //!
 //! A preset has the keys of [`works`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
-//! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
-//! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
+//! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no
+//! private cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
 //! task runs as if its core were its own. `[kernel]` may be left out: then a file system has none of the locks that Linux keeps
 //! beside it (`vfs/src/kernel.rs`), as in a process. In it `[kernel.path]` prices what that kernel does above every file system
 //! ([`vfs::charges::PATH`]), and `originals` names the designs whose originals are priced part by part (`originals.rs`). Every
-//! value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a source is refused, and so are missing
-//! and unknown keys. `[ran]` prices the small work that designs and the front end do ([`sim::ran`]); it and each of its keys may be
-//! left out: what has no price there takes no time and is not counted. It is refused beside `[kernel.path]` and `originals`, which
-//! price the same work by what a kernel takes.
+//! value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a source is refused, and so are
+//! missing and unknown keys. `[ran]` prices the small work that designs and the front end do ([`sim::ran`]); it and each of its
+//! keys may be left out: what has no price there takes no time and is not counted. Which of these prices a design pays is said
+//! by the set of prices of a comparison (`prices.rs`).
 //!
 //! `[memory.model]` may be left out: then a copied byte has one price, however busy memory is (`memory_model.rs`).
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 //! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none`, `memory=none`
-//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches. `cost=ran` charges what a
-//! design does, not what its original does; `cost=original` is what a preset says.
+//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches.
 
 use std::path::{Path, PathBuf};
 
@@ -37,9 +36,6 @@ const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit"
 const FLUSH: &str = "flush";
 const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
 const ORIGINALS: &str = "originals";
-/// Why `[ran]` is refused.
-const PRICED_TWICE: &str =
-    "[kernel.path] or originals price this work by what a kernel takes; path=none,cost=ran leaves them out";
 /// The source of a value from a command line.
 const BY_HAND: &str = "set by hand";
 
@@ -74,6 +70,8 @@ pub struct MachinePreset {
     pub fitted_on: Vec<String>,
     /// Every value with its source, in the order of the file format.
     pub values: Vec<Value>,
+    /// Whether it says itself what small work takes, or that it takes nothing.
+    pub(crate) has_own_ran: bool,
 }
 
 /// One value of a machine.
@@ -137,12 +135,11 @@ impl MachinePreset {
                 caches,
                 scheduling,
                 linux: kernel.map(|linux: Linux| (linux.major, linux.minor)),
+                originals: !parts.is_empty(),
                 parts,
             };
-            if root.get("ran").is_some() && prices_originals(&machine) {
-                return Err(root.problem(PRICED_TWICE));
-            }
-            Ok(Self { machine, kernel, summary: summary.unwrap_or_default(), fitted_on, values: read.list })
+            let (has_own_ran, values) = (root.get("ran").is_some(), read.list);
+            Ok(Self { machine, kernel, summary: summary.unwrap_or_default(), fitted_on, values, has_own_ran })
         })
     }
 
@@ -179,14 +176,12 @@ impl MachinePreset {
         match (key, text) {
             ("kernel", "none") => return Ok(self.without_path().without_originals().without(&["linux"])),
             ("path", "none") => return Ok(self.without_path()),
-            ("cost", "ran") => return Ok(self.without_originals()),
-            ("cost", "original") if self.machine.parts.is_empty() => {
-                return Err(wrong("it names no originals, whose parts have prices".to_owned()));
+            ("cost", _) => {
+                return Err(wrong(format!(
+                    "\"{setting}\": what the code of designs costs is said by --prices ran, or originals"
+                )));
             }
-            ("cost", "original") => return Ok(self),
-            ("cost" | "path", _) => {
-                return Err(wrong(format!("\"{setting}\": cost=ran, cost=original or path=none")));
-            }
+            ("path", _) => return Err(wrong(format!("\"{setting}\": path=none"))),
             ("ran", "none") => return Ok(self.without_ran()),
             ("ran", _) => return Err(wrong(format!("\"{setting}\": ran=none, or a price as alloc=20ns"))),
             ("caches", "none") => return Ok(self.without(CACHES)),
@@ -219,13 +214,11 @@ impl MachinePreset {
             _ => {}
         }
         let Some(work) = works().chain(Work::RAN.iter().copied()).find(|known| known.key() == key) else {
-            let tables = ["kernel", "path", "cost", "ran", "caches", "flush", "scheduling", "memory"];
+            let tables = ["kernel", "path", "ran", "caches", "flush", "scheduling", "memory"];
             let all = works().chain(Work::RAN.iter().copied()).map(Work::key);
             return Err(wrong(format!("there is no work \"{key}\"; {}", nearest(key, all.chain(tables)))));
         };
-        if is_ran(key) && prices_originals(&self.machine) {
-            return Err(wrong(format!("{key}: {PRICED_TWICE}")));
-        }
+        self.has_own_ran |= is_ran(key);
         let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
         self.machine.work_ps[work.index()] = time.0 * 1_000;
         self.note(Value { key: work.key(), value: format!("{} ns", time.0), source: BY_HAND.to_owned() });
@@ -245,6 +238,7 @@ impl MachinePreset {
 
     /// Without prices of what designs and the front end do.
     fn without_ran(mut self) -> Self {
+        self.has_own_ran = true;
         self.values.retain(|value| !is_ran(value.key));
         for work in Work::RAN {
             self.machine.work_ps[work.index()] = 0;
@@ -284,10 +278,11 @@ impl MachinePreset {
         self
     }
 
-    /// With what a design does as its price.
+    /// Without prices of the originals of designs.
     fn without_originals(mut self) -> Self {
         self.values.retain(|value| value.key != ORIGINALS);
         self.machine.parts.clear();
+        self.machine.originals = false;
         self
     }
 
@@ -295,6 +290,12 @@ impl MachinePreset {
     fn called(mut self, name: &str) -> Self {
         name.clone_into(&mut self.machine.name);
         self
+    }
+
+    /// A machine without sources.
+    pub(crate) fn bare(machine: Machine) -> Self {
+        let (summary, fitted_on, values) = Default::default();
+        Self { machine, kernel: None, summary, fitted_on, values, has_own_ran: true }
     }
 
     fn read(path: &Path, advice: &str) -> Result<Self, Error> {
@@ -338,7 +339,8 @@ impl MachinePreset {
             "new_inode" => format!("\n[kernel.path]\n{}", value.to_toml()),
             _ => value.to_toml(),
         });
-        head.into_iter().chain(values).map(|line| line + "\n").collect()
+        let no_ran = (self.has_own_ran && ran.is_none()).then(|| "\n[ran]".to_owned());
+        head.into_iter().chain(values).chain(no_ran).map(|line| line + "\n").collect()
     }
 }
 
@@ -457,12 +459,6 @@ fn ran(table: &Table<'_>, values: &mut Values) -> Vec<u64> {
 
 fn is_ran(key: &str) -> bool {
     Work::RAN.iter().any(|work| work.key() == key)
-}
-
-/// Whether what a kernel takes has a price, above every file system or in the originals of designs.
-fn prices_originals(machine: &Machine) -> bool {
-    let priced = |work: &Work| machine.work_ps[work.index()] > 0;
-    !machine.parts.is_empty() || vfs::charges::PATH.iter().any(priced)
 }
 
 fn scheduling_of(table: &Table<'_>, values: &mut Values) -> Scheduling {
@@ -649,9 +645,8 @@ mod tests {
         let plain = parse(SERVER).unwrap();
         assert!(Work::RAN.iter().all(|work| plain.machine.work_ps[work.index()] == 0));
         let text = format!("{SERVER}\n[ran]\nnode = {{ ns = 7, source = \"a test\" }}\n");
-        let doubled = parse(&text).map_err(|problem| problem.message);
-        let bare = || plain.clone().with("path=none").unwrap().with("cost=ran").unwrap();
-        assert_eq!(doubled.is_err(), prices_originals(&plain.machine));
+        assert_eq!(parse(&text).unwrap().machine.work_ps[Work::NODE.index()], 7_000);
+        let bare = || plain.clone().with("path=none").unwrap();
         let priced = bare().with("node=7ns").unwrap().with("alloc=20ns").unwrap();
         assert_eq!(priced.machine.work_ps[Work::NODE.index()], 7_000);
         let read = parse(&priced.to_toml()).unwrap();

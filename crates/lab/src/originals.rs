@@ -2,6 +2,8 @@
 //!
 //! ```toml
 //! summary = "one line"
+//! designs = ["nova", "rcache"]             # designs of Weir that run this code: they have an original
+//! own = { rcache = "its cache in DRAM" }   # what each does that no price is of
 //! fitted_on = ["sqfs.creat.nova"]          # rows of presets/validation by which a price was chosen
 //! path_component = 58                      # nanoseconds of it on the machine that the prices are of
 //!
@@ -17,10 +19,13 @@
 //!
 //! A design has at most eight prices, none of a part that only one operation has: a mechanism is priced, not a call.
 
+use std::collections::BTreeMap;
+
 use document::{Item, Problem, Table};
 use sim::PartPrice;
 
 use crate::presets::{ORIGINALS, Preset};
+use crate::prices;
 
 /// Prices of one design.
 pub(crate) const MOST: usize = 8;
@@ -28,6 +33,10 @@ pub(crate) const MOST: usize = 8;
 /// A file of prices.
 #[derive(Debug, PartialEq, Eq)]
 struct Original {
+    /// Designs that run its code.
+    designs: Vec<String>,
+    /// What each of them does that no price is of.
+    own: BTreeMap<String, String>,
     fitted_on: Vec<String>,
     /// Of a component of a path, in nanoseconds.
     path_component: u64,
@@ -47,7 +56,19 @@ pub(crate) struct Price {
 /// Every design with prices of its own.
 pub(crate) fn all() -> Result<Vec<(&'static str, Vec<Price>)>, Problem> {
     let parse = |preset: &Preset| Ok((preset.name, parse(preset.name, preset.text)?.parts));
-    ORIGINALS.iter().map(parse).collect()
+    modules().map(parse).collect()
+}
+
+/// The files of prices of parts, without those of the other sets.
+fn modules() -> impl Iterator<Item = &'static Preset> {
+    ORIGINALS.iter().filter(|preset| !prices::FILES.contains(&preset.name))
+}
+
+/// The original that has the code which the design called `name` runs, and what the design does beside it that has no price.
+pub(crate) fn of_design(name: &str) -> Option<(&'static str, String)> {
+    let all = modules().filter_map(|preset| Some((preset.name, parse(preset.name, preset.text).ok()?)));
+    let mut found = all.filter(|(_, original)| original.designs.iter().any(|design| design == name));
+    found.next().map(|(module, original)| (module, original.own.get(name).cloned().unwrap_or_default()))
 }
 
 /// The prices of the originals called `names` on a machine where a component of a path takes `path_component_ps`. Rows by which
@@ -59,8 +80,8 @@ pub(crate) fn prices(
 ) -> Result<Vec<PartPrice>, String> {
     let mut prices = Vec::new();
     for name in names {
-        let preset = ORIGINALS.iter().find(|preset| preset.name == name).ok_or_else(|| {
-            let advice = document::nearest(name, ORIGINALS.iter().map(|preset| preset.name));
+        let preset = modules().find(|preset| preset.name == name).ok_or_else(|| {
+            let advice = document::nearest(name, modules().map(|preset| preset.name));
             format!("there is no presets/originals/{name}.toml; {advice}")
         })?;
         let original = parse(&format!("presets/originals/{name}.toml"), preset.text)
@@ -95,7 +116,10 @@ fn parse(origin: &str, text: &str) -> Result<Original, Problem> {
             return Err(reference.problem("must be above 0"));
         }
         let fitted_on = root.need("fitted_on", "rows by which a price was chosen, or []")?.words()?;
-        Ok(Original { fitted_on, path_component, parts })
+        let designs = root.need("designs", "designs that run this code")?.words()?;
+        let own =
+            root.need("own", "what each design does that no price is of")?.read(crate::plan::read::words)?;
+        Ok(Original { designs, own, fitted_on, path_component, parts })
     })
 }
 
@@ -123,11 +147,14 @@ mod tests {
 
     #[test]
     fn every_original_parses_and_a_price_without_a_source_is_refused() {
-        for preset in ORIGINALS {
+        for preset in modules() {
             let original = parse(preset.name, preset.text).unwrap();
             assert!(!original.parts.is_empty() && original.parts.len() <= MOST, "{}", preset.name);
+            for design in &original.designs {
+                assert!(fs::by_name(design).is_some() && original.own.contains_key(design), "{design}");
+            }
         }
-        let text = "summary = \"a\"\nfitted_on = []\npath_component = 58\n[parts]\n\
+        let text = "summary = \"a\"\ndesigns = []\nown = {}\nfitted_on = []\npath_component = 58\n[parts]\n\
                     append = { ns = 1, operations = [\"a\", \"b\"] }\n";
         let told = parse("x.toml", text).unwrap_err().to_string();
         assert!(told.contains("needs \"source\""), "{told}");
@@ -137,7 +164,7 @@ mod tests {
 
     #[test]
     fn prices_are_scaled_by_a_component_of_a_path() {
-        let names = [ORIGINALS[0].name.to_owned()];
+        let names = ["nova".to_owned()];
         let (one, two) = (prices(&names, 58_000, &mut Vec::new()), prices(&names, 116_000, &mut Vec::new()));
         for (one, two) in one.unwrap().iter().zip(two.unwrap()) {
             assert_eq!((&one.part, one.ps * 2), (&two.part, two.ps));

@@ -25,7 +25,7 @@ use std::time::Instant;
 use results::events::SIMULATED;
 use results::{FailureKind, ResultFile, Sample, SampleFailure};
 use serde_json::{Value, json};
-use sim::{Bytes, Clock, Machine, Seed};
+use sim::{Bytes, Clock, Machine, Seed, Work};
 use vfs::Linux;
 
 use crate::canonical;
@@ -36,6 +36,7 @@ use crate::counters::{Counters, counting, simulated};
 use crate::environment;
 use crate::error::Error;
 use crate::machine::{self, MachinePreset};
+use crate::plan::matrix::Subject;
 use crate::plan::{CellSpec, Order, Plan};
 use crate::readings::run::Size;
 
@@ -99,8 +100,9 @@ pub struct Runner<'p> {
 struct Batch<'a> {
     plan: &'a Plan,
     cells: Vec<CellSpec>,
-    machine: Machine,
-    /// What that is, for the keys of cells.
+    /// The machine of each cell, with the prices of its design, in the order of the cells.
+    machines: Vec<Machine>,
+    /// What the machine is, for the keys of cells.
     priced: Value,
     /// Whose locks stand beside a file system.
     kernel: Option<Linux>,
@@ -425,7 +427,7 @@ impl<'p> Runner<'p> {
 
     /// The sample of a task, which says why if it failed; none if it was given up before it measured anything.
     fn run_task(&self, task: &Task<'_>, spent_ns: &Arc<AtomicU64>) -> Option<Sample> {
-        let Batch { plan, machine, kernel, .. } = task.batch;
+        let Batch { plan, kernel, .. } = task.batch;
         if plan.clock == Clock::Real {
             // Each cell meets the host's memory as its first one does.
             self.spare.clear();
@@ -434,8 +436,9 @@ impl<'p> Runner<'p> {
         self.progress.started(&title);
         let run = Run {
             clock: plan.clock,
-            machine: machine.clone(),
+            machine: task.batch.machine_of(task.spec).clone(),
             kernel: *kernel,
+            alone: plan.is_of_one_design(),
             seed: seed(plan, task.repeat),
             repeat: task.repeat,
             save_image: self.settings.save_image.clone(),
@@ -492,9 +495,16 @@ impl std::fmt::Debug for Runner<'_> {
 
 impl<'a> Batch<'a> {
     fn new(plan: &'a Plan) -> Result<Self, Error> {
-        let (machine, kernel, priced) = machine(plan)?;
-        let file = empty_file(plan, &machine);
-        Ok(Self { plan, cells: plan.cells()?, machine, priced, kernel, file })
+        let (preset, priced) = machine(plan)?;
+        let cells = plan.cells()?;
+        let machines = cells.iter().map(|cell| of_cell(plan, &preset, cell)).collect::<Result<_, _>>()?;
+        let file = empty_file(plan, &preset.machine)?;
+        Ok(Self { plan, cells, machines, priced, kernel: preset.kernel, file })
+    }
+
+    fn machine_of(&self, spec: &CellSpec) -> &Machine {
+        let at = self.cells.iter().position(|cell| std::ptr::eq(cell, spec));
+        &self.machines[at.expect("a task is of a cell of its batch")]
     }
 
     /// Every cell and repeat in the order of the plan.
@@ -513,6 +523,15 @@ impl<'a> Batch<'a> {
             "seed": self.plan.seed,
             "repeat": repeat,
         });
+        if spec.prices.is_some() {
+            let machine = self.machine_of(spec);
+            let parts: Vec<_> = machine.parts.iter().map(|price| json!([price.part, price.ps])).collect();
+            let ran: Vec<u64> = Work::RAN.iter().map(|work| machine.work_ps[work.index()]).collect();
+            decisive["prices"] = json!([parts, ran, machine.originals]);
+        }
+        if self.kernel.is_none() && !self.plan.is_of_one_design() {
+            decisive["walks"] = json!("the front end");
+        }
         if !self.plan.counters.is_none() {
             decisive["counters"] = json!(self.plan.counters);
         }
@@ -575,13 +594,14 @@ fn none_measured(files: &[ResultFile]) -> Result<(), Error> {
 }
 
 /// A result of the plan without samples yet.
-fn empty_file(plan: &Plan, machine: &Machine) -> ResultFile {
+fn empty_file(plan: &Plan, machine: &Machine) -> Result<ResultFile, Error> {
     let mut file = ResultFile::new(&plan.name, plan.to_json(), plan.seed, cell::clock(plan.clock));
     file.why.clone_from(&plan.why);
     file.machine = if plan.clock == Clock::Virtual { machine.name.clone() } else { "host".to_owned() };
     file.environment = environment::capture();
     file.notes.extend(plan.note.clone());
-    file
+    file.prices = plan.priced_as()?;
+    Ok(file)
 }
 
 /// Refuses cells that cannot have the memory that they declare.
@@ -605,20 +625,28 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The machine that prices CPU work, the kernel whose locks a file system has beside it, and what decides both, without names and
-/// sources. The real clock takes the shape only: calls in this process meet no kernel.
-fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>, Value), Error> {
+/// The machine that prices CPU work with the kernel whose locks a file system has beside it, and what decides both, without names
+/// and sources. The real clock takes the shape only: calls in this process meet no kernel.
+fn machine(plan: &Plan) -> Result<(MachinePreset, Value), Error> {
     match plan.clock {
         // The processor of each cell is in the cell.
         Clock::Virtual if plan.is_of_processors() => {
-            Ok((Machine { name: plan.machine.clone(), ..Machine::unit() }, None, Value::Null))
+            let machine = Machine { name: plan.machine.clone(), ..Machine::unit() };
+            Ok((MachinePreset::bare(machine), Value::Null))
         }
         Clock::Virtual => MachinePreset::load(&plan.machine).map(|preset| {
-            let values = preset.values.iter().map(|value| json!([value.key, value.value]));
-            let priced = values.collect();
-            (preset.machine, preset.kernel, priced)
+            let priced = preset.values.iter().map(|value| json!([value.key, value.value])).collect();
+            (preset, priced)
         }),
-        Clock::Real => Ok((machine::of_host(), None, Value::Null)),
+        Clock::Real => Ok((MachinePreset::bare(machine::of_host()), Value::Null)),
+    }
+}
+
+/// The machine with the prices that a cell's design pays.
+fn of_cell(plan: &Plan, preset: &MachinePreset, cell: &CellSpec) -> Result<Machine, Error> {
+    match (&cell.subject, cell.prices) {
+        (Subject::Design { design, .. }, Some(prices)) => preset.priced(prices, design.name(), plan.as_new),
+        _ => Ok(preset.machine.clone()),
     }
 }
 

@@ -6,7 +6,13 @@
 //! the rate of one of them was not steady, that the host was busy meanwhile, or that an interrupt ended a run before its time. The
 //! winners of one paragraph are judged together (Holm). Beside a directory of the host, which has no medium, it speaks of each
 //! medium by itself.
+//!
+//! Where a result has several sets of prices, a winner is one under each of them; where its designs were not priced alike, or its
+//! prices are not known, there is neither winner nor ratio ([`crate::prices`]). A difference between two designs under the virtual
+//! clock that is smaller than the error of the model's ratios is said to be within it.
 
+mod axes;
+mod sets;
 mod verdicts;
 
 pub use verdicts::{PlaceVerdict, verdicts};
@@ -14,15 +20,17 @@ pub use verdicts::{PlaceVerdict, verdicts};
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::claims;
+use crate::prices;
 use crate::readings;
 use crate::replay;
 use crate::robust;
 use crate::standing;
 use crate::units::{Unit, number, ratio};
 use crate::why::Why;
-use results::ResultFile;
 use results::statistics::{self, CONFIDENCE, Comparison, Coverage, LEAST_REPEATS, Verdict};
 use results::steady::{self, Steadiness};
+use results::{ErrorRecord, PricesRecord, ResultFile};
+use sets::BySet;
 
 /// Differences below this are not called differences.
 pub(crate) const THRESHOLD: f64 = 0.02;
@@ -41,13 +49,15 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     if cells.is_empty() {
         return vec!["Nothing was measured, so there is no answer.".to_owned()];
     }
-    let mut sentences = contest_of(&cells);
+    let mut sentences = contest_of(results, &cells);
     if sentences.is_empty() {
         let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
         sentences.push(alone(&cells, cells[0].axis(design).unwrap_or_default()));
     }
     sentences.splice(..0, standing::sentences(results));
     sentences.push(robust::sentence(results));
+    sentences.extend(axes::sentences(results));
+    sentences.extend(prices::sentences(results));
     sentences.push(claims::tally(&results.claims));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
@@ -57,9 +67,11 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
 pub(crate) fn winners(results: &ResultFile) -> Vec<String> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
-    let mut sentences = contest_of(&cells);
+    let mut sentences = contest_of(results, &cells);
     sentences.splice(..0, standing::sentences(results));
     sentences.push(robust::sentence(results));
+    sentences.extend(axes::sentences(results));
+    sentences.extend(prices::sentences(results));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
 }
@@ -70,7 +82,13 @@ pub(crate) fn whys(results: &ResultFile) -> Vec<Why> {
     let mut cells = cell::cells(results);
     // Of a replayed program, what it does between its calls is a part of the time: `replay` explains it.
     cells.retain(|cell| !cell.throughputs().is_empty() && !replay::is(cell));
-    contests(&cells, MOST_WORKLOADS).iter().filter_map(|(place, contest)| contest.why(place)).collect()
+    if prices::unranked(results).is_some() {
+        return Vec::new();
+    }
+    contests(results, &cells, MOST_WORKLOADS)
+        .iter()
+        .filter_map(|(place, contest)| contest.why(place))
+        .collect()
 }
 
 /// The best of cells that differ in one axis, by the rule of the paragraph.
@@ -85,9 +103,13 @@ pub(crate) struct Best<'c> {
 }
 
 /// The best of `cells`, which differ in `design` only; none where there are no two.
-pub(crate) fn best<'c>(cells: &'c [Cell<'c>], design: &'static str) -> Option<Best<'c>> {
-    let contest = Contest { cells: cells.iter().collect(), design, told: false };
-    let mut outcomes = vec![vec![contest.outcome(&contest.cells)?]];
+pub(crate) fn best<'c>(
+    cells: &'c [Cell<'c>],
+    design: &'static str,
+    prices: Option<&'c PricesRecord>,
+) -> Option<Best<'c>> {
+    let contest = Contest { cells: cells.iter().collect(), design, prices, told: false };
+    let mut outcomes = vec![contest.outcomes()];
     judge_together(&mut outcomes);
     let outcome = outcomes.pop()?.pop()?;
     let ties = match outcome.standing {
@@ -98,7 +120,8 @@ pub(crate) fn best<'c>(cells: &'c [Cell<'c>], design: &'static str) -> Option<Be
 }
 
 /// The designs on each of `most` workloads, beside a directory of the host on each medium, with the place in words.
-fn contests<'c>(cells: &'c [Cell<'c>], most: usize) -> Vec<(String, Contest<'c>)> {
+fn contests<'c>(results: &'c ResultFile, cells: &'c [Cell<'c>], most: usize) -> Vec<(String, Contest<'c>)> {
+    let prices = results.prices.as_ref();
     let all = cell::all_axes(cells);
     let design = axis::design_axis(all.keys().copied());
     if all.get(design).is_none_or(|designs| designs.len() < 2) {
@@ -120,14 +143,17 @@ fn contests<'c>(cells: &'c [Cell<'c>], most: usize) -> Vec<(String, Contest<'c>)
             medium.map(|name| format!("on medium {}", axis::label(name, &[]))),
         ];
         let place = place.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        contests.push((place, Contest { cells, design, told: false }));
+        contests.push((place, Contest { cells, design, prices, told: false }));
     }
     contests
 }
 
-fn contest_of(cells: &[Cell<'_>]) -> Vec<String> {
+fn contest_of(results: &ResultFile, cells: &[Cell<'_>]) -> Vec<String> {
+    if let Some(why) = prices::unranked(results) {
+        return vec![why];
+    }
     let mut sentences: Vec<String> = Vec::new();
-    let mut contests = contests(cells, MOST_WORKLOADS);
+    let mut contests = contests(results, cells, MOST_WORKLOADS);
     let compared: Vec<bool> =
         contests.iter().filter_map(|(_, contest)| contest.is_of_one_run_each()).collect();
     if compared.len() > 1 && compared.iter().all(|one_run| *one_run) {
@@ -199,6 +225,8 @@ fn judge_together(outcomes: &mut [Vec<Outcome<'_>>]) -> Option<String> {
 struct Contest<'c> {
     cells: Vec<&'c Cell<'c>>,
     design: &'static str,
+    /// By which prices they ran.
+    prices: Option<&'c PricesRecord>,
     /// Whether a sentence before has said that one run of each names no winner.
     told: bool,
 }
@@ -217,6 +245,10 @@ struct Outcome<'c> {
     level: Option<&'c str>,
     /// Runs of the cell that ran least, and of the one that ran most: a run that failed does not count.
     repeats: (usize, usize),
+    /// How far the ratio of two designs may be wrong, where that bounds the verdict.
+    error: Option<&'c ErrorRecord>,
+    /// The same under each set of prices, where there are several; then `against` is that of the least ratio.
+    sets: Vec<BySet<'c>>,
 }
 
 /// Whether the best is a winner.
@@ -236,11 +268,15 @@ enum Standing<'c> {
     Noisy,
     /// An interrupt ended a run of them before its time.
     CutShort,
+    /// It is ahead by no more than what the model's ratios may be wrong by, or that is not known.
+    Within(&'c ErrorRecord),
+    /// Another is ahead under other prices.
+    ByPrices,
 }
 
 impl<'c> Contest<'c> {
     fn outcomes(&self) -> Vec<Outcome<'c>> {
-        self.places().iter().filter_map(|place| self.outcome(place)).collect()
+        self.decided().into_iter().map(|decided| decided.outcome).collect()
     }
 
     fn sentence(&self, place: &str, outcomes: &[Outcome<'_>]) -> Option<String> {
@@ -255,12 +291,13 @@ impl<'c> Contest<'c> {
 
     /// The winner beside the runner-up, at the place where they are furthest apart; none where no difference was measured.
     fn why(&self, place: &str) -> Option<Why> {
-        let places = self.places();
         let apart = |outcome: &Outcome<'_>| match outcome.standing {
-            Standing::Wins | Standing::Unknown => outcome.against.ratio >= 1.0 + THRESHOLD,
+            Standing::Wins | Standing::Within(_) | Standing::Unknown => {
+                outcome.against.ratio >= 1.0 + THRESHOLD
+            }
             _ => false,
         };
-        let measured = places.iter().filter_map(|place| Some((place, self.outcome(place)?)));
+        let measured = self.decided().into_iter().map(|decided| (decided.place, decided.outcome));
         let (cells, outcome) = measured
             .filter(|(_, outcome)| apart(outcome) && outcome.against.ratio.is_finite())
             .max_by(|a, b| a.1.against.ratio.total_cmp(&b.1.against.ratio))?;
@@ -330,7 +367,7 @@ impl<'c> Contest<'c> {
         let repeats = (runs().min()?, runs().max()?);
         let level = (rival.1.total_cmp(&best.1).is_eq()).then_some(rival.0);
         let standing = standing(place, &compared, &ranked);
-        Some(Outcome {
+        let outcome = Outcome {
             best: best.0,
             rival: rival.0,
             against: compared[0].1,
@@ -338,7 +375,10 @@ impl<'c> Contest<'c> {
             standing,
             level,
             repeats,
-        })
+            error: None,
+            sets: Vec::new(),
+        };
+        Some(self.within_error(place, outcome))
     }
 
     /// Several places: how many each design wins, and what of the others.
@@ -391,17 +431,41 @@ impl<'c> Contest<'c> {
                 parts.push(format!("the two highest are equal at {}", points(level.len())));
             }
         }
+        parts.extend(Self::within(outcomes, points));
         parts.extend(withheld(outcomes, points));
         parts.join("; ")
     }
 
+    /// Where a design is ahead by no more than the model's error, or the prices decide.
+    fn within(outcomes: &[Outcome<'_>], points: impl Fn(usize) -> String) -> Vec<String> {
+        let all: Vec<&Outcome<'_>> =
+            outcomes.iter().filter(|one| matches!(one.standing, Standing::Within(_))).collect();
+        let mut parts = Vec::new();
+        for name in by_frequency(all.iter().map(|outcome| outcome.best)) {
+            let own: Vec<&Outcome<'_>> = all.iter().copied().filter(|outcome| outcome.best == name).collect();
+            let why = own.iter().find_map(|outcome| outcome.error).map_or_else(String::new, sets::reason);
+            parts.push(format!("{name} is ahead at {}{}, {why}", points(own.len()), Self::range(&own)));
+        }
+        let prices = outcomes.iter().filter(|one| matches!(one.standing, Standing::ByPrices)).count();
+        if prices > 0 {
+            parts.push(format!(
+                "at {} the prices decide who is ahead, so no winner is named there",
+                points(prices)
+            ));
+        }
+        parts
+    }
+
     /// `: 1.02x to 5.90x pmfs`: the best's ratios to the next best, by name where it is the same everywhere.
     fn range(outcomes: &[&Outcome<'_>]) -> String {
-        let ratios = || outcomes.iter().map(|outcome| outcome.against.ratio).filter(|r| r.is_finite());
-        let (Some(least), Some(most)) = (ratios().reduce(f64::min), ratios().reduce(f64::max)) else {
+        let ends = || outcomes.iter().map(|outcome| outcome.extremes());
+        let (least, most) = ends().fold((f64::INFINITY, 0.0_f64), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+        if !least.is_finite() {
             return String::new();
-        };
-        let same = outcomes.iter().all(|outcome| outcome.rival == outcomes[0].rival);
+        }
+        let rivals =
+            || outcomes.iter().flat_map(|one| one.sets.iter().map(|set| set.rival).chain([one.rival]));
+        let same = rivals().all(|rival| rival == outcomes[0].rival);
         let rival = if same { outcomes[0].rival } else { "the next best" };
         if ratio(least) == ratio(most) {
             return format!(": {} {rival}", ratio(least));
@@ -521,7 +585,13 @@ impl Outcome<'_> {
                 )
             }
             Standing::Wins => {
-                format!("{best} is fastest: {} {rival} ({})", ratio(against.ratio), interval(against))
+                format!("{best} is fastest: {} ({}{})", self.ratios(), interval(against), self.beyond())
+            }
+            Standing::Within(error) => {
+                format!("{best} is ahead: {} ({}), {}", self.ratios(), interval(against), sets::reason(error))
+            }
+            Standing::ByPrices => {
+                format!("no winner is named, because the prices decide: {}", self.by_prices())
             }
             Standing::Ties(other, compared) => format!(
                 "no difference of {} or more between {best} and {other} is detectable: {} ({})",

@@ -8,6 +8,7 @@ pub use measure::Measure;
 use crate::answer::THRESHOLD;
 use crate::axis;
 use crate::cell::{self, Cell};
+use crate::prices;
 use crate::units::ratio;
 use results::statistics::{self, Comparison, Verdict};
 use results::{Clock, ResultFile};
@@ -157,6 +158,14 @@ pub fn compare_by(
     let threshold = threshold.unwrap_or(THRESHOLD);
     let cells = cell::cells(result);
     let all = cell::all_axes(&cells);
+    if axis == results::prices::AXIS {
+        return Err("results of different prices are not compared".to_owned());
+    }
+    if let Some(why) =
+        prices::unranked(result).filter(|_| axis == crate::axis::design_axis(all.keys().copied()))
+    {
+        return Err(why);
+    }
     let values = match all.get(axis).map(Vec::as_slice) {
         Some([first, rest @ ..]) if !rest.is_empty() => (*first, rest.to_vec()),
         Some(_) => {

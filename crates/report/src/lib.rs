@@ -52,6 +52,7 @@ mod pdf;
 #[cfg(not(feature = "pdf"))]
 #[path = "pdf_left_out.rs"]
 mod pdf;
+pub mod prices;
 pub mod readings;
 mod replay;
 pub mod robust;

@@ -8,11 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use results::{ResultFile, program};
+use results::prices::AXIS;
+use results::{PricesRecord, ResultFile, program};
 
 use crate::answer;
 use crate::axis;
 use crate::cell::{self, Cell};
+use crate::prices;
 use crate::units::{Unit, percent};
 use crate::why::Why;
 
@@ -108,7 +110,7 @@ pub(crate) fn best(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec
     let varying = cell::varying_axes(&cells);
     let mut groups: BTreeMap<Vec<(&str, &str)>, Vec<&Cell<'_>>> = BTreeMap::new();
     for cell in &cells {
-        let others = varying.keys().filter(|axis| **axis != FS && **axis != MEDIUM);
+        let others = varying.keys().filter(|axis| ![FS, MEDIUM, AXIS].contains(*axis));
         let place = others.filter_map(|axis| Some((*axis, cell.axis(axis)?))).collect();
         groups.entry(place).or_default().push(cell);
     }
@@ -118,8 +120,11 @@ pub(crate) fn best(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec
             axis => format!("with {} {}", axis::title(axis), axis::label(value, &[])),
         });
         let words: Vec<String> = ["For this program".to_owned()].into_iter().chain(words).collect();
-        sentences(&words.join(" "), cells)
+        sentences(&words.join(" "), cells, results.prices.as_ref())
     };
+    if prices::unranked(results).is_some() {
+        return Vec::new();
+    }
     groups.iter().filter_map(told).collect()
 }
 
@@ -127,13 +132,14 @@ const FS: &str = "fs";
 const MEDIUM: &str = "medium";
 
 /// The two sentences; none where there are no two cells, which differ in design and medium.
-fn sentences(start: &str, cells: &[&Cell<'_>]) -> Option<String> {
+fn sentences(start: &str, cells: &[&Cell<'_>], prices: Option<&PricesRecord>) -> Option<String> {
     // A design on a medium is one thing to choose.
-    let axes: Vec<BTreeMap<String, String>> =
-        cells.iter().map(|cell| [(FS.to_owned(), place(cell))].into()).collect();
+    let set = |cell: &Cell<'_>| cell.axis(AXIS).map(|set| (AXIS.to_owned(), set.to_owned()));
+    let of = |cell: &&Cell<'_>| [(FS.to_owned(), place(cell))].into_iter().chain(set(cell)).collect();
+    let axes: Vec<BTreeMap<String, String>> = cells.iter().map(of).collect();
     let cells: Vec<Cell<'_>> =
         cells.iter().zip(&axes).map(|(cell, axes)| Cell { axes, ..(*cell).clone() }).collect();
-    let found = answer::best(&cells, FS)?;
+    let found = answer::best(&cells, FS, prices)?;
     let named = |name: &str| cells.iter().find(|cell| cell.axis(FS) == Some(name));
     let (best, rival) = (named(found.name)?, named(found.rival)?);
     let first = format!(

@@ -9,12 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use results::ResultFile;
+use results::prices::AXIS;
 use results::scaling;
 use results::statistics::{geometric_mean, median};
 
 use crate::answer::THRESHOLD;
 use crate::axis;
 use crate::cell::{self, Cell};
+use crate::prices;
 use crate::scaling::THREADS;
 use crate::table::Table;
 use crate::units::{Unit, number, percent, ratio};
@@ -67,7 +69,9 @@ impl<'c> InClass<'c> {
             let said = results.plan.get("standing")?;
             Some((said.get("of")?.as_array()?, said.get("classes")?.as_object()?))
         };
-        let Some((of, classes)) = asked() else { return Vec::new() };
+        let Some((of, classes)) = asked().filter(|_| prices::unranked(results).is_none()) else {
+            return Vec::new();
+        };
         of.iter().filter_map(|of| Self::new(of.as_str()?, classes, cells)).collect()
     }
 
@@ -226,10 +230,19 @@ fn varying<'c>(cells: &'c [Cell<'c>]) -> Vec<&'c str> {
     all.into_keys().filter(|name| *name != design && *name != "workload").collect()
 }
 
-/// The place of each design that the plan asks for in a sentence.
+/// The place of each design that the plan asks for in a sentence, under each set of prices by itself.
 pub fn sentences(results: &ResultFile) -> Vec<String> {
     let cells = cell::cells(results);
-    InClass::all(results, &cells).iter().map(InClass::sentence).collect()
+    let all = cell::all_axes(&cells);
+    let Some(sets) = all.get(AXIS).filter(|sets| sets.len() > 1) else {
+        return InClass::all(results, &cells).iter().map(InClass::sentence).collect();
+    };
+    let of_set = |set: &&str| {
+        let own: Vec<Cell<'_>> = cells.iter().filter(|cell| cell.axis(AXIS) == Some(set)).cloned().collect();
+        let told = |standing: &InClass<'_>| format!("Prices {set}: {}", standing.sentence());
+        InClass::all(results, &own).iter().map(told).collect::<Vec<_>>()
+    };
+    sets.iter().flat_map(of_set).collect()
 }
 
 /// The counts of each design that the plan asks for, and the cells in which it is behind.

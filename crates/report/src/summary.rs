@@ -2,6 +2,7 @@
 
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
+use crate::prices;
 use crate::replay;
 use crate::table::Table;
 use crate::units::{self, Unit};
@@ -18,7 +19,8 @@ pub fn heading(results: &ResultFile) -> String {
 /// varies, spreads without repeats, errors without errors) are left out.
 pub fn tables(results: &ResultFile) -> Vec<Table> {
     let cells = cell::cells(results);
-    let summary = Summary::new(&cells);
+    let mut summary = Summary::new(&cells);
+    summary.ranked = prices::unranked(results).is_none();
     summary.workloads.iter().map(|workload| summary.table(*workload)).collect()
 }
 
@@ -165,6 +167,8 @@ struct Summary<'c> {
     failures: bool,
     noise: bool,
     cut_short: bool,
+    /// Whether its designs are priced alike: otherwise there are no ratios.
+    ranked: bool,
 }
 
 impl<'c> Summary<'c> {
@@ -193,6 +197,7 @@ impl<'c> Summary<'c> {
             failures: cells.iter().any(|cell| cell.failure().is_some()),
             noise: cells.iter().any(Cell::is_noisy),
             cut_short: cells.iter().any(Cell::is_cut_short),
+            ranked: true,
         }
     }
 
@@ -213,7 +218,7 @@ impl<'c> Summary<'c> {
         for (name, _) in self.quantiles() {
             table.numbers(name);
         }
-        if let (Some(first), true) = (self.first, self.designs > 1) {
+        if let (Some(first), true) = (self.first, self.designs > 1 && self.ranked) {
             table.numbers(format!("vs {first}"));
         }
         if self.errors {
@@ -258,7 +263,7 @@ impl<'c> Summary<'c> {
         let beyond = |q: f64| latency.count() as f64 * (1.0 - q);
         let quantile = |q| if beyond(q) < BEYOND { dash() } else { ns(latency.quantile_ns(q)) };
         row.extend(self.quantiles().map(|(_, q)| quantile(q)));
-        if self.designs > 1 {
+        if self.designs > 1 && self.ranked {
             row.push(self.ratio(cell).map_or_else(dash, units::ratio));
         }
         if self.errors {
@@ -328,6 +333,7 @@ pub fn environment(results: &ResultFile) -> Vec<(String, String)> {
     let host = &results.environment;
     let mut facts = vec![("seed", results.seed.to_string()), ("clock", results.clock.to_string())];
     facts.push(("machine preset", results.machine.clone()));
+    facts.push(("prices", prices::named(results)));
     facts.push(("Weir", host.weir_version.clone()));
     let modelled = results.clock == Clock::Virtual;
     facts.extend(host_facts(host).into_iter().filter(|(name, _)| !modelled || ABOUT_THE_RUN.contains(name)));

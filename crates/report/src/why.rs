@@ -1,15 +1,15 @@
-//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind of
-//! time and by kind of call.
+//! Why the winner is faster than the runner-up: where the time of an operation of the workload goes on each of the two, by kind
+//! of time and by kind of call.
 //!
-//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its calls
-//! is not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
+//! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its
+//! calls is not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
 
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
 use crate::figure::{Figure, Kind, Panel, Point, XValue, rank};
 use crate::table::Table;
 use crate::units::{Unit, percent};
-use results::{ResultFile, program};
+use results::{OperationRecord, ResultFile, program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences are named until they make up this part of the whole.
@@ -28,6 +28,30 @@ struct Side {
     number: usize,
     /// In ns, by kind of call and kind of time.
     parts: BTreeMap<(String, String), f64>,
+    /// The same with waits by what is waited for: `wait NAME` of a lock or cache line.
+    named: BTreeMap<(String, String), f64>,
+}
+
+/// How the kind of time begins that is a wait for a lock or cache line with a name.
+const WAIT: &str = "wait ";
+
+/// The times of calls, waits for locks and lines by their names, in the place of the kinds of time that they are a part of.
+fn named(operation: &OperationRecord) -> BTreeMap<String, u64> {
+    let mut times = operation.time_ns.clone();
+    let known = || operation.lock_wait_ns.iter().chain(&operation.line_wait_ns);
+    let in_kinds = match operation.named_ns.is_empty() {
+        true => [("lock_wait".to_owned(), operation.lock_wait_ns.values().sum())].into(),
+        false => operation.named_ns.clone(),
+    };
+    for (kind, ns) in &in_kinds {
+        if let Some(time) = times.get_mut(kind) {
+            *time = time.saturating_sub(*ns);
+        }
+    }
+    for (name, ns) in known() {
+        *times.entry(format!("{WAIT}{name}")).or_default() += ns;
+    }
+    times
 }
 
 impl Side {
@@ -38,15 +62,20 @@ impl Side {
 
     /// All times by so many `ops`.
     fn by_each(cell: &Cell<'_>, design: &str, ops: u64) -> Option<Self> {
-        let mut parts = BTreeMap::new();
+        let (mut parts, mut by_name) = (BTreeMap::new(), BTreeMap::new());
         for operation in cell.operations() {
-            for (activity, ns) in &operation.time_ns {
-                *parts.entry((operation.kind.clone(), activity.clone())).or_default() +=
-                    *ns as f64 / ops as f64;
-            }
+            let add = |to: &mut BTreeMap<(String, String), f64>, times: &BTreeMap<String, u64>| {
+                for (activity, ns) in times {
+                    *to.entry((operation.kind.clone(), activity.clone())).or_default() +=
+                        *ns as f64 / ops as f64;
+                }
+            };
+            add(&mut parts, &operation.time_ns);
+            add(&mut by_name, &named(&operation));
         }
         let name = axis::label(cell.axis(design)?, &[]);
-        (ops > 0 && !parts.is_empty()).then_some(Self { name, number: cell.number, parts })
+        let side = Self { name, number: cell.number, parts, named: by_name };
+        (ops > 0 && !side.parts.is_empty()).then_some(side)
     }
 
     fn total(&self) -> f64 {
@@ -63,8 +92,8 @@ impl Side {
     }
 }
 
-/// The cells of `first` and `second`, two values of `axis`, where they differ in nothing else and agree with `only`: sentences and
-/// tables, the faster of the two first. Empty where there is no such place, or no times were recorded.
+/// The cells of `first` and `second`, two values of `axis`, where they differ in nothing else and agree with `only`: sentences
+/// and tables, the faster of the two first. Empty where there is no such place, or no times were recorded.
 pub fn contrast(
     results: &[ResultFile],
     only: &BTreeMap<String, String>,
@@ -131,7 +160,12 @@ impl Why {
         } else if apart < 0.0 {
             format!("{takes}: those of the faster design take longer, and what happens between calls decides")
         } else {
-            format!("{takes}; of the difference {}{}", self.causes(apart), self.against(apart))
+            let (longer, causes) = self.causes();
+            format!(
+                "{takes}; of the {} that {} takes longer, {causes}",
+                Unit::Nanos.human(longer),
+                rival.name
+            )
         };
         let mut letters = text.chars();
         letters.next().map_or_else(String::new, |first| {
@@ -139,12 +173,11 @@ impl Why {
         })
     }
 
-    /// How much longer the rival takes in nanoseconds, and what of that: `62 % is software (in write)`; none where it takes no
-    /// longer, or too little.
+    /// What takes longer on the rival, in nanoseconds together, and its shares; none where it takes no longer in all, or too
+    /// little.
     pub(crate) fn cause(&self) -> Option<(f64, String)> {
         let apart = self.rival.total() - self.best.total();
-        let told = || (apart, format!("{}{}", self.causes(apart), self.against(apart)));
-        (apart >= SAME * self.rival.total()).then(told)
+        (apart >= SAME * self.rival.total()).then(|| self.causes())
     }
 
     /// The sentence and both tables.
@@ -155,36 +188,53 @@ impl Why {
 
     /// How much less time each kind takes on the winner, the largest difference first.
     fn differences(&self) -> Vec<(String, f64)> {
-        let (best, rival) = (self.best.by(|key| &key.1), self.rival.by(|key| &key.1));
+        Self::less(&self.best.by(|key| &key.1), &self.rival.by(|key| &key.1))
+    }
+
+    /// The same with locks and lines by their names.
+    fn named_differences(&self) -> Vec<(String, f64)> {
+        let by = |side: &Side| Side { parts: side.named.clone(), ..side.clone() }.by(|key| &key.1);
+        Self::less(&by(&self.best), &by(&self.rival))
+    }
+
+    fn less(best: &BTreeMap<String, f64>, rival: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
         let names: BTreeSet<&String> = best.keys().chain(rival.keys()).collect();
         let of = |times: &BTreeMap<String, f64>, name| times.get(name).copied().unwrap_or(0.0);
         let mut all: Vec<(String, f64)> =
-            names.into_iter().map(|name| (name.clone(), of(&rival, name) - of(&best, name))).collect();
+            names.into_iter().map(|name| (name.clone(), of(rival, name) - of(best, name))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| rank(&a.0).cmp(&rank(&b.0))));
         all
     }
 
-    fn causes(&self, apart: f64) -> String {
-        let mut texts: Vec<String> = Vec::new();
-        let mut named = 0.0;
-        for (activity, less) in self.differences().into_iter().filter(|(_, less)| *less > 0.0) {
-            if texts.len() == MOST || named >= ENOUGH * apart {
+    /// What takes longer on the rival, together, and its shares, which add up to all of it; apart from them what takes less: `72
+    /// % is software (in write), 20 % is waiting for nova.inode and 8 % is other; copying takes 40 ns less there`.
+    fn causes(&self) -> (f64, String) {
+        let all = self.named_differences();
+        let longer: f64 = all.iter().map(|(_, less)| less.max(0.0)).sum();
+        let (mut texts, mut named, mut told): (Vec<String>, f64, i64) = (Vec::new(), 0.0, 0);
+        for (activity, less) in all.iter().filter(|(_, less)| *less > 0.0) {
+            if texts.len() == MOST || named >= ENOUGH * longer {
                 break;
             }
             named += less;
-            let calls = self.calls_of(&activity, less);
-            texts.push(format!("{} is {}{calls}", percent(less / apart), words(&activity)));
+            let share = (less / longer * 100.0).round() as i64;
+            told += share;
+            texts.push(format!("{share} % is {}{}", words(activity), self.calls_of(activity, *less)));
         }
-        list(&texts)
+        if told < 100 {
+            texts.push(format!("{} % is other", 100 - told));
+        }
+        let against = self.against(&all, longer);
+        (longer, list(&texts) + &against)
     }
 
     /// The kind of call that most of a difference is in: ` (in fsync)`.
     fn calls_of(&self, activity: &str, less: f64) -> String {
         let of = |side: &Side, call: &String| {
-            side.parts.get(&(call.clone(), activity.to_owned())).copied().unwrap_or(0.0)
+            side.named.get(&(call.clone(), activity.to_owned())).copied().unwrap_or(0.0)
         };
         let calls: BTreeSet<&String> =
-            self.best.parts.keys().chain(self.rival.parts.keys()).map(|key| &key.0).collect();
+            self.best.named.keys().chain(self.rival.named.keys()).map(|key| &key.0).collect();
         let most =
             calls.into_iter().map(|call| (call.as_str(), of(&self.rival, call) - of(&self.best, call)));
         match most.max_by(|a, b| a.1.total_cmp(&b.1)) {
@@ -195,10 +245,10 @@ impl Why {
     }
 
     /// What takes longer on the winner.
-    fn against(&self, apart: f64) -> String {
-        match self.differences().last() {
-            Some((activity, less)) if -less >= AGAINST * apart => {
-                format!(", while {} takes {} more", words(activity), Unit::Nanos.human(-less))
+    fn against(&self, all: &[(String, f64)], longer: f64) -> String {
+        match all.last() {
+            Some((activity, less)) if -less >= AGAINST * longer => {
+                format!("; {} takes {} less there", words(activity), Unit::Nanos.human(-less))
             }
             _ => String::new(),
         }
@@ -309,6 +359,9 @@ fn list(texts: &[String]) -> String {
 
 /// A kind of time in a sentence.
 fn words(activity: &str) -> String {
+    if let Some(name) = activity.strip_prefix(WAIT) {
+        return format!("waiting for {name}");
+    }
     match activity {
         "software" => "software".to_owned(),
         "copy" => "copying".to_owned(),
@@ -331,7 +384,8 @@ mod tests {
     fn side(name: &str, parts: &[(&str, &str, f64)]) -> Side {
         let parts =
             parts.iter().map(|(call, activity, ns)| (((*call).to_owned(), (*activity).to_owned()), *ns));
-        Side { name: name.to_owned(), number: 1, parts: parts.collect() }
+        let parts: BTreeMap<_, _> = parts.collect();
+        Side { name: name.to_owned(), number: 1, named: parts.clone(), parts }
     }
 
     #[test]
@@ -344,8 +398,8 @@ mod tests {
         let why = Why { place: "On varmail".to_owned(), best, rival };
         assert_eq!(
             why.sentence(),
-            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the difference 120 % is waiting \
-             for the medium's bandwidth (in fsync), while copying takes 200 ns more."
+            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the 1.20 µs that pmfs takes longer, \
+             100 % is waiting for the medium's bandwidth (in fsync); copying takes 200 ns less there."
         );
         let [by_time, by_call] = why.tables();
         assert_eq!(by_time.rows[0], ["medium wait", "100 ns", "17 %", "1.30 µs", "81 %", "1.20 µs"]);
@@ -367,7 +421,39 @@ mod tests {
         assert!(why(999.0).ends_with("the rates differ by what happens between calls."), "{}", why(999.0));
         assert!(why(1_200.0).contains("those of the faster design take longer"));
         assert!(why(500.0).starts_with(
-            "The calls of an operation take 500 ns on a and 1.00 µs on b; of the difference 100 % is copying"
+            "The calls of an operation take 500 ns on a and 1.00 µs on b; of the 500 ns that b takes longer, 100 % is copying"
         ));
+    }
+
+    #[test]
+    fn a_lock_is_named_and_the_shares_add_up_to_all_that_takes_longer() {
+        let operation = |locked: u64, software: u64, data: u64| OperationRecord {
+            time_ns: [("lock_wait", locked), ("software", software), ("data", data), ("copy", 90 * data)]
+                .map(|(name, ns)| (name.to_owned(), ns))
+                .into(),
+            lock_wait_ns: [("pmfs.inode".to_owned(), locked)].into(),
+            line_wait_ns: [("vfs.references".to_owned(), 30)].into(),
+            named_ns: [("lock_wait".to_owned(), locked), ("software".to_owned(), 30)].into(),
+            ..OperationRecord::new("write")
+        };
+        let side = |name: &str, operation: &OperationRecord| {
+            let key = |(kind, ns): (&String, &u64)| (("write".to_owned(), kind.clone()), *ns as f64);
+            let (parts, by_name) = (operation.time_ns.iter().map(key).collect(), super::named(operation));
+            Side { name: name.to_owned(), number: 1, parts, named: by_name.iter().map(key).collect() }
+        };
+        let (one, two) = (operation(0, 100, 1), operation(600, 400, 2));
+        let total = |operation: &OperationRecord| super::named(operation).values().sum::<u64>();
+        assert_eq!(
+            [&one, &two].map(total),
+            [&one, &two].map(|one| one.time_ns.values().sum::<u64>()),
+            "no time is lost"
+        );
+        let why = Why { place: String::new(), best: side("a", &one), rival: side("b", &two) };
+        let (longer, causes) = why.cause().unwrap();
+        assert_eq!(longer, 991.0);
+        assert_eq!(
+            causes,
+            "61 % is waiting for pmfs.inode (in write), 30 % is software (in write) and 9 % is other"
+        );
     }
 }

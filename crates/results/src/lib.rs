@@ -12,6 +12,7 @@
 //! | [`events`] | [`EventCounts`]: which events of processors were counted, and why others were not |
 //! | [`program`] | classes of a recorded program's time |
 //! | [`kernel`] | [`KernelLocks`]: what tasks waited for in the kernel of the host |
+//! | [`prices`] | by which prices designs ran, and how far their ratios may be wrong |
 //! | [`relation`] | rates of events beside throughput: the points of coefficients |
 //! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, intervals, verdicts, many of them at once |
@@ -37,6 +38,7 @@ pub mod file;
 pub mod histogram;
 pub mod kernel;
 pub mod paired;
+pub mod prices;
 pub mod program;
 pub mod record;
 pub mod relation;
@@ -52,6 +54,7 @@ pub use events::{EventCounts, EventRecord, EventWindows};
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use kernel::{KernelLock, KernelLocks};
+pub use prices::{ErrorRecord, PricesRecord};
 pub use record::{
     Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord,
     JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile,

@@ -12,7 +12,7 @@
 //! | `medium` | `nvmm`, `ssd` |
 //! | `threads`, `iosize`, `buffer`, `latency`, … | `8`, `4KiB`, `0.4`, `200ns` |
 
-use crate::{ClaimOutcome, Environment, EventCounts, Histogram, KernelLocks};
+use crate::{ClaimOutcome, Environment, EventCounts, Histogram, KernelLocks, PricesRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,6 +46,9 @@ pub struct ResultFile {
     pub clock: Clock,
     /// Name of the machine preset that priced CPU work (`host` under the real clock).
     pub machine: String,
+    /// By which prices its designs ran; under the real clock, none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<PricesRecord>,
     /// Facts about the host.
     #[serde(default)]
     pub environment: Environment,
@@ -101,14 +104,29 @@ pub struct CostRecord {
 }
 
 /// The plan in another setting: another seed, length, machine or medium.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NeighbourRecord {
     /// What is different.
     pub what: String,
-    /// Places at which designs were compared in it.
+    /// Places at which designs were compared in it; none where all of its cells failed, or it did not run.
     pub places: u32,
-    /// Those at which another design is ahead, each with the ratio.
+    /// Those at which the design that is ahead in the run is not ahead, each with the ratio.
     pub differs: Vec<String>,
+    /// By how much it is ahead at the others, at least and at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
+    /// See `least`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<f64>,
+    /// Designs behind the first whose order is another, in the order that they have here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reordered: Vec<String>,
+    /// Whether each cell ran once, so that no difference was tested.
+    #[serde(default)]
+    pub once: bool,
+    /// Whether it did not run, because all settings would have cost too much.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_out: bool,
 }
 
 /// A text that a plan names: a script, a machine, a medium.
@@ -508,6 +526,7 @@ impl ResultFile {
             seed,
             clock,
             machine: String::new(),
+            prices: (clock == Clock::Virtual).then(PricesRecord::default),
             environment: Environment::default(),
             partial: false,
             notes: Vec::new(),

@@ -90,14 +90,29 @@ pub fn compute_for(span: Nanos) {
 /// As [`work`], of a kind that a machine may leave without a price: then nothing is charged or counted.
 #[inline]
 pub fn priced(kind: Work, n: u64) {
-    if virtual_task().is_some_and(|cx| cx.run.machine.work_ps[kind.index()] > 0) {
+    if is_priced(kind) {
         work(kind, n);
     }
 }
 
+/// As [`priced`], of small work that is not charged where something else prices it ([`ran::covered`]).
+#[inline]
+pub(crate) fn priced_alone(kind: Work, n: u64) {
+    let charged = |cx: &Context| cx.run.machine.work_ps[kind.index()] > 0 && cx.covered.get() == 0;
+    if virtual_task().is_some_and(charged) {
+        work(kind, n);
+    }
+}
+
+/// Whether the machine of this run has a price for a kind of work. Not under the real clock and outside a run.
+#[inline]
+pub fn is_priced(kind: Work) -> bool {
+    virtual_task().is_some_and(|cx| cx.run.machine.work_ps[kind.index()] > 0)
+}
+
 /// Whether this run stands for the originals of designs: their ways have prices. Not under the real clock and outside a run.
 pub fn follows_originals() -> bool {
-    virtual_task().is_some_and(|cx| !cx.run.machine.parts.is_empty())
+    virtual_task().is_some_and(|cx| cx.run.machine.originals)
 }
 
 /// The version of Linux that the machine of this run has. None under the real clock and outside a run.

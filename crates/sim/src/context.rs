@@ -168,6 +168,8 @@ pub(crate) struct Context {
     pub(crate) ran: Counts,
     /// The locks that it holds, in debug builds.
     pub(crate) held: Held,
+    /// How many guards say that its small work has its price elsewhere.
+    pub(crate) covered: Cell<u32>,
     pub(crate) name: String,
 }
 
@@ -206,6 +208,7 @@ impl Context {
             parking: Parking::default(),
             ran: Counts::default(),
             held: Held::default(),
+            covered: Cell::new(0),
             name,
         }
     }

@@ -153,8 +153,11 @@ pub struct Machine {
     pub scheduling: Option<Scheduling>,
     /// The version of Linux that file systems are below, whose ways a design follows that has its original there. None: none.
     pub linux: Option<(u16, u16)>,
-    /// What the originals of designs take for a named part ([`crate::Part`]) beside what the design charges there.
+    /// What is charged for a named part ([`crate::Part`]) beside what the design charges there. The small work of a design
+    /// ([`Work::RAN`]) is not charged inside of such a part.
     pub parts: Vec<PartPrice>,
+    /// The run stands for the originals of designs: theirs are the prices of parts, and the ways on the medium.
+    pub originals: bool,
 }
 
 /// The price of a named part of a design.
@@ -219,6 +222,7 @@ impl Machine {
             scheduling: None,
             linux: None,
             parts: Vec::new(),
+            originals: false,
         }
     }
 

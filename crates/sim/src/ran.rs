@@ -139,7 +139,7 @@ const fn lines(bytes: u64) -> u64 {
 #[inline]
 fn charge(kind: Work, n: u64) {
     if n > 0 && (!cfg!(debug_assertions) || note_charged(kind, n)) {
-        clock::priced(kind, n);
+        clock::priced_alone(kind, n);
     }
 }
 
@@ -268,6 +268,30 @@ impl Drop for Aside {
             && let Some(cx) = context::current()
         {
             cx.ran.aside.set(cx.ran.aside.get().saturating_sub(1));
+        }
+    }
+}
+
+/// Until the guard is dropped, small work of the current task costs nothing: what it belongs to has a price that covers it, as a
+/// named part of a design, or the path of a kernel above the front end. It is counted as charged.
+#[derive(Debug)]
+#[must_use = "small work costs again when the guard is dropped"]
+pub struct Covered(());
+
+/// See [`Covered`].
+#[inline]
+pub fn covered() -> Covered {
+    if let Some(cx) = context::current() {
+        cx.covered.set(cx.covered.get() + 1);
+    }
+    Covered(())
+}
+
+impl Drop for Covered {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(cx) = context::current() {
+            cx.covered.set(cx.covered.get().saturating_sub(1));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The kinds of work of this crate that a machine preset prices, and the locks and cache lines for which its calls may wait.
 
+use sim::ran::{self, Covered};
 use sim::{LockClass, Work};
 
 use crate::{dentry, descriptors, kernel, locks, process, vnode};
@@ -51,6 +52,26 @@ pub const PATH: &[Work] = &[
     SET_ATTR,
     COPY_MCSAFE,
 ];
+
+/// Small work of the front end, which is not charged until the guard is dropped where [`PATH`] prices what a kernel does there.
+#[inline]
+pub(crate) fn of_front() -> Option<Covered> {
+    sim::is_priced(NEW_INODE).then(ran::covered)
+}
+
+/// Blocks of memory that the front end gets.
+#[inline]
+pub(crate) fn allocate(n: u64) {
+    let _covered = of_front();
+    ran::allocate(n);
+}
+
+/// Nodes of the front end's own tables.
+#[inline]
+pub(crate) fn node(n: u64) {
+    let _covered = of_front();
+    ran::node(n);
+}
 
 /// The classes of locks and cache lines that every mount has.
 pub static CLASSES: &[&LockClass] = &[

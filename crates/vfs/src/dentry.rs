@@ -43,6 +43,7 @@ use rustc_hash::FxHasher;
 use sim::{Condvar, LockClass, Work, ran};
 
 use crate::attr::Ino;
+use crate::charges;
 use crate::vnode::Vnode;
 
 pub(crate) static DENTRY: LockClass = LockClass::new("vfs.dentry");
@@ -185,7 +186,7 @@ impl Dentries {
         let forget = |shard: &Mutex<Shard>| {
             let forgotten = shard.lock().take_unused();
             // A list of their places, and one of what they led to.
-            ran::allocate(if forgotten.is_empty() { 0 } else { 2 });
+            charges::allocate(if forgotten.is_empty() { 0 } else { 2 });
             forgotten.len()
         };
         while self.shards.iter().map(forget).sum::<usize>() > 0 {}
@@ -217,9 +218,9 @@ impl Dentries {
         drop(shard);
         drop(evicted);
         ran::did(Work::NODE, 1);
-        ran::node(1);
+        charges::node(1);
         if name.len() > INLINE_BYTES {
-            ran::allocate(1);
+            charges::allocate(1);
         }
         Ticket { shard: shard_of(hash), slot }
     }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use sim::{Work, ran};
 
 use crate::attr::Ino;
+use crate::charges;
 use crate::credentials::Subject;
 use crate::paths::Parent;
 use crate::vnode::Vnode;
@@ -78,7 +79,7 @@ impl Listed {
         vnodes.insert(dir.ino, Arc::downgrade(dir));
         self.any.store(true, SeqCst);
         drop((own, vnodes));
-        ran::node(1);
+        charges::node(1);
     }
 
     /// Names of this directory have changed: its vnode says so, if it has one.
@@ -96,6 +97,6 @@ impl Listed {
         self.any.store(!vnodes.is_empty(), SeqCst);
         drop(vnodes);
         vnode.inspect(|vnode| vnode.changed());
-        ran::node(1);
+        charges::node(1);
     }
 }

@@ -20,6 +20,7 @@ use sim::map::HashMap;
 use sim::{Condvar, LockClass, Mutex, ran};
 
 use crate::attr::Ino;
+use crate::charges;
 use crate::errno::{Errno, Result};
 
 pub(crate) static LOCKS: LockClass = LockClass::new("vfs.locks").under(&[]);
@@ -129,6 +130,7 @@ impl Locks {
 
     /// Takes, gives back or asks for a lock.
     pub(crate) fn act(&self, ino: Ino, holder: Holder, action: LockAction, range: Range<u64>) -> Result<()> {
+        let _covered = charges::of_front();
         let mut table = self.table.lock();
         let Some(kind) = action.kind() else {
             self.give_back(&mut table, ino, |held| held == holder, &range);
@@ -166,6 +168,7 @@ impl Locks {
         is_holder: impl Fn(Holder) -> bool,
         range: &Range<u64>,
     ) -> bool {
+        let _covered = charges::of_front();
         let Some(all) = table.get_mut(&ino) else { return false };
         let before = all.len();
         ran::allocate(u64::from(before > 0));

@@ -30,7 +30,8 @@
 //! path to a directory in which a name changes is walked again if one has moved meanwhile. Rights are those that the directory had
 //! when the path led to it.
 //!
-//! A mount that stands for a kernel resolves no path so.
+//! A mount that stands for a kernel resolves no path so, and neither does one of a comparison of designs
+//! ([`crate::MountOptions::own_paths`]).
 
 use crate::attr::{Attr, Ino};
 use crate::credentials::Subject;

@@ -228,7 +228,7 @@ impl DeferredReleases {
         inos.push(ino);
         drop(inos);
         self.any.store(true, SeqCst);
-        sim::ran::allocate(u64::from(grows));
+        crate::charges::allocate(u64::from(grows));
     }
 
     /// Takes one out, which the caller releases in the design; false: it is not there.

@@ -264,7 +264,7 @@ impl<'a> Walk<'a> {
             self.dir = Dir::Root(self.mount.root());
         }
         let rest = &self.text[self.component.end..];
-        sim::ran::allocate(u64::from(text.capacity() - text.len() < rest.len()));
+        crate::charges::allocate(u64::from(text.capacity() - text.len() < rest.len()));
         text.extend_from_slice(rest);
         self.text = Cow::Owned(text);
         self.at = 0;

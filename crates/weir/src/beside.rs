@@ -12,8 +12,8 @@ use crate::progress::Bar;
 /// Whether neighbouring settings are tried.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Beside {
-    /// Also try other seeds, a shorter run, other machines and media, once each and half as long: yes or no [default: yes
-    /// where an HTML page of several designs is written]
+    /// Also try other prices, seeds, lengths, machines and media, half as long and at three times the cost at most: yes or no
+    /// [default: yes where an HTML page of several designs is written]
     #[arg(
         long,
         value_enum,
@@ -44,6 +44,10 @@ impl Beside {
             if !wanted {
                 continue;
             }
+            if report::prices::unranked(result).is_some() {
+                output.note("the designs are not priced alike, so no settings beside these are tried");
+                continue;
+            }
             if result.axis_values("fs").len() < 2 {
                 if self.robust == Some(YesNo::Yes) {
                     output.note("--robust: no designs are compared, so no settings beside these are tried");
@@ -65,16 +69,28 @@ fn try_all(
     result: &ResultFile,
     output: &Output,
 ) -> Result<Vec<NeighbourRecord>, lab::Error> {
-    let all = neighbours::of(plan);
+    let neighbours::Neighbours { run: all, left_out } = neighbours::of(plan);
     output.note(&format!("{} settings beside these run, too; --robust=no leaves them out", all.len()));
     let plans: Vec<Plan> = all.iter().map(|neighbour| neighbour.plan.clone()).collect();
     let bar = Bar::new(output.shows_progress(), false);
     let settings = Settings { check: false, save_image: None, ..how.settings() };
-    let beside = Runner::new(settings, &bar).run_all(&plans)?;
+    let beside = match Runner::new(settings, &bar).run_all(&plans) {
+        // Every cell of every setting failed: that is what they show.
+        Err(error @ (lab::Error::Cell { .. } | lab::Error::Corrupt { .. })) => {
+            output.note(&format!("no setting beside these gave numbers: {error}"));
+            let failed = |neighbour: &Neighbour| NeighbourRecord {
+                what: neighbour.what.clone(),
+                ..NeighbourRecord::default()
+            };
+            return Ok(all.iter().map(failed).collect());
+        }
+        beside => beside?,
+    };
     // A run that was interrupted leaves out the plans of which nothing ran.
     let of = |neighbour: &Neighbour| {
         let found = beside.iter().find(|file| file.name == neighbour.plan.name)?;
         Some(report::robust::judge(result, &neighbour.what, found))
     };
-    Ok(all.iter().filter_map(of).collect())
+    let skipped = |what| NeighbourRecord { what, left_out: true, ..NeighbourRecord::default() };
+    Ok(all.iter().filter_map(of).chain(left_out.into_iter().map(skipped)).collect())
 }

@@ -119,7 +119,8 @@ impl Work {
     }
 
     fn mount(&self, mounted: &Arc<dyn FileSystem>) -> Result<Arc<Mount>, Failed> {
-        let how = MountOptions { kernel: self.run.kernel, ..MountOptions::default() };
+        let (kernel, own_paths) = (self.run.kernel, self.run.alone);
+        let how = MountOptions { kernel, own_paths, ..MountOptions::default() };
         Mount::new(Arc::clone(mounted), how).map_err(words)
     }
 

@@ -20,6 +20,7 @@ use crate::flash::stream::Stream;
 use crate::kernel_fs::KernelFs;
 use crate::machine::MachinePreset;
 use crate::named;
+use crate::prices::{Prices, is_model};
 use document::nearest;
 
 /// One point of the matrix: everything that is needed to run it.
@@ -45,6 +46,8 @@ pub struct CellSpec {
     pub stop: Stop,
     /// Size of the region, if the plan says one.
     pub region: Option<Bytes>,
+    /// The prices of what a design's code does; none where nothing has a price.
+    pub prices: Option<Prices>,
 }
 
 /// What is measured: that to which the calls of a workload go, or a simulator with what it runs.
@@ -78,6 +81,8 @@ pub enum Subject {
 
 /// The name of [`Subject::Device`] on the axis of designs.
 pub const DEVICE: &str = "device";
+/// The axis of sets of prices, where a plan has several.
+pub const PRICES: &str = results::prices::AXIS;
 /// The name of [`Subject::Ssd`] there.
 pub const SSD: &str = "ssd";
 
@@ -96,6 +101,7 @@ pub(super) struct Draft {
     pub(super) mutant: Option<String>,
     pub(super) machine: Option<String>,
     pub(super) processor: Vec<(String, String)>,
+    prices: Option<Prices>,
 }
 
 /// The medium of a plan that does not say one.
@@ -140,7 +146,16 @@ impl Plan {
 
     /// The cells of a workload, some of which may be wrong.
     fn cells_of(&self, workload: &Workload) -> Result<Vec<Result<CellSpec, Error>>, Error> {
-        let mut drafts = vec![Draft { vars: workload.vars.clone(), ..Draft::default() }];
+        let sets = self.price_sets()?;
+        let draft = |prices| Draft { vars: workload.vars.clone(), prices, ..Draft::default() };
+        let mut drafts: Vec<Draft> = sets.iter().map(|prices| draft(Some(*prices))).collect();
+        match &mut drafts[..] {
+            [] => drafts.push(draft(None)),
+            [_] => {}
+            several => several.iter_mut().zip(&sets).for_each(|(draft, prices)| {
+                draft.labels.insert(PRICES.to_owned(), prices.to_string());
+            }),
+        }
         for axis in &self.axis {
             drafts = extend(&drafts, axis)?;
         }
@@ -324,7 +339,20 @@ impl Plan {
         let work = identity::of_workload(&workload.name, &settings, &*loaded)?;
         self.check_storage(&subject, &medium, block.as_ref())?;
         self.check_region(&subject, region)?;
-        Ok(CellSpec { axes, subject, medium, block, workload: loaded, work, free, warm_up, stop, region })
+        let prices = draft.prices;
+        Ok(CellSpec {
+            axes,
+            subject,
+            medium,
+            block,
+            workload: loaded,
+            work,
+            free,
+            warm_up,
+            stop,
+            region,
+            prices,
+        })
     }
 
     /// The medium must be one that the design can be made on.
@@ -335,6 +363,17 @@ impl Plan {
         block: Option<&BlockModel>,
     ) -> Result<(), Error> {
         let Subject::Design { design, options } = subject else { return Ok(()) };
+        if is_model(design.name()) && block.is_none() && medium.name() != PAGE_CACHE {
+            return Err(Error::Setting(format!(
+                "plan {}: {} is a model of what a kernel's code and its page cache take in the memory of machine {}: \
+                 medium {} would change nothing of it; take --medium {PAGE_CACHE}, or a block device ({})",
+                self.name,
+                design.name(),
+                self.machine,
+                medium.name(),
+                BlockModel::names().collect::<Vec<_>>().join(", ")
+            )));
+        }
         let needs = design.format().needs(&resolve(*design, options)?);
         if needs.fit(block.is_some()) {
             return Ok(());
@@ -521,12 +560,16 @@ impl Draft {
     }
 }
 
+/// The medium of models of a kernel's file systems: their page cache.
+const PAGE_CACHE: &str = "dram";
 /// What stands beside a block device: memory without a model, where a journal may be.
 pub(super) const BESIDE: &str = "dram";
 
 /// The medium with the parameters that axes have set; a block device has memory beside it.
 pub(super) fn medium(draft: &Draft) -> Result<(Medium, Option<BlockModel>), Error> {
-    let name = draft.medium.clone().unwrap_or_else(|| DEFAULT_MEDIUM.to_owned());
+    let model = draft.design.as_ref().is_some_and(|design| is_model(&design.value));
+    let usual = if model { PAGE_CACHE } else { DEFAULT_MEDIUM };
+    let name = draft.medium.clone().unwrap_or_else(|| usual.to_owned());
     let keys = draft.medium_keys.iter().map(|(key, value)| format!(",{key}={value}"));
     let text = name + &keys.collect::<String>();
     let wrong = |error: MediumError| Error::Setting(error.to_string());

@@ -1,7 +1,7 @@
 //! Plans: what an experiment varies, keeps and expects.
 //!
 //! ```toml
-//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order, region, counters, note
+//! [plan]                     # name, why, seed, repeats, stop, clock, machine, prices, order, region, counters, note
 //! name = "quick"
 //! stop = "2s"                # or "1M ops"
 //! [[axis]]                   # one key names the axis, its list holds the values
@@ -54,6 +54,7 @@ use sim::{Bytes, Clock, Nanos};
 use crate::counters::Counters;
 use crate::error::{Error, read_to_string};
 use crate::presets::PLANS;
+use crate::prices::Prices;
 use document::Problem;
 use document::{nearest, nearest_or_toml};
 pub use expect::Hypothesis;
@@ -81,6 +82,12 @@ pub struct Plan {
     pub clock: Clock,
     /// The machine that prices CPU work under the virtual clock.
     pub machine: String,
+    /// The sets of prices under which it runs; empty: those that price its designs alike ([`Plan::price_sets`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prices: Vec<Prices>,
+    /// Whether each design is priced as if it had no original: by how much the prices of designs without one are wrong.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_new: bool,
     /// In which order cells run under the real clock.
     pub order: Order,
     /// Whether `--quick` made it smaller.
@@ -348,6 +355,8 @@ impl Plan {
             stop: Stop::After(Nanos::from_secs(10)),
             clock: Clock::Virtual,
             machine: DEFAULT_MACHINE.to_owned(),
+            prices: Vec::new(),
+            as_new: false,
             order: Order::Interleaved,
             quick: false,
             counters: Counters::None,

@@ -82,6 +82,8 @@ fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
     all.put(&mut plan.repeats, table.get("repeats").map(|item| repeats(&item)).transpose());
     all.put(&mut plan.clock, table.get("clock").map(|item| item.one_of(&CLOCKS)).transpose());
     all.put(&mut plan.machine, table.get("machine").map(|item| item.text()).transpose());
+    let prices = table.get("prices").map(|item| Problems::each(item.one_or_more()?.iter().map(Item::parse)));
+    all.put(&mut plan.prices, prices.transpose());
     all.put(&mut plan.order, table.get("order").map(|item| item.one_of(&ORDERS)).transpose());
     plan.region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
     let counters = table.get("counters").map(|item| item.one_of(&Counters::WORDS)).transpose();

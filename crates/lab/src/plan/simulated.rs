@@ -210,5 +210,6 @@ fn no_calls(
         warm_up: Nanos::ZERO,
         stop,
         region: None,
+        prices: None,
     })
 }

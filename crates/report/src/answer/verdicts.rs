@@ -7,6 +7,7 @@ use results::statistics::Comparison;
 
 use super::{Contest, Outcome, Standing, contests, judge_together};
 use crate::cell::{self, Cell};
+use crate::prices;
 
 /// What is known of the fastest design at a place.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,22 +20,26 @@ pub struct PlaceVerdict {
     pub rival: String,
     /// The best beside the next best.
     pub against: Comparison,
-    /// `wins`, or why no winner is named: `tie`, `few repeats`, `unsteady`, `chance`, `host busy`, `cut short`.
+    /// `wins`, or why no winner is named: `tie`, `few repeats`, `unsteady`, `chance`, `host busy`, `cut short`, `within error`,
+    /// `prices`.
     pub word: &'static str,
     /// The same in a sentence.
     pub sentence: String,
 }
 
-/// The verdict at each place, winners judged together over all places; none where no designs are compared.
+/// The verdict at each place, winners judged together over all places; none where no designs are compared, or these were not
+/// priced alike.
 pub fn verdicts(results: &ResultFile) -> Vec<PlaceVerdict> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
-    let contests = contests(&cells, usize::MAX);
-    let places: Vec<_> = contests.iter().map(|(_, contest)| contest.places()).collect();
+    if prices::unranked(results).is_some() {
+        return Vec::new();
+    }
+    let contests = contests(results, &cells, usize::MAX);
     let mut kept = Vec::new();
     let mut outcomes = Vec::new();
-    for ((_, contest), places) in contests.iter().zip(&places) {
-        let decided = places.iter().filter_map(|place| Some((place, contest.outcome(place)?)));
+    for (_, contest) in &contests {
+        let decided = contest.decided().into_iter().map(|one| (one.place, one.outcome));
         let (at, found): (Vec<_>, Vec<Outcome<'_>>) = decided.unzip();
         kept.push((contest, at));
         outcomes.push(found);
@@ -49,7 +54,9 @@ pub fn verdicts(results: &ResultFile) -> Vec<PlaceVerdict> {
 
 fn of(contest: &Contest<'_>, place: &[&Cell<'_>], outcome: &Outcome<'_>) -> PlaceVerdict {
     let axes = place.first().map(|cell| cell.axes.clone()).unwrap_or_default();
-    let axes = axes.into_iter().filter(|(name, _)| name != contest.design).collect();
+    let is_one =
+        |name: &str| name != contest.design && (outcome.sets.is_empty() || name != results::prices::AXIS);
+    let axes = axes.into_iter().filter(|(name, _)| is_one(name)).collect();
     PlaceVerdict {
         axes,
         best: outcome.best.to_owned(),
@@ -63,6 +70,8 @@ fn of(contest: &Contest<'_>, place: &[&Cell<'_>], outcome: &Outcome<'_>) -> Plac
             Standing::ByChance(_) => "chance",
             Standing::Noisy => "host busy",
             Standing::CutShort => "cut short",
+            Standing::Within(_) => "within error",
+            Standing::ByPrices => "prices",
         },
         sentence: outcome.sentence(false),
     }

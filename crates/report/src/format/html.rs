@@ -12,8 +12,8 @@ use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::why::Why;
 use crate::{
-    Report, Section, answer, characterize, dies, jobs, readings, replay, robust, scaling, standing, summary,
-    trust,
+    Report, Section, answer, characterize, dies, jobs, prices, readings, replay, robust, scaling, standing,
+    summary, trust,
 };
 use askama::Template;
 use results::{Clock, ResultFile};
@@ -209,6 +209,7 @@ fn page_section(
             .chain(summary::tables(results))
             .chain(scaling::tables(results, &BTreeMap::new()))
             .chain(jobs::tables(results))
+            .chain(prices::table(results))
             .chain(robust::table(results))
             .chain(characterize::availability(results))
             .chain(shown.iter().map(|why| why.tables()[1].clone()))

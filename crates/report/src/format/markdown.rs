@@ -1,7 +1,7 @@
 //! GitHub's Markdown, for issues and papers in progress.
 
 use super::{Format, RenderError};
-use crate::{Report, Section, answer, claims, jobs, readings, standing, summary};
+use crate::{Report, Section, answer, claims, jobs, prices, readings, standing, summary};
 
 pub(super) struct Markdown;
 
@@ -38,7 +38,7 @@ fn section(section: &Section) -> String {
         text += &format!("{}\n\n", fixed.join(" "));
     }
     let tables = summary::tables(results).into_iter().chain(jobs::tables(results));
-    for table in tables.chain(standing::tables(results)) {
+    for table in tables.chain(prices::table(results)).chain(standing::tables(results)) {
         text += &table.to_markdown();
     }
     if !results.hypotheses.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::{Format, RenderError};
 use crate::table::wrapped;
-use crate::{Report, Section, answer, claims, jobs, readings, replay, standing, summary};
+use crate::{Report, Section, answer, claims, jobs, prices, readings, replay, standing, summary};
 use std::collections::BTreeMap;
 
 pub(super) struct Terminal;
@@ -41,7 +41,9 @@ fn section(section: &Section) -> String {
     for table in summary::tables(results) {
         text += &format!("\n{}", table.to_text());
     }
-    for table in jobs::tables(results).into_iter().chain(standing::tables(results)) {
+    for table in
+        jobs::tables(results).into_iter().chain(prices::table(results)).chain(standing::tables(results))
+    {
         text += &format!("\n{}", table.to_text());
     }
     let winners = answer::winners(results);

@@ -8,10 +8,11 @@ use results::validation::{
     Control, Inversion, LeftOut, Limit, Ranks, Row, Summary, VALIDATION_SCHEMA, ValidationFile,
 };
 use results::{
-    ClaimsFile, Clock, CostRecord, Environment, EventCounts, EventRecord, EventWindows, FailureKind,
-    HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, KernelLock, KernelLocks,
-    NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ReadingOutcome, ResultFile, ResultsFile,
-    Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    ClaimsFile, Clock, CostRecord, Environment, ErrorRecord, EventCounts, EventRecord, EventWindows,
+    FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, KernelLock,
+    KernelLocks, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, PricesRecord, ReadingOutcome,
+    ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord,
+    WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -250,6 +251,24 @@ fn full_sample() -> Sample {
 fn full_file() -> ResultFile {
     let mut file = ResultFile::new("p", json!({"seed": 7}), 7, Clock::Virtual);
     file.environment = full_environment();
+    file.prices = Some(PricesRecord {
+        sets: vec!["ran".into()],
+        designs: [("a".into(), "nova".into())].into(),
+        unranked: Some("they differ".into()),
+        own: [("a".into(), "its cache".into())].into(),
+        ported: [("b".into(), vec!["crest.record".into()])].into(),
+        errors: vec![ErrorRecord {
+            prices: "ran".into(),
+            workload: "w".into(),
+            medium: "m".into(),
+            class: "data".into(),
+            factor: Some(1.2),
+            null: Some(1.5),
+            pairs: 12,
+            sources: 2,
+            why: Some("borrowed".into()),
+        }],
+    });
     file.notes = vec!["scaled down".into()];
     file.lines.insert("references".into(), "a reference count".into());
     file.inputs = vec![InputRecord { kind: InputKind::Workload, name: "a.f".into(), text: "run 1\n".into() }];
@@ -257,8 +276,16 @@ fn full_file() -> ResultFile {
     file.claims = claims();
     file.hosts = vec![HostFacts { id: "a1".into(), environment: file.environment.clone() }];
     file.costs = vec![CostRecord { host: 0, cpu_ns: 5, wall_ns: 6 }];
-    file.neighbours =
-        vec![NeighbourRecord { what: "seed 2".into(), places: 1, differs: vec!["b is at 1.1x a".into()] }];
+    file.neighbours = vec![NeighbourRecord {
+        what: "seed 2".into(),
+        places: 1,
+        differs: vec!["b is at 1.1x a".into()],
+        least: Some(1.1),
+        most: Some(1.2),
+        reordered: vec!["c, b".into()],
+        once: true,
+        left_out: true,
+    }];
     file.hypotheses = vec![HypothesisOutcome {
         says: "a > b".into(),
         holds: true,

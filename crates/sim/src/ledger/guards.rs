@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{Activity, Count, Op, Part, bump};
 use crate::clock::Clock;
 use crate::units::Nanos;
-use crate::{clock, context};
+use crate::{clock, context, ran};
 
 /// Adds `n` to a count in the scope of the current activity.
 #[inline]
@@ -16,18 +16,20 @@ pub fn count(count: &Count, n: u64) {
 }
 
 /// Begins a named part of an operation, which ends when the guard is dropped. Does nothing under the real clock, where reading the
-/// time would cost as much as many parts take.
+/// time would cost as much as many parts take. What a machine charges for a part covers the small work in it ([`crate::ran`]).
 #[inline]
 pub fn part(part: &'static Part) -> PartGuard {
+    let mut covered = None;
     let start = clock::virtual_task().map(|cx| {
         let start = cx.time.get();
-        match cx.run.part_price(part) {
-            0 => {}
-            ps => clock::compute(cx, cx.software(Activity::SOFTWARE), Nanos((ps + 500) / 1_000)),
+        let ps = cx.run.part_price(part);
+        if ps > 0 {
+            clock::compute(cx, cx.software(Activity::SOFTWARE), Nanos((ps + 500) / 1_000));
+            covered = Some(ran::covered());
         }
         start
     });
-    PartGuard { part, start }
+    PartGuard { part, start, _covered: covered }
 }
 
 /// Ends the part begun by [`part`].
@@ -36,6 +38,7 @@ pub fn part(part: &'static Part) -> PartGuard {
 pub struct PartGuard {
     part: &'static Part,
     start: Option<u64>,
+    _covered: Option<ran::Covered>,
 }
 
 impl Drop for PartGuard {

@@ -3,7 +3,7 @@
 use sim::ledger::Snapshot;
 use sim::map::{HashMap, TreeMap, TreeSet, height};
 use sim::ran::{self, Tally};
-use sim::{Machine, Nanos, Op, Seed, Setup, TaskSpec, Work};
+use sim::{Machine, Nanos, Op, Part, PartPrice, Seed, Setup, TaskSpec, Work};
 
 const CALL: Op = Op::new(1, "call");
 
@@ -33,6 +33,33 @@ fn work_without_a_price_takes_no_time_and_is_no_unit_and_with_one_both() {
         machine.work_ps[work.index()] = 10_000;
     }
     assert_eq!(virtually(machine, work_of_each_kind), (Nanos(60), 6));
+}
+
+#[test]
+fn units_in_a_part_that_has_a_price_or_that_are_covered_cost_nothing_and_count_as_charged() {
+    static PRICED: Part = Part::new("test.covered");
+    static FREE: Part = Part::new("test.uncovered");
+    let mut machine = Machine::unit();
+    for work in Work::RAN {
+        machine.work_ps[work.index()] = 10_000;
+    }
+    machine.parts = vec![PartPrice { part: "test.covered".to_owned(), ps: 7_000 }];
+    let took = |part: &'static Part| {
+        virtually(machine.clone(), move || {
+            let (start, before) = (sim::now(), Tally::of_task());
+            let guard = sim::part(part);
+            work_of_each_kind();
+            drop(guard);
+            let inside = sim::now() - start;
+            drop(ran::covered());
+            work_of_each_kind();
+            let charged = Tally::of_task().since(&before).charged(Work::NODE);
+            (inside, sim::now() - start, charged)
+        })
+    };
+    let counted = if cfg!(debug_assertions) { 2 } else { 0 };
+    assert_eq!(took(&PRICED), (Nanos(7), Nanos(67), counted));
+    assert_eq!(took(&FREE), (Nanos(60), Nanos(120), counted));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use lab::counters::Counters;
 use lab::kernel_fs::KernelFs;
 use lab::plan::{Axis, AxisValue, Stop, WarmUp, Workload};
 use lab::presets;
-use lab::{MachinePreset, Plan};
+use lab::{MachinePreset, Plan, Prices};
 use sim::{Bytes, Clock, Nanos};
 
 use crate::beside::Beside;
@@ -51,6 +51,10 @@ pub(crate) struct Bench {
     /// [default: spr-server, or one that has as many cores as --threads asks for]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     machine: Option<String>,
+    /// The prices of what designs do beside loads and stores: originals, ran, port:least, port:most [default: originals, or the
+    /// three others where a design has no original]
+    #[arg(long, value_delimiter = ',', value_name = "SET", hide_short_help = true)]
+    prices: Vec<Prices>,
     /// Count events of processors: real, simulated or both (`weir doctor`)
     ///
     /// real: those that this host counts, dTLB, iTLB and LLC misses, page faults. simulated: caches and TLBs of a processor that
@@ -213,6 +217,7 @@ impl Bench {
         plan.counters = self.counters.unwrap_or_default();
         plan.stop = self.runtime.unwrap_or(plan.stop);
         plan.machine = self.machine()?;
+        plan.prices.clone_from(&self.prices);
         let (shared, own) = self.options()?;
         plan.fs = shared;
         let design = |name: &String| AxisValue {

@@ -127,6 +127,9 @@ impl Compare {
         }
         let name = self.new.as_deref().expect("it is required without --by");
         let new = self.read(name)?;
+        if let Some(why) = ::report::prices::apart((&self.baseline, &baseline), (name, &new)) {
+            return Err(Failure::usage(why));
+        }
         let compared = ::report::compare_all((&self.baseline, &baseline), (name, &new), threshold);
         let differ = |result: &&ComparedResult| result.compared.clocks[0] != result.compared.clocks[1];
         match compared.results.iter().find(differ) {

@@ -1,10 +1,13 @@
 //! `weir validate`: the model beside published measurements.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser as _};
+use lab::trust::Trust;
 use lab::validation::{self, Rows, Task, controls};
-use results::validation::{LeftOut, Row, ValidationFile};
+use lab::{Plan, Prices};
+use results::validation::{Compared, LeftOut, Row, ValidationFile};
 use sim::Bytes;
 
 use crate::cli::{Cli, Command};
@@ -52,6 +55,9 @@ pub(crate) struct Validate {
     /// Write the page to a .html, the document to a .json, or the tables to a .md or .txt file; repeatable
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
+    /// Measure by how much ratios of designs are wrong under each set of prices, and write presets/validation/trust.toml anew
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["outputs", "against", "null"], hide_short_help = true)]
+    trust: Option<PathBuf>,
     /// Rows that run in parallel [default: one for each core]
     #[arg(long, value_name = "N", hide_short_help = true)]
     jobs: Option<usize>,
@@ -99,6 +105,9 @@ impl Validate {
             tmpfs: self.tmpfs.clone(),
         };
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
+        if let Some(path) = &self.trust {
+            return trust(work, (&settings, &bar), path, output);
+        }
         let rows = validation::measure(work, &settings, &bar)?;
         drop(bar);
         let mut found = validation::judge(rows, &calibration);
@@ -168,6 +177,50 @@ impl Validate {
         }
         Ok(())
     }
+}
+
+/// Writes how far ratios of designs are wrong: the rows of designs, measured under each set of prices, those of ports as if each
+/// design had no original.
+fn trust(
+    work: Vec<validation::Work>,
+    (settings, bar): (&validation::Settings, &Bar),
+    path: &Path,
+    output: &Output,
+) -> Result<(), Failure> {
+    let of_designs: Vec<(Row, Plan)> = work
+        .into_iter()
+        .filter_map(|(row, task)| match task {
+            Ok(Task::Cell(plan)) if row.design.is_some() && row.compared == Compared::Yes => {
+                Some((row, *plan))
+            }
+            _ => None,
+        })
+        .collect();
+    let has_rival = |row: &Row| {
+        of_designs.iter().any(|(other, _)| other.group == row.group && other.design != row.design)
+    };
+    let of_designs: Vec<(Row, Plan)> = of_designs.iter().filter(|(row, _)| has_rival(row)).cloned().collect();
+    let mut rows = BTreeMap::new();
+    for (_, prices) in Prices::ALL {
+        let priced = |plan: &Plan| Plan {
+            prices: vec![prices],
+            as_new: matches!(prices, Prices::PortLeast | Prices::PortMost),
+            ..plan.clone()
+        };
+        let work = of_designs.iter().map(|(row, plan)| (row.clone(), Ok(Task::Cell(Box::new(priced(plan))))));
+        rows.insert(prices, validation::measure(work.collect(), settings, bar)?);
+    }
+    if interrupt::happened() {
+        return Err(Failure::new(Exit::Interrupted, "interrupted: rows are missing, and nothing is written"));
+    }
+    let named = || std::env::var("WEIR_BUILD").ok();
+    let commit = lab::environment::capture().commit.or_else(named);
+    let commit = commit.unwrap_or_else(|| "a build without a commit".to_owned());
+    let plans: Vec<Plan> = of_designs.into_iter().map(|(_, plan)| plan).collect();
+    let found = Trust::measured(&rows, &plans, &commit);
+    results::file::write_atomic(path, found.to_toml())?;
+    output.note(&format!("trust  {}", path.display()));
+    Ok(())
 }
 
 fn extension(path: &Path) -> &str {
