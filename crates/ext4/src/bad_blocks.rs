@@ -8,7 +8,7 @@ use super::block_map;
 use super::extent;
 use super::fsck::INODE;
 use super::inode::{Inode, InodeState};
-use super::layout::{BAD_INO, BOOT_INO, OLD_INODE_BYTES, RESIZE_INO, flag, le16, le32};
+use super::layout::{BAD_INO, BOOT_INO, RESIZE_INO, flag, le16, le32};
 use super::runs::Visited;
 use base::error::{Error, Result};
 
@@ -52,29 +52,41 @@ impl Volume {
     }
 
     /// Whether a reserved inode holds what it cannot: that of bad blocks anything but pointers, that of a boot loader a directory,
-    /// one that the file system does not use anything.
+    /// one that the file system does not use a mode, links or attributes; or its checksum is wrong.
     pub(crate) fn is_foreign(&self, ino: u64) -> Result<bool> {
         let (block, at) = self.inode_at(ino)?;
         let journal = u64::from(self.superblock.lock().journal_inum.get());
         self.look(block, |bytes| {
-            let raw = &bytes[at..at + OLD_INODE_BYTES];
+            let raw = &bytes[at..at + self.geo.inode_bytes];
             let (mode, links, flags) = (le16(raw, 0), le16(raw, 0x1a), le32(raw, 0x20));
-            let (size, sectors, attributes) = (le32(raw, 4), le32(raw, 0x1c), le32(raw, 0x68));
             let kind = FileKind::from_mode(u32::from(mode));
             let is_of_no_kind = kind.is_none() && (mode != 0 || links != 0);
             match ino {
                 BAD_INO => {
                     let extents = if self.geo.extents { flag::EXTENTS } else { 0 };
-                    mode != 0 || links != 0 || le16(raw, 2) != 0 || flags & !extents != 0 || attributes != 0
+                    let has_more = mode != 0 || links != 0 || le16(raw, 2) != 0 || le32(raw, 0x68) != 0;
+                    has_more || flags & !extents != 0 || !self.is_sealed_or_empty(ino, raw)
                 }
                 RESIZE_INO if self.geo.resize_inode => is_of_no_kind,
-                BOOT_INO => is_of_no_kind || kind == Some(FileKind::Directory),
                 _ if ino == journal || self.geo.orphan_file == Some(ino) => is_of_no_kind,
+                BOOT_INO if mode != 0 => is_of_no_kind || kind == Some(FileKind::Directory),
+                // A time of deletion that is a number of an inode would be a place in the list of orphans.
                 _ => {
-                    let has_map = raw[0x28..0x28 + 60] != [0; 60];
-                    mode != 0 || links != 0 || size != 0 || sectors != 0 || attributes != 0 || has_map
+                    let listed = (1..=self.geo.inodes()).contains(&u64::from(le32(raw, 0x14)));
+                    let has_more = mode != 0 || links != 0 || le32(raw, 0x68) != 0 || listed;
+                    has_more || !self.is_sealed_or_empty(ino, raw)
                 }
             }
         })
+    }
+
+    /// Whether the checksum in the bytes of an inode is right. One that was never used has none.
+    fn is_sealed_or_empty(&self, ino: u64, raw: &[u8]) -> bool {
+        if !self.geo.metadata_csum || raw.iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        let (checksum, wide) = self.geo.inode_checksum(ino, raw);
+        let upper = if wide { u32::from(le16(raw, 0x82)) << 16 } else { 0 };
+        (u32::from(le16(raw, 0x7c)) | upper) == checksum
     }
 }

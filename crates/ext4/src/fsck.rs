@@ -413,8 +413,8 @@ impl Check<'_> {
                     self.report.violate("directory_sound", what);
                 }
                 match (position, record.name) {
-                    (1, b".") if bytes[9..12] == [0; 3] => dots.0 = u64::from(record.ino),
-                    (2, b"..") if bytes[record.at + 10..record.at + 12] == [0; 2] => {
+                    (1, b".") if bytes[9] == 0 => dots.0 = u64::from(record.ino),
+                    (2, b"..") if bytes[record.at + 10] == 0 => {
                         dots.1 = u64::from(record.ino);
                     }
                     _ if record.ino == 0 => {}

@@ -27,6 +27,16 @@ pub(super) fn correct(sb: &mut Superblock) -> Vec<String> {
         return fields.0;
     }
     correct_revision(sb, &mut fields, 1024 << log);
+    if !sb.has_incompat(incompat::IS_64BIT) {
+        let upper = fields.right("blocks_count_hi", sb.blocks_count_hi.get().into(), 0);
+        sb.blocks_count_hi = (upper as u32).into();
+    }
+    // A journal in the image, or none, has no UUID here; e2fsck looks for one on another device.
+    let is_outside = sb.has_compat(compat::HAS_JOURNAL) && sb.journal_inum.get() == 0;
+    if !is_outside && sb.journal_uuid != [0; 16] {
+        fields.0.push("journal_uuid is there, and no journal on another device".to_owned());
+        sb.journal_uuid = [0; 16];
+    }
     let first = u64::from(log == 0);
     sb.first_data_block =
         (fields.right("first_data_block", sb.first_data_block.get().into(), first) as u32).into();
@@ -82,7 +92,8 @@ fn correct_revision(sb: &mut Superblock, fields: &mut Fields, block_bytes: u32) 
         _ => 1,
     };
     sb.rev_level = (fields.right("rev_level", revision.into(), should) as u32).into();
-    if should > 0 && sb.first_ino.get() < FIRST_INO {
+    // Every mke2fs makes it so; inodes that count as reserved would be lost.
+    if should > 0 && sb.first_ino.get() != FIRST_INO {
         let first = fields.right("first_ino", sb.first_ino.get().into(), FIRST_INO.into());
         sb.first_ino = (first as u32).into();
     }

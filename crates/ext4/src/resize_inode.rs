@@ -53,6 +53,11 @@ impl Volume {
                 return Ok(Some(format!("block {block} does not have those behind the copies")));
             }
         }
+        let size = u64::from(le32(&raw, 4)) | u64::from(le32(&raw, 0x6c)) << 32;
+        let slots = u64::from(self.geo.block_bytes / 4);
+        if size > (slots.pow(3) + slots.pow(2) + slots + 12) * u64::from(self.geo.block_bytes) {
+            return Ok(Some("its size is more than any file has".to_owned()));
+        }
         let sectors = le32(&raw, 0x1c);
         let should = self.resize_blocks() * (self.geo.block_bytes / 512);
         Ok((sectors != should).then(|| format!("it counts {sectors} sectors, has {should}")))

@@ -31,7 +31,7 @@ const KINDS: [(&str, u64, &[&str]); 8] = [
     ("ext4", 12, &["-t", "ext4", "-b", "1024", "-N", "256", "-J", "size=1"]),
     ("ext4-plain", 12, &["-t", "ext4", "-b", "1024", "-N", "256", "-J", "size=1", "-O", "^metadata_csum"]),
     ("ext4-no-journal", 12, &["-t", "ext4", "-b", "1024", "-N", "256", "-O", "^has_journal,^flex_bg"]),
-    ("ext4-4k", 12, &["-t", "ext4", "-b", "4096", "-N", "128", "-O", "^has_journal,orphan_file"]),
+    ("ext4-4k", 16, &["-t", "ext4", "-b", "4096", "-N", "128", "-J", "size=4", "-O", "orphan_file"]),
     ("ext4-small", 12, &["-t", "ext4", "-b", "2048", "-g", "2048", "-I", "128", "-N", "192", "-J", "size=2"]),
 ];
 

@@ -28,7 +28,9 @@ pub(super) fn cover(block: &mut [u8], end: usize, inodes: u64) {
             if name_len == 0 {
                 put32(block, at, 0);
             }
-            (last, at) = (Some(at), at + len);
+            let next = true_end(block, at, end, inodes);
+            put16(block, at + 4, (next - at) as u16);
+            (last, at) = (Some(at), next);
             continue;
         }
         let said =
@@ -54,6 +56,17 @@ pub(super) fn cover(block: &mut [u8], end: usize, inodes: u64) {
     }
 }
 
+/// Where a record ends whose length is possible: where it says, unless that leads nowhere and records begin before it that lead to
+/// the end of the block.
+fn true_end(block: &[u8], at: usize, end: usize, inodes: u64) -> usize {
+    let said = at + usize::from(le16(block, at + 4));
+    if is_chain(block, said, end, inodes) {
+        return said;
+    }
+    let least = at + (HEADER_BYTES + usize::from(block[at + 6])).next_multiple_of(4).max(LEAST_RECORD);
+    (least..said).step_by(4).find(|next| leads_to_end(block, *next, end, inodes)).unwrap_or(said)
+}
+
 /// Whether the length of a record is possible.
 fn is_whole(block: &[u8], at: usize, end: usize) -> bool {
     let (len, name_len) = (usize::from(le16(block, at + 4)), usize::from(block[at + 6]));
@@ -72,11 +85,13 @@ fn has_name(block: &[u8], at: usize, end: usize, inodes: u64) -> bool {
 }
 
 /// Whether records that make sense, the first of them in use, lead from `at` to the end of a block.
-fn leads_to_end(block: &[u8], mut at: usize, end: usize, inodes: u64) -> bool {
+fn leads_to_end(block: &[u8], at: usize, end: usize, inodes: u64) -> bool {
+    at + HEADER_BYTES <= end && le32(block, at) != 0 && is_chain(block, at, end, inodes)
+}
+
+/// Whether records that make sense lead from `at` to the end of a block.
+fn is_chain(block: &[u8], mut at: usize, end: usize, inodes: u64) -> bool {
     let is_used = |at: usize| le32(block, at) != 0;
-    if at + HEADER_BYTES > end || !is_used(at) {
-        return false;
-    }
     while at + HEADER_BYTES <= end {
         let named = !is_used(at) || block[at + 6] > 0 && has_name(block, at, end, inodes);
         if !is_whole(block, at, end) || !named {
@@ -204,8 +219,19 @@ mod tests {
         cover(&mut long, 64, 100);
         assert_eq!(names(&long), ["a", "b"]);
         // The length of the first one, as of a `.`, and of one in the middle: nothing is lost but what the length says.
-        for (at, len) in [(4, 4_u16), (4, 8), (4, 13), (4, 0), (4, 900), (16, 4), (16, 8), (16, 0), (16, 14)]
-        {
+        for (at, len) in [
+            (4, 4_u16),
+            (4, 8),
+            (4, 13),
+            (4, 0),
+            (4, 900),
+            (4, 28),
+            (16, 4),
+            (16, 8),
+            (16, 40),
+            (16, 0),
+            (16, 14),
+        ] {
             let mut bad = block(&[(2, 12, b"."), (2, 12, b".."), (11, 16, b"eleven"), (12, 24, b"twelve")]);
             put16(&mut bad, at, len);
             cover(&mut bad, 64, 100);
