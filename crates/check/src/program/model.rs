@@ -212,7 +212,8 @@ mod tests {
         for (name, text) in MODELS {
             let model = Model::named(name).unwrap();
             assert_eq!(model.name, name);
-            let clauses = text.split("[sources]").next().unwrap().lines().filter(|line| line.contains(" = "));
+            let own = text.split("[clauses]").nth(1).unwrap();
+            let clauses = own.split("[sources]").next().unwrap().lines().filter(|line| line.contains(" = "));
             let sources = text.split("[sources]").nth(1).unwrap_or_else(|| panic!("{name} has no sources"));
             for key in clauses.filter_map(|line| line.split(" = ").next()).filter(|key| !key.starts_with('"'))
             {
