@@ -316,7 +316,10 @@ clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD, exit_signal=0}strace: 
 [pid    82] write(3, "four", 4)        = 4
 [pid    82] +++ exited with 0 +++
 [pid    81] +++ exited with 0 +++
+fork()                                  = 83
 write(3, "one", 3)      = 3
+strace: Process 83 attached
+[pid    83] +++ exited with 0 +++
 +++ exited with 0 +++
 "#;
     let (text, sums) = import(lines, &["/w"]);
