@@ -535,3 +535,31 @@ impl Trace {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use trace::Writer;
+    use trace::import::Emitter;
+    use trace::record::Head;
+
+    use super::*;
+    use crate::convert::KERNEL_ROOT;
+
+    #[test]
+    fn an_inode_has_the_newest_of_the_names_that_are_still_there() {
+        let out: super::super::Out = Box::new(Vec::new());
+        let mut trace = Trace::new(Emitter::new(Writer::new(out, &Head::default(), false).unwrap()));
+        let at = |trace: &Trace| trace.path(9).map(|path| String::from_utf8(path).unwrap());
+        trace.learn(KERNEL_ROOT, b"dir", 5);
+        trace.learn(5, b"a", 9);
+        trace.learn(KERNEL_ROOT, b"b", 9);
+        trace.learn(5, b"c", 9);
+        assert_eq!(at(&trace).as_deref(), Some("dir/c"));
+        trace.forget(5, b"c");
+        trace.forget(5, b"a");
+        assert_eq!(at(&trace).as_deref(), Some("b"));
+        trace.learn(KERNEL_ROOT, b"b", 9);
+        trace.forget(KERNEL_ROOT, b"b");
+        assert_eq!(at(&trace), None);
+    }
+}

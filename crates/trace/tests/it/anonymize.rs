@@ -71,3 +71,55 @@ fn the_head_loses_what_names_persons_and_hosts() {
     assert_eq!(head.get("recorder"), Some(&b"weir record"[..]));
     assert_eq!((head.get("command"), head.get("host"), head.get("root")), (None, None, Some(&b"/"[..])));
 }
+
+#[test]
+fn results_that_are_lengths_of_names_are_those_of_the_new_names() {
+    let trace = "\
+S d 0755 0 \"d\"
+S f 0644 0 \"d/one\"
+S f 0644 0 \"d/a-rather-long-name\"
+S l 0777 0 \"l\" \"d/a-rather-long-name\"
+T 1 10 10 \"ls\"
+1 0 0 readlink \"l\" 100 = 20
+1 0 0 readlink \"l\" 5 = 5
+1 0 0 open \"d\" rdonly,directory 00 = 3
+1 0 0 getdents 3 32768 = 112
+1 0 0 listxattr \"d\" 100 = 31
+1 0 0 listxattr \"l\" 100 = 0
+";
+    let mut anonymizer = Anonymizer::new(b"k", false);
+    let records: Vec<_> =
+        all(reader(trace)).unwrap().into_iter().map(|record| anonymizer.record(record)).collect();
+    let results: Vec<i64> = records
+        .iter()
+        .filter_map(|record| match record {
+            trace::record::Record::Call(timed) => Some(timed.result),
+            _ => None,
+        })
+        .collect();
+    // A name has 16 digits: an entry of a listing 40 bytes, those of `.` and `..` 24.
+    assert_eq!(results, [33, 5, 3, 128, 22, 0]);
+}
+
+#[test]
+fn programs_in_texts_of_counts_and_losses_are_renamed_and_calls_are_not() {
+    let trace = "\
+T 1 10 10 \"merger\"
+C 2 \"merger: streams of stdio\"
+C 3 \"getcwd: not a call of files that a trace stores\"
+C 4 \"calls on pipes\"
+L calls 5 \"write\" \"made inside libc\" \"merger\"
+";
+    let text = hidden_of(trace);
+    assert!(!text.contains("merger"), "{text}");
+    let same = text.lines().next().unwrap().split('"').nth(1).unwrap().to_owned();
+    assert!(text.contains(&format!("C 2 \"{same}: streams of stdio\"")), "{text}");
+    assert!(text.contains("C 3 \"getcwd: not") && text.contains("C 4 \"calls on pipes\""), "{text}");
+    assert!(text.contains(&format!("L calls 5 \"write\" \"made inside libc\" \"{same}\"")), "{text}");
+}
+
+fn hidden_of(trace: &str) -> String {
+    let mut anonymizer = Anonymizer::new(b"k", false);
+    let records = all(reader(trace)).unwrap();
+    text(&records.into_iter().map(|record| anonymizer.record(record)).collect::<Vec<_>>())
+}

@@ -372,3 +372,42 @@ fn replayed(program: &Program, seed: u64, ordered: bool) -> usize {
         done[thread] += 1;
     }
 }
+
+#[test]
+fn what_is_on_a_fifo_is_marked_and_a_copy_from_one_is_a_write_of_the_file() {
+    let lines = "S p 0600 0 \"old\"\nT 1 1 1 \"\"\n1 0 0 mknod \"new\" 010600 0 = 0\n1 0 0 open \"new\" rdonly 00 = 3\n\
+                 1 0 0 open \"old\" wronly,nonblock 00 = -ENXIO\n1 0 0 open \"f\" rdwr,creat 0600 = 4\n1 0 0 dup 3 - = 5\n\
+                 1 0 0 read 5 10 = 10\n1 0 0 copy 3 4 7 -1 -1 = 7\n1 0 0 stat \"new\" = 0\n1 0 0 close 5 = 0\n1 0 0 close 4 = 0\n";
+    let program = compiled(lines);
+    let marked: Vec<(Op, bool)> = program.steps().iter().map(|step| (step.call.op, step.no_file)).collect();
+    let wanted = [
+        (Op::Mknod, false),
+        (Op::Open, true),
+        (Op::Open, true),
+        (Op::Open, false),
+        (Op::Dup, true),
+        (Op::Read, true),
+        (Op::ReceiveFile, false),
+        (Op::Stat, false),
+        (Op::Close, true),
+        (Op::Close, false),
+    ];
+    assert_eq!(marked, wanted);
+    assert_eq!(program.last.iter().find(|entry| &*entry.path == b"f").unwrap().size, 7);
+}
+
+#[test]
+fn a_descriptor_that_was_received_is_used_after_it_was_sent_and_has_the_senders_position() {
+    let lines = "T 1 1 1 \"\"\nT 2 2 2 \"\"\n1 0 0 open \"f\" rdwr,creat 0600 = 3\n1 0 0 write 3 10 = 10\nP 1 3 7\n\
+                 1 0 0 close 3 = 0\nR 2 7 9 -\n2 0 0 write 9 5 = 5\n2 0 0 close 9 = 0\n";
+    let program = compiled(lines);
+    let of = |op: Op, thread: u32| {
+        (0..program.steps().len() as u32)
+            .find(|at| (program.get(*at).call.op, program.get(*at).thread) == (op, thread))
+            .unwrap()
+    };
+    let (sent, written) = (of(Op::Dup, 1), of(Op::Write, 2));
+    assert_eq!((program.get(sent).opens, program.get(sent).implied), (program.get(written).call.fd, true));
+    assert!(!program.waits(written).is_empty());
+    assert_eq!(program.last[0].size, 15);
+}

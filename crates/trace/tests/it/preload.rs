@@ -232,3 +232,45 @@ fn programs_that_cannot_be_seen_are_told_with_their_reason() {
         recorded.unseen
     );
 }
+
+/// The sizes of files that a recording says are left.
+fn sizes(recorded: &Recorded) -> Vec<(String, u64)> {
+    let reader = crate::shared::reader(&text(&recorded.records));
+    let program = trace::compile::Program::compile(reader, trace::compile::Options::default()).unwrap();
+    let name = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    program.last.iter().map(|entry| (name(&entry.path), entry.size)).collect()
+}
+
+#[test]
+fn control_blocks_and_handed_descriptors_are_in_the_trace_by_either_recorder() {
+    let (place, one, two) = folders();
+    let program = compiled("hands.c", place.path(), &[]);
+    let program = program.to_str().unwrap();
+    let preload = by_preload(&one, &[program]);
+    if !one.join("handed").exists() {
+        eprintln!("skipped: the kernel has no asynchronous calls");
+        return;
+    }
+    let wanted = [("handed".to_owned(), 324), ("submitted".to_owned(), 2000)];
+    assert_eq!((preload.sums.losses.lines(), sizes(&preload)), (Vec::new(), wanted.to_vec()));
+    let Some(strace) = by_strace(&two, &[program]) else { return };
+    assert_eq!((strace.sums.losses.lines(), sizes(&strace)), (Vec::new(), wanted.to_vec()));
+}
+
+#[test]
+fn a_standard_stream_that_was_a_file_is_asked_for_before_the_program_closes_it() {
+    let (_place, one, two) = folders();
+    // The shell itself writes to the file, and has its own standard output back when it ends.
+    let shell = by_preload(
+        &one,
+        &["/bin/sh", "-c", "exec 5>&1 >out; cat /dev/null; printf '%s\\n' a; exec >&5; true"],
+    );
+    let size = std::fs::metadata(one.join("out")).unwrap().len();
+    let told = shell.sums.losses.names().unwrap_or_default();
+    let is_stored = of_op(&shell, Op::Write) == 1;
+    assert!(size == 2 && (is_stored || told.contains("write")), "{size} {told}");
+    // A program of the C library, which closes its standard output as it ends.
+    let program = by_preload(&two, &["/bin/sh", "-c", "ls -d / > out"]);
+    let told = program.sums.losses.names().unwrap_or_default();
+    assert!(of_op(&program, Op::Write) == 1 || told.contains("write"), "{told}");
+}

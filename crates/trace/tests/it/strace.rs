@@ -1,6 +1,6 @@
 //! Text of strace as records: threads, halves of calls, descriptors, names.
 
-use trace::import::strace::{Importer, Start};
+use trace::import::strace::{Importer, Start, Told};
 use trace::import::{Emitter, Sums};
 use trace::record::Head;
 use trace::scope::Scope;
@@ -300,4 +300,96 @@ fn exec_of_another_thread_replaces_the_first() {
     let (text, _) = import(lines, &["/w"]);
     assert!(text.contains("X 1 ") && text.contains("replaced 0"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("2 ") && line.contains("open \"n\"")), "{text}");
+}
+
+#[test]
+fn the_thread_without_a_number_is_the_one_that_gets_one_later_and_a_broken_line_is_one_line() {
+    let lines = r#"
+openat(AT_FDCWD, "a", O_RDWR|O_CREAT, 0600) = 3
+clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD, exit_signal=0}strace: Process 81 attached
+ => {parent_tid=[81]}, 88) = 81
+[pid    81] write(3, "two", 3 <unfinished ...>
+[pid    80] fork(strace: Process 82 attached
+ <unfinished ...>
+[pid    81] <... write resumed>)       = 3
+[pid    80] <... fork resumed>)        = 82
+[pid    82] write(3, "four", 4)        = 4
+[pid    82] +++ exited with 0 +++
+[pid    81] +++ exited with 0 +++
+fork()                                  = 83
+write(3, "one", 3)      = 3
+strace: Process 83 attached
+[pid    83] +++ exited with 0 +++
++++ exited with 0 +++
+"#;
+    let (text, sums) = import(lines, &["/w"]);
+    assert!(sums.losses.is_empty(), "{:?}", sums.losses);
+    assert!(text.contains("T 1 80 80") && text.contains("F 1 2 ") && text.contains("F 1 3 "), "{text}");
+    for write in ["\n1 0 0 write 3 3 = 3\n", "\n2 0 0 write 3 3 = 3\n", "\n3 0 0 write 3 4 = 4\n"] {
+        assert!(text.contains(write), "{write:?} {text}");
+    }
+}
+
+/// Text of a program that is being recorded in a folder of this host.
+fn live(lines: &str, root: &str, inherited: Vec<Told>) -> (String, Sums) {
+    let writer = Writer::new(Vec::new(), &Head::new("test", root.as_bytes()), true).unwrap();
+    let scope = Scope::new(&[root]);
+    let mut importer = Importer::new(Emitter::new(writer), scope, Start::Unknown, root.as_bytes());
+    importer.begins_with(inherited);
+    lines.lines().for_each(|line| importer.line(line.as_bytes()).unwrap());
+    let (out, sums) = importer.finish(None).unwrap();
+    (text(&all(Reader::new(std::io::Cursor::new(out), "t").unwrap()).unwrap()), sums)
+}
+
+#[test]
+fn what_a_program_begins_with_has_its_flags_and_position_and_two_numbers_of_one_file_share_it() {
+    let told = |fd, path: &str, flags, position| Told { fd, path: path.as_bytes().into(), flags, position };
+    let inherited = vec![
+        told(0, "/dev/null", 0, 0),
+        told(1, "/w/log", 0o2001, 21),
+        told(2, "/w/log", 0o2001, 21),
+        told(5, "/w/table", 2, 10),
+        told(6, "/w/table", 2, 0),
+    ];
+    let lines = "1 1.0 write(2</w/log>, \"x\", 4) = 4 <0.1>\n1 1.2 write(5</w/table>, \"x\", 7) = 7 <0.1>\n";
+    let (records, sums) = live(lines, "/w", inherited);
+    assert!(sums.losses.is_empty(), "{:?}", sums.losses);
+    for line in [
+        "D 1 1 \"log\" wronly,append 21\n",
+        "P 1 1 1\nR 1 1 2 -\n",
+        "D 1 5 \"table\" rdwr 10\n",
+        "D 1 6 \"table\" rdwr 0\n",
+    ] {
+        assert!(records.contains(line), "{line} {records}");
+    }
+}
+
+#[test]
+fn while_a_program_is_recorded_symbolic_links_lead_where_they_lead() {
+    let place = tempfile::tempdir().unwrap();
+    let home = place.path().canonicalize().unwrap();
+    std::fs::create_dir_all(home.join("disk/work/sub")).unwrap();
+    std::os::unix::fs::symlink("disk/work", home.join("link")).unwrap();
+    std::os::unix::fs::symlink("disk/work/sub/file", home.join("to-file")).unwrap();
+    std::fs::write(home.join("disk/work/sub/file"), "abc").unwrap();
+    let root = home.join("disk/work").to_str().unwrap().to_owned();
+    let at = |path: &str| home.join(path).to_str().unwrap().to_owned();
+    let lines = format!(
+        "mkdir(\"{}\", 0755) = 0\nrename(\"{}\", \"{}\") = 0\ntruncate(\"{}\", 1) = 0\nunlink(\"{}\") = 0\nmkdir(\"{}\", 0755) = 0\n",
+        at("link/made"),
+        at("link/sub/../made"),
+        at("link/sub/moved"),
+        at("to-file"),
+        at("to-file"),
+        at("elsewhere"),
+    );
+    let (records, sums) = live(&lines, &root, Vec::new());
+    let calls: Vec<&str> = records
+        .lines()
+        .filter_map(|line| line.splitn(4, ' ').nth(3).filter(|_| line.starts_with("1 ")))
+        .collect();
+    let wanted =
+        ["mkdir \"made\" 0755 = 0", "rename \"made\" \"sub/moved\" - = 0", "truncate \"sub/file\" 1 = 0"];
+    assert_eq!((calls, sums.losses.is_empty()), (wanted.to_vec(), true));
+    assert_eq!(sums.counts.get("calls on files outside the roots"), Some(&2));
 }

@@ -83,6 +83,7 @@ pub(super) struct Leads {
     pub(super) is_unknown: bool,
 }
 
+const APART: &str = "a thread has descriptors of its own from there, which no record says";
 const ELSEWHERE: &str = "after it names may lead elsewhere than recorded calls have shown";
 
 impl<W: Write> Importer<W> {
@@ -223,6 +224,10 @@ impl<W: Write> Importer<W> {
         }
         if args::has(flags, "CLONE_FILES") {
             let shared = self.runner(tid).table;
+            let number = self.runner(tid).number;
+            if self.threads.values().filter(|runner| runner.table == shared).count() > 1 {
+                self.lose(number, 0, 1, Lost { name: b"unshare", why: APART });
+            }
             self.tables.push(self.tables[shared].clone());
             self.runner(tid).table = self.tables.len() - 1;
         }

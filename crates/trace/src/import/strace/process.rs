@@ -32,10 +32,12 @@ impl<W: Write> Importer<W> {
     /// Whose line it is.
     pub(super) fn tid_of(&mut self, printed: Option<u32>) -> io::Result<u32> {
         let Some(tid) = printed else {
-            if let (1, Some(only)) = (self.threads.len(), self.threads.keys().next()) {
-                return Ok(*only);
+            // One that was made and has not shown itself is none yet for strace either.
+            let shown = self.threads.iter().filter(|(tid, _)| !self.silent.contains(*tid));
+            if let Some((tid, _)) = shown.min_by_key(|(_, runner)| runner.number) {
+                return Ok(*tid);
             }
-            self.is_unnumbered |= !self.threads.contains_key(&UNNUMBERED);
+            self.is_unnumbered = true;
             return Ok(UNNUMBERED);
         };
         // The first line with a number of one that is nobody's child is of the thread that had none so far.

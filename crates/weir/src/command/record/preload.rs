@@ -115,6 +115,9 @@ struct Left {
     since: Option<Instant>,
     is_told: bool,
     looked: Option<Instant>,
+    /// The processes when none was running. `/proc` is no snapshot: one that is made while it is read may be missing. But a process
+    /// that is there twice and has ended the first time has made none in between.
+    ended: Option<Vec<u32>>,
 }
 
 /// How often `/proc` is searched, and when the user is told of the waiting.
@@ -128,7 +131,8 @@ impl Left {
             return true;
         }
         self.looked = Some(Instant::now());
-        let count = descendants(std::process::id()).iter().filter(|pid| **pid != first).count();
+        let all = descendants(std::process::id());
+        let count = all.iter().filter(|(pid, is_running)| *is_running && *pid != first).count();
         let since = *self.since.get_or_insert_with(Instant::now);
         if count > 0 && !self.is_told && since.elapsed() > TELL_AFTER {
             self.is_told = true;
@@ -137,13 +141,21 @@ impl Left {
                  ends the waiting)"
             ));
         }
-        count > 0
+        if count > 0 {
+            self.ended = None;
+            return true;
+        }
+        let mut ended: Vec<u32> = all.into_iter().map(|(pid, _)| pid).collect();
+        ended.sort_unstable();
+        let is_same = self.ended.as_ref() == Some(&ended);
+        self.ended = Some(ended);
+        !is_same
     }
 }
 
-/// The processes below one that are there and do not only wait to be waited for (proc(5): state and parent are the words behind the
-/// name, whose bracket is the last).
-fn descendants(of: u32) -> Vec<u32> {
+/// The processes below one, and whether each does more than wait to be waited for (proc(5): state and parent are the words behind
+/// the name, whose bracket is the last).
+fn descendants(of: u32) -> Vec<(u32, bool)> {
     let mut all: Vec<(u32, u32, bool)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -156,7 +168,7 @@ fn descendants(of: u32) -> Vec<u32> {
     while let Some(parent) = waiting.pop() {
         for (pid, _, is_running) in all.iter().filter(|(_, of, _)| *of == parent) {
             waiting.push(*pid);
-            found.extend(is_running.then_some(*pid));
+            found.push((*pid, *is_running));
         }
     }
     found
