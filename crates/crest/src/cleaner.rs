@@ -52,7 +52,8 @@ impl Volume {
         Ok(log)
     }
 
-    /// The same without records that are dead for certain, and what is known of these then. `open`: inodes that live without a name.
+    /// The same without records that are dead for certain, and what is known of these then. `open`: inodes that live without a
+    /// name.
     fn read_candidates(&self, zones: &[Present], open: &BTreeSet<u64>) -> Result<(Log, Option<Sieve>)> {
         if !self.rules.sieves() {
             return Ok((self.read_logs(zones)?, None));
@@ -104,7 +105,8 @@ impl Volume {
         Ok(has_room)
     }
 
-    /// Whether cleaning would gain less than a zone, which a refusal says: for checks, and without a charge. It looks at each of the
+    /// Whether cleaning would gain less than a zone, which a refusal says: for checks, and without a charge. It looks at each
+    /// of the
     /// first refusals of a mount, and then at fewer and fewer.
     fn gains_nothing(&self, tails: &mut [MutexGuard<'_, Tail>], want: Want) -> bool {
         let refusals = 1 + self.logs.refusals.fetch_add(1, Relaxed);
@@ -160,7 +162,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Frees all empty zones, or else empties some for a call that wants one; whether it has done anything, and else the most lines of a zone that are dead
+    /// Frees all empty zones, or else empties some for a call that wants one; whether it has done anything, and else the most
+    /// lines of a zone that are dead
     /// or may die although no name and no block goes. `wanted`: zones that are emptied in any case, and whose damage is accepted.
     fn clean_once(
         &self,

@@ -101,7 +101,8 @@ mutants! {
         => &["write | write"];
     GRANULE_WITHOUT_ID "granule-without-id" "an overwrite beside others does not follow the last ones of its blocks"
         => &["write | write"];
-    SIEVED_THOUGH_LINKED "sieved-though-linked" "an inode that was made and removed in one zone is dropped though it has another name";
+    SIEVED_THOUGH_LINKED "sieved-though-linked"
+        "an inode that was made and removed in one zone is dropped though it has another name";
     SIEVED_REMOVALS "sieved-removals" "a removal is dropped as it is read though another zone has its add";
     SIEVED_TIMES "sieved-times" "the record that set the times of a directory is dropped as it is read";
     REFUSED_WHILE_CLEANING "refused-while-cleaning" "a call that finds no room while another task cleans is refused"

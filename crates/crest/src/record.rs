@@ -6,14 +6,15 @@
 //! and uses the same openings: what it wrote may lie here in blocks of a file, which stores an image of it. So the seals depend on
 //! a nonce, too, which the first record of a zone, its Open, has drawn when the zone was opened.
 
+mod attributes;
+
 use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::inline::Inline;
 use super::layout::{
     BODY, EXTENT_BLOCKS_MAX, EXTENT_BYTES, Head, ITEM_BYTES, LINE, RECORD_LINES_MAX, RawCreate, RawExtent,
-    RawItem, RawNames, RawOpen, RawOwner, RawRange, RawTimes, RawVoid, RawWrite, RawXattr, U40, U48, item,
-    kind, sets,
+    RawItem, RawNames, RawOpen, RawRange, RawWrite, U40, U48, item, kind, sets,
 };
 use super::mutant::{self, Rules};
 
@@ -741,85 +742,5 @@ impl Hole {
     fn from_raw(raw: &RawRange) -> Self {
         let (from, count, before) = (raw.from.get(), raw.count.get(), raw.before.get());
         Self { ino: raw.ino.get(), from, count, before, time: u64::from_le_bytes(raw.time) }
-    }
-}
-
-impl Owner {
-    fn raw(&self) -> [u8; BODY] {
-        body(&RawOwner {
-            ino: U48::new(self.ino),
-            mode: self.mode.to_le_bytes(),
-            uid: self.uid.to_le_bytes(),
-            gid: self.gid.to_le_bytes(),
-            time: self.time.to_le_bytes(),
-            ..RawOwner::default()
-        })
-    }
-
-    fn from_raw(raw: &RawOwner) -> Self {
-        let (uid, gid) = (u32::from_le_bytes(raw.uid), u32::from_le_bytes(raw.gid));
-        let (mode, time) = (u16::from_le_bytes(raw.mode), u64::from_le_bytes(raw.time));
-        Self { ino: raw.ino.get(), mode, uid, gid, time }
-    }
-}
-
-impl Times {
-    fn raw(&self) -> [u8; BODY] {
-        body(&RawTimes {
-            ino: U48::new(self.ino),
-            mask: self.mask,
-            stamp: self.stamp.to_le_bytes(),
-            atime: self.atime.to_le_bytes(),
-            mtime: self.mtime.to_le_bytes(),
-            ..RawTimes::default()
-        })
-    }
-
-    fn from_raw(raw: &RawTimes) -> Self {
-        let (atime, mtime) = (u64::from_le_bytes(raw.atime), u64::from_le_bytes(raw.mtime));
-        Self { ino: raw.ino.get(), mask: raw.mask, stamp: u64::from_le_bytes(raw.stamp), atime, mtime }
-    }
-}
-
-impl Xattr {
-    fn raw(&self) -> Raw {
-        let (place, len) = self.blocks.unwrap_or((0, self.value.len() as u32));
-        let raw = RawXattr {
-            ino: U48::new(self.ino),
-            name_len: self.name.len() as u8,
-            before: U40::new(self.before),
-            place: U40::new(place),
-            value_len: len.to_le_bytes(),
-            time: self.time.to_le_bytes(),
-            ..RawXattr::default()
-        };
-        let sets = if self.removed { sets::REMOVED } else { 0 };
-        (kind::XATTR, sets, 0, body(&raw), [&*self.name, &self.value].concat())
-    }
-
-    fn from_raw(raw: &RawXattr, sets: u8, mut tail: &[u8]) -> Result<Self, Refused> {
-        let name = take(&mut tail, usize::from(raw.name_len))?.to_vec();
-        let (place, len) = (raw.place.get(), u32::from_le_bytes(raw.value_len));
-        let blocks = (place != 0).then_some((place, len));
-        let value = if blocks.is_some() { Vec::new() } else { take(&mut tail, len as usize)?.to_vec() };
-        let (before, time) = (raw.before.get(), u64::from_le_bytes(raw.time));
-        let removed = sets & sets::REMOVED != 0;
-        Ok(Self { ino: raw.ino.get(), name, value, blocks, before, time, removed })
-    }
-}
-
-impl Void {
-    fn raw(&self) -> [u8; BODY] {
-        body(&RawVoid {
-            zone: self.zone.to_le_bytes(),
-            opening: U40::new(self.opening),
-            id: self.failed.0.to_le_bytes(),
-            ..RawVoid::default()
-        })
-    }
-
-    fn from_raw(raw: &RawVoid) -> Self {
-        let (zone, failed) = (u32::from_le_bytes(raw.zone), Id(u64::from_le_bytes(raw.id)));
-        Self { zone, opening: raw.opening.get(), failed }
     }
 }

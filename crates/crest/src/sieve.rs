@@ -7,10 +7,13 @@
 //! a zone's records ──Facts::sift_zone──► candidates ──Facts::settle──► Sieve ──Sieve::keeps──► what merge and Survey see
 //! ```
 //!
-//! * Within a zone: an inode that was born and lost its only name in this zone is *gone*, and so are the records of the zone that are
+//! * Within a zone: an inode that was born and lost its only name in this zone is *gone*, and so are the records of the zone
+//!   that are
 //!   about nothing else. Its number is noted.
-//! * When all zones are read, it is known which inodes live, by names of all zones. Records about others are dropped. If one lives of
-//!   which a zone has dropped records (it was removed where it was born, and has another name), the sieve is of no use, and everything
+//! * When all zones are read, it is known which inodes live, by names of all zones. Records about others are dropped. If one
+//!   lives of
+//!   which a zone has dropped records (it was removed where it was born, and has another name), the sieve is of no use, and
+//!   everything
 //!   is read again as it is: [`Facts::settle`] answers none. So it is with a `Void`, of which no medium here makes one.
 //! * A removal is kept while another zone has a copy of the add that it names, unless a record of that zone removes it: such a zone
 //!   hides its copy itself, and both go with the zone.

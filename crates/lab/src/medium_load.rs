@@ -342,7 +342,9 @@ impl Probe {
                 Some(format!("{reads} % reads lie outside of the shares that were measured; the last two are continued"))
             }
             Law::Ddr(ddr) if self.medium.kind().name() == "ddr" && ddr.known.is_none() => {
-                Some("the shape is of Intel and Arm servers, and wrong for AMD: give max_reads and max_mixed, or a curve".to_owned())
+                Some("the shape is of Intel and Arm servers, and wrong for AMD: give max_reads and max_mixed, or a \
+                 curve"
+                    .to_owned())
             }
             _ => None,
         };

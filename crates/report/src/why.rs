@@ -398,8 +398,8 @@ mod tests {
         let why = Why { place: "On varmail".to_owned(), best, rival };
         assert_eq!(
             why.sentence(),
-            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the 1.20 µs that pmfs takes longer, \
-             100 % is waiting for the medium's bandwidth (in fsync); copying takes 200 ns less there."
+            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the 1.20 µs that pmfs takes \
+             longer, 100 % is waiting for the medium's bandwidth (in fsync); copying takes 200 ns less there."
         );
         let [by_time, by_call] = why.tables();
         assert_eq!(by_time.rows[0], ["medium wait", "100 ns", "17 %", "1.30 µs", "81 %", "1.20 µs"]);

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A transfer adds its bytes to the bin, takes its turn, and is told L and the end of its turn. The task passes the longest of
-//! three spans once: the core's issue of all lines with the latency that is exposed, and the turn of each memory that it uses. So a copy
+//! three spans once: the core's issue of all lines with the latency that is exposed, and the turn of each memory that it uses.
+//! So a copy
 //! between two memories is one stream and not a sum.
 //!
 //! # The core

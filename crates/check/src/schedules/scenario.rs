@@ -1,7 +1,8 @@
 //! Scenarios: what several tasks do to one small tree.
 //!
 //! The name of a scenario describes it completely: `full: open-unlink; create | append` has two tasks, of which the first
-//! performs two actions, on a tree with hardly any space left; `worn: create | create` begins where the log of the design is full of
+//! performs two actions, on a tree with hardly any space left; `worn: create | create` begins where the log of the design is
+//! full of
 //! records that are dead. A failure can therefore be repeated by name.
 
 use std::collections::BTreeSet;

@@ -319,22 +319,7 @@ impl Plan {
             let name = block.as_ref().map_or(medium.name(), BlockModel::name);
             axes.entry("medium".to_owned()).or_insert_with(|| name.to_owned());
         }
-        let stop = workload.stop.unwrap_or(self.stop);
-        if stop == Stop::After(Nanos::MAX) && !loaded.ends() {
-            let message = format!("\"{}\" does not end by itself: give it a time or a count", workload.name);
-            return Err(workload.at.problem(message));
-        }
-        let warm_up = match self.warm_up {
-            WarmUp::Auto if !named::warms_up(&workload.name) => Nanos::ZERO,
-            warm_up => warm_up.before(stop),
-        };
-        if warm_up > Nanos::ZERO && loaded.ends() && stop == Stop::After(Nanos::MAX) {
-            let message = format!(
-                "\"{}\" runs to its own end, all of which is measured: give it no warm-up",
-                workload.name
-            );
-            return Err(workload.at.problem(message));
-        }
+        let (warm_up, stop) = self.times(workload, loaded.ends())?;
         let region = workload.region.or(self.region);
         let work = identity::of_workload(&workload.name, &settings, &*loaded)?;
         self.check_storage(&subject, &medium, block.as_ref())?;
@@ -353,6 +338,24 @@ impl Plan {
             region,
             prices,
         })
+    }
+
+    /// How long a workload runs unmeasured, and when it stops. `ends`: it ends by itself.
+    fn times(&self, workload: &Workload, ends: bool) -> Result<(Nanos, Stop), Error> {
+        let stop = workload.stop.unwrap_or(self.stop);
+        let whole = stop == Stop::After(Nanos::MAX);
+        let warm_up = match self.warm_up {
+            WarmUp::Auto if !named::warms_up(&workload.name) => Nanos::ZERO,
+            warm_up => warm_up.before(stop),
+        };
+        let wrong = match whole {
+            true if !ends => "does not end by itself: give it a time or a count",
+            true if warm_up > Nanos::ZERO => {
+                "runs to its own end, all of which is measured: give it no warm-up"
+            }
+            _ => return Ok((warm_up, stop)),
+        };
+        Err(workload.at.problem(format!("\"{}\" {wrong}", workload.name)))
     }
 
     /// The medium must be one that the design can be made on.

@@ -282,7 +282,11 @@ fn of_max(text: &str) -> Result<Read, String> {
         read.greatest.push((1.0 - reads / 100.0, gb));
     }
     if read.greatest.len() < 2 {
-        return Err("not usable: two lines of ALL Reads and 3:1, 2:1 or 1:1 Reads-Writes of mlc --max_bandwidth are needed".to_owned());
+        return Err(
+            "not usable: two lines of ALL Reads and 3:1, 2:1 or 1:1 Reads-Writes of mlc --max_bandwidth \
+             are needed"
+                .to_owned(),
+        );
     }
     Ok(read)
 }

@@ -57,7 +57,8 @@ impl Ddr {
     /// A socket of a Xeon Platinum 8480+ with eight channels of DDR5-4800.
     ///
     /// \[D\] Idle is the mean of three shares (117.2, 114.8, 115.2 ns); the rest by least squares of the relative error on 26
-    /// loaded points of Mess (AVX-512, shares of reads 100, 83 and 67): mean error 0.7 %, most 1.6 %. k is between 0.912, 0.860 and 0.867.
+    /// loaded points of Mess (AVX-512, shares of reads 100, 83 and 67): mean error 0.7 %, most 1.6 %. k is between 0.912, 0.860
+    /// and 0.867.
     pub const XEON_8480: Self = Self {
         peak: 307.2,
         idle: 115.7,

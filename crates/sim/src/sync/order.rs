@@ -1,17 +1,18 @@
 //! The order in which a task takes locks, held to what the classes declare. Debug builds only.
 //!
-//! [`LockClass::under`] names the classes below which a lock of the class may be taken; the relation is transitive. A task that waits
-//! for a lock of an ordered class while it holds another lock panics,
+//! [`LockClass::under`] names the classes below which a lock of the class may be taken; the relation is transitive. A task that
+//! waits for a lock of an ordered class while it holds another lock panics,
 //!
 //! * if both are of one system (the part of the name before the point) and the held class is not above the wanted one;
 //! * if the wanted class is above the held one, of whatever systems they are;
 //! * if it holds a lock of the same class, unless the class [has several](LockClass::several).
 //!
-//! An attempt (`try_lock`) waits for nothing, so it is not held to the order; what it took is held like any other lock. So tasks that
-//! keep to the order wait for each other in no circle: follow the waits, and each class is strictly below the one before, but for
-//! locks of one class, whose order the header of their module gives.
+//! An attempt (`try_lock`) waits for nothing, so it is not held to the order; what it took is held like any other lock. So tasks
+//! that keep to the order wait for each other in no circle: follow the waits, and each class is strictly below the one before, but
+//! for locks of one class, or of classes above each other, whose order the header of their module gives.
 //!
-//! What a task holds is kept in its context, because all tasks of the virtual clock share a thread; outside of a run, in the thread.
+//! What a task holds is kept in its context, because all tasks of the virtual clock share a thread; outside of a run, in the
+//! thread.
 
 use std::cell::RefCell;
 
@@ -80,8 +81,8 @@ fn may_be_taken(wanted: &LockClass, held: &LockClass) -> bool {
     if of_one_system { is_above(held, wanted) } else { !is_above(wanted, held) }
 }
 
-/// Whether `below` may be taken while `above` is held, by what classes declare. Classes can be above each other: those of objects of
-/// which a task takes one's locks, then the next one's.
+/// Whether `below` may be taken while `above` is held, by what classes declare. Classes can be above each other: those of objects
+/// of which a task takes one's locks, then the next one's.
 fn is_above(above: &LockClass, below: &LockClass) -> bool {
     let mut reached: Vec<&LockClass> = vec![below];
     let mut at = 0;

@@ -16,8 +16,8 @@ use crate::partition::Part;
 /// Check a pool. Without --repair the pool is not changed: what recovery stores stays in memory.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the pool cannot be read\n\
-    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, or a repair would lose names that can be read and\n    \
-    nothing was changed, 8 the pool cannot be read or written. With --dry-run: those of the repair")]
+    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, or a repair would lose names that can be read \
+    and\n    nothing was changed, 8 the pool cannot be read or written. With --dry-run: those of the repair")]
 pub(crate) struct Fsck {
     /// The design [default: the design that recognises the pool]
     #[arg(long)]

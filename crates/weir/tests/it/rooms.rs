@@ -1,5 +1,6 @@
 //! The rule of rooms, for every crate: the files and folders of a folder use each other in no circle, and a type has at most
-//! [`MOST_METHODS`] inherent methods. `rooms.txt` lists what breaks the rule today. It may only shrink: what is not in it fails, and so
+//! [`MOST_METHODS`] inherent methods. `rooms.txt` lists what breaks the rule today. It may only shrink: what is not in it
+//! fails, and so
 //! does a line of which less is left, until the list is written anew (`WEIR_WRITE_TABLES=1`).
 //!
 //! A file uses another if it names it in a path (`crate::`, `super::`, `self::`), or calls a method that only the other one of the

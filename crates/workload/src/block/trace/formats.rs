@@ -107,7 +107,8 @@ impl<R: BufRead> Reader<R> {
         true
     }
 
-    /// A request that was issued. The letters count by their place (`blk_fill_rwbs` of the kernel): a flush before it, the operation,
+    /// A request that was issued. The letters count by their place (`blk_fill_rwbs` of the kernel): a flush before it, the
+    /// operation,
     /// then FUA and hints.
     fn issued(&mut self, at_ns: u64, flags: &[u8], [place, plus, count]: [&[u8]; 3]) -> Result<Line, String> {
         let (flushes, rest) = flags.strip_prefix(b"F").map_or((false, flags), |rest| (true, rest));
