@@ -417,9 +417,7 @@ fn memory(table: &Table<'_>, values: &mut Values) -> Memory {
         None => (ps_per_byte(table, "dram", values), false),
     };
     let cache = mebibytes(table, "cache", values);
-    let model = table
-        .get("model")
-        .and_then(|item| values.table(Ok(Some(item)), |table, values| memory_model::read(table, values)));
+    let model = table.get("model").and_then(|item| values.table(Ok(Some(item)), memory_model::read));
     ((copy, dram, cache), model)
 }
 

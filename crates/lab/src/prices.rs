@@ -229,7 +229,9 @@ impl MachinePreset {
         let stays = prices == Prices::Originals || (prices != Prices::Ran && is_priced);
         if stays {
             if machine.originals {
-                Work::RAN.iter().for_each(|work| machine.work_ps[work.index()] = 0);
+                for work in Work::RAN {
+                    machine.work_ps[work.index()] = 0;
+                }
             }
             return Ok(machine);
         }

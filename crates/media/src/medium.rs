@@ -181,13 +181,13 @@ fn lanes(text: &str) -> Option<Rate> {
 }
 
 /// A bandwidth at a share.
-fn known(text: &str) -> Option<Option<(Rate, u64)>> {
+fn known(text: &str) -> Option<Value> {
     if text == "none" {
-        return Some(None);
+        return Some(Value::Known(None));
     }
     let (rate, share) = text.split_once('@')?;
     let share = millionths(share.trim_end_matches('%')).filter(|share| *share <= 100 * MILLION)?;
-    Some(Some((rate.parse().ok()?, share)))
+    Some(Value::Known(Some((rate.parse().ok()?, share))))
 }
 
 /// A unit without the blank between number and suffix. Values print exactly: see `canonical`.
@@ -240,7 +240,7 @@ impl ParamKind {
             Self::Span => picoseconds(text).map(Value::Span),
             Self::Number => millionths(text).map(Value::Number),
             Self::Link => lanes(text).map(Value::Rate),
-            Self::Known => known(text).map(Value::Known),
+            Self::Known => known(text),
             Self::Text => Some(Value::Text(text.to_owned())),
         }
     }

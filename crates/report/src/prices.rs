@@ -135,9 +135,13 @@ pub fn table(results: &ResultFile) -> Option<Table> {
         .map(|(name, _)| *name)
         .collect();
     let mut table = Table::new(format!("Throughput by that of {first}, under each set of prices"));
-    others.iter().for_each(|name| table.words(axis::title(name)));
+    for name in &others {
+        table.words(axis::title(name));
+    }
     table.words(axis::title(design));
-    sets.iter().for_each(|set| table.numbers(*set));
+    for set in sets {
+        table.numbers(*set);
+    }
     let rate = |cell: &Cell<'_>| median(&cell.throughputs());
     let key = |cell: &Cell<'_>| -> Vec<String> {
         others

@@ -241,7 +241,9 @@ mod tests {
             let mut file = result(&[]);
             for (at, rate) in rates.iter().enumerate() {
                 let mut one = result(&[("a", "1", *rate), ("b", "1", 10.0)]).samples;
-                one.iter_mut().for_each(|sample| (sample.repeat, sample.seed) = (at as u32, at as u64));
+                for sample in &mut one {
+                    (sample.repeat, sample.seed) = (at as u32, at as u64);
+                }
                 file.samples.append(&mut one);
             }
             file

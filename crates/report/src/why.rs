@@ -224,7 +224,7 @@ impl Why {
         if told < 100 {
             texts.push(format!("{} % is other", 100 - told));
         }
-        let against = self.against(&all, longer);
+        let against = Self::against(&all, longer);
         (longer, list(&texts) + &against)
     }
 
@@ -245,7 +245,7 @@ impl Why {
     }
 
     /// What takes longer on the winner.
-    fn against(&self, all: &[(String, f64)], longer: f64) -> String {
+    fn against(all: &[(String, f64)], longer: f64) -> String {
         match all.last() {
             Some((activity, less)) if -less >= AGAINST * longer => {
                 format!("; {} takes {} less there", words(activity), Unit::Nanos.human(-less))
@@ -450,7 +450,7 @@ mod tests {
         );
         let why = Why { place: String::new(), best: side("a", &one), rival: side("b", &two) };
         let (longer, causes) = why.cause().unwrap();
-        assert_eq!(longer, 991.0);
+        assert!((longer - 991.0).abs() < 1e-9);
         assert_eq!(
             causes,
             "61 % is waiting for pmfs.inode (in write), 30 % is software (in write) and 9 % is other"

@@ -181,7 +181,7 @@ impl Memory {
     /// The latency now, as seen by a miss of so many lines, which are added to the traffic without an interaction.
     #[inline]
     pub(crate) fn latency_of(&self, cx: &Context, lines: u64) -> u64 {
-        if cx.scheduler().is_none_or(|scheduler| scheduler.is_explored()) {
+        if cx.scheduler().is_none_or(super::virt::Scheduler::is_explored) {
             return self.idle_ps;
         }
         let mut state = self.state.lock();
@@ -283,7 +283,7 @@ impl State {
         let bins = (time - self.bin_end_ns) / BIN_NS + 1;
         for _ in 0..bins.min(FORGOTTEN) {
             for (average, bin) in self.average.iter_mut().zip(self.bin) {
-                let bin = bin as i64 * FRACTION;
+                let bin = bin.cast_signed() * FRACTION;
                 *average += if self.began { (bin - *average) / GAIN } else { bin - *average };
             }
             (self.began, self.bin) = (true, [0; 2]);

@@ -115,7 +115,7 @@ impl Writer {
         }
         let packed = if bytes.len() < 128 { Vec::new() } else { deflated(bytes)? };
         let stored = if packed.is_empty() || packed.len() >= bytes.len() { bytes } else { &packed };
-        let hex: String = sha.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = sha.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         writeln!(self.out, "B {} {} {hex}", bytes.len(), stored.len())?;
         self.out.write_all(stored)?;
         self.out.write_all(b"\n")?;
@@ -293,6 +293,9 @@ struct Piece {
     sha: [u8; 32],
 }
 
+/// An extended attribute that a file had before: path, name, value.
+pub type Attribute = (Box<[u8]>, Box<[u8]>, Bytes);
+
 /// The contents of a trace.
 #[derive(Debug)]
 pub struct Contents {
@@ -302,7 +305,7 @@ pub struct Contents {
     /// What files had before, by path.
     pub initial: FxHashMap<Box<[u8]>, Bytes>,
     /// Extended attributes that files had before: path, name, value.
-    pub attributes: Vec<(Box<[u8]>, Box<[u8]>, Bytes)>,
+    pub attributes: Vec<Attribute>,
     /// What calls have written, by their number from 1.
     pub calls: FxHashMap<u64, Written>,
     /// What was sent elsewhere, in its order.

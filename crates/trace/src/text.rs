@@ -11,8 +11,8 @@
 //!
 //! 1. Choose a small letter that no section has, and write its line as the others are written: words with one blank between them,
 //!    texts in quotes. It may stand before or behind the record to which it belongs; say which. It is one line of at most 64 KiB.
-//! 2. Name it in the head, `#sections NAME …` ([`SECTIONS`] is that key), so that tools can say what a trace has without reading
-//! it.
+//! 2. Name it in the head, `#sections NAME …` ([`SECTIONS`] is that key), so that tools can say what a trace has without
+//!    reading it.
 //! 3. Add a variant to [`Record`], its `print` and `read` here, its line to the tables of `docs/traces.md`.
 //! 4. Decide for each tool: `anonymize` must not pass on a text that it does not understand, and `cut` keeps what belongs to the
 //!    calls that it keeps. Both leave out the sections that they do not know.

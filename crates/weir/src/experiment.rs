@@ -101,7 +101,9 @@ impl How {
         let values = axes.flat_map(|axis| &axis.values);
         let withdrawn: BTreeSet<&str> =
             values.filter_map(|value| media::medium::withdrawn(&value.value)).collect();
-        withdrawn.into_iter().for_each(|advice| output.note(advice));
+        for advice in withdrawn {
+            output.note(advice);
+        }
         self.prepare()?;
         let settings = self.settings();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());

@@ -132,6 +132,11 @@ impl<'a> Value<'a> {
         (is_possible && is_whole).then_some(Self::Apart { bytes, checksum: header.checksum, blocks })
     }
 
+    /// Whether it has no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         match self {

@@ -36,10 +36,21 @@ pub struct Lrw<O> {
     len: u64,
 }
 
+impl<O: Copy + Default> Default for Lrw<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<O: Copy + Default> Lrw<O> {
     /// Makes an empty list.
     pub fn new() -> Self {
         Self { entries: Vec::new(), unused: Vec::new(), oldest: NONE, newest: NONE, len: 0 }
+    }
+
+    /// Whether no entry is linked.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Linked entries.
@@ -160,7 +171,7 @@ mod tests {
             order.push(owner);
         }
         assert_eq!(order, [1, 3, 0]);
-        assert_eq!(list.len(), 0);
+        assert!(list.is_empty());
     }
 
     #[test]

@@ -14,6 +14,12 @@ pub struct Page {
 #[repr(align(64))]
 struct Lines([u8; PAGE_BYTES]);
 
+impl Default for Page {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Page {
     /// Makes a page of zeros.
     pub fn new() -> Self {

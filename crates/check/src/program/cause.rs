@@ -139,14 +139,16 @@ impl Search<'_, '_, '_> {
             }
         }
         let mut tries = TRIES;
-        let mut size = self.lost(point, state).len().max(1);
+        let mut size = lost_of(point, state).len().max(1);
         loop {
-            let lost = self.lost(point, state);
+            let lost = lost_of(point, state);
             let mut put_back = false;
             for part in lost.rchunks(size) {
                 tries = tries.saturating_sub(1);
                 let mut set = state.set.clone();
-                part.iter().for_each(|number| set.add(*number));
+                for number in part {
+                    set.add(*number);
+                }
                 let mut closure = Closure::new(self.operations, self.model, &point.loose, &point.free);
                 closure.fill(&mut set);
                 if state.torn.is_some_and(|torn| set.has(torn.number)) || set == state.set {
@@ -193,10 +195,6 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
-    fn lost(&self, point: &Point, state: &State) -> Vec<u32> {
-        point.free.iter().copied().filter(|number| !state.set.has(*number)).collect()
-    }
-
     fn told(&self, point: &Point, promise: Promise, state: State, (acks, message): (usize, String)) -> Cause {
         let all = &self.operations.all;
         let is_kept =
@@ -208,7 +206,7 @@ impl Search<'_, '_, '_> {
         let at_ns = last_kept.max().unwrap_or(0).max(last_told) + 1;
         let covered = (0..all.len() as u32).filter(|number| point.covered.has(*number));
         let at_ns = covered.map(|number| all[number as usize].begin_ns + 1).max().unwrap_or(0).max(at_ns);
-        let lost: Vec<u32> = self.lost(point, &state);
+        let lost: Vec<u32> = lost_of(point, &state);
         let lost: Vec<u32> =
             lost.into_iter().filter(|number| all[*number as usize].begin_ns < at_ns).collect();
         let kept = self.kept(&lost, &state, (promise, acks));
@@ -248,6 +246,11 @@ impl Search<'_, '_, '_> {
         }
         key
     }
+}
+
+/// What a state lost of the micro-operations that could go either way.
+fn lost_of(point: &Point, state: &State) -> Vec<u32> {
+    point.free.iter().copied().filter(|number| !state.set.has(*number)).collect()
 }
 
 /// A kind of call and its paths without numbers: calls that are alike.

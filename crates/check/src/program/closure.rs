@@ -145,8 +145,10 @@ impl<'a> Closure<'a> {
             for needed in micro.needs.iter().filter_map(|needed| some(*needed)) {
                 set.add(needed);
             }
-            if self.is_page_bound(micro) {
-                some(micro.page).into_iter().for_each(|page| set.add(page));
+            if self.is_page_bound(micro)
+                && let Some(page) = some(micro.page)
+            {
+                set.add(page);
             }
             if self.is_ordered(number, micro) {
                 kept_begin = kept_begin.max(micro.begin_ns);

@@ -339,7 +339,7 @@ impl<'a> Replayer<'a> {
             Deed::Set(inode, attr) => self.set(*inode, attr)?,
             Deed::Sync(What::All) => self.fs.sync().map_err(failed("sync"))?,
             Deed::Sync(What::Folder(inode)) => {
-                self.fs.fsync(self.ino(*inode)?, false).map_err(failed("fsync"))?
+                self.fs.fsync(self.ino(*inode)?, false).map_err(failed("fsync"))?;
             }
             Deed::Sync(What::File { inode, data_only, .. }) => {
                 self.fs.fsync(self.ino(*inode)?, *data_only).map_err(failed("fsync"))?;

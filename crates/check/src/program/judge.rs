@@ -24,6 +24,9 @@ use super::story::Story;
 use super::tree::{Names, Trees};
 use crate::tree::Tree;
 
+/// What tells judgements apart: the hash of a tree, and how many acknowledgements had begun.
+type Key = (u64, usize);
+
 /// Judges trees.
 pub trait Oracle: Sync {
     /// What it says of a state's tree, when so many acknowledgements had begun.
@@ -179,7 +182,7 @@ pub fn bucket(message: &str) -> String {
 /// Judges trees, and remembers what came of them.
 pub struct Judge<'a> {
     oracle: &'a dyn Oracle,
-    memo: FxHashMap<(u64, usize), Verdict>,
+    memo: FxHashMap<Key, Verdict>,
     jobs: usize,
     /// Judgements that were made.
     pub runs: usize,
@@ -187,7 +190,7 @@ pub struct Judge<'a> {
 
 /// A tree that waits for its judgement.
 struct Waiting {
-    key: (u64, usize),
+    key: Key,
     point: usize,
     state: State,
     names: Arc<Names>,
@@ -225,7 +228,7 @@ impl<'a> Judge<'a> {
     fn all(&mut self, trees: &Trees<'_>, waiting: &[Waiting]) -> Result<(), FolderError> {
         let next = AtomicUsize::new(0);
         let oracle = self.oracle;
-        let work = |worker: usize| -> Result<Vec<((u64, usize), Verdict)>, FolderError> {
+        let work = |worker: usize| -> Result<Vec<(Key, Verdict)>, FolderError> {
             let mut done = Vec::new();
             loop {
                 let at = next.fetch_add(1, Relaxed);
@@ -280,7 +283,7 @@ impl<'a> Judge<'a> {
             let mut at = 0;
             while at < all.len() {
                 let (point, states) = &mut all[at];
-                let Some(state) = states.next() else {
+                let Some(state) = states.next_state() else {
                     all.remove(at);
                     continue;
                 };
@@ -347,7 +350,7 @@ fn keep(kept: &mut Vec<Violation>, new: Violation) {
 
 struct Search {
     began: Instant,
-    seen: FxHashSet<(u64, usize)>,
+    seen: FxHashSet<Key>,
     waiting: Vec<Waiting>,
 }
 

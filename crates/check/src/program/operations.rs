@@ -214,13 +214,13 @@ impl Builder {
     fn deed(&mut self, call: u32, deed: &Deed, times: (u64, u64)) {
         match deed {
             Deed::Make(entry, inode) => {
-                self.name(call, (*entry, Some(*inode)), None, (*inode, false, true), times)
+                self.name(call, (*entry, Some(*inode)), None, (*inode, false, true), times);
             }
             Deed::Link(entry, inode) => {
-                self.name(call, (*entry, Some(*inode)), None, (*inode, false, false), times)
+                self.name(call, (*entry, Some(*inode)), None, (*inode, false, false), times);
             }
             Deed::Unlink(entry, inode) => {
-                self.name(call, (*entry, None), None, (*inode, false, false), times)
+                self.name(call, (*entry, None), None, (*inode, false, false), times);
             }
             Deed::Rename { from, to, inode, replaced, exchange } => {
                 let other = Some((*from, replaced.filter(|_| *exchange)));
@@ -228,7 +228,7 @@ impl Builder {
                 self.name(call, (*to, Some(*inode)), other, (*inode, over, false), times);
             }
             Deed::Write { inode, offset, bytes, direct } => {
-                self.write(call, *inode, (*offset, *bytes, *direct), times)
+                self.write(call, *inode, (*offset, *bytes, *direct), times);
             }
             Deed::Size { inode, size } => self.size(call, *inode, *size, times),
             Deed::Zero { inode, offset, len } => {

@@ -178,7 +178,9 @@ impl<'a> Run<'a> {
         match sync.what {
             What::File { inode, .. } if self.model.file_sync == FileSync::Journal => {
                 let last = self.last_change(sync, inode);
-                last.into_iter().for_each(|number| new.add(number));
+                if let Some(number) = last {
+                    new.add(number);
+                }
             }
             What::File { inode, .. } if self.model.file_sync == FileSync::Own => {
                 for number in self.above(sync, inode) {
@@ -191,12 +193,16 @@ impl<'a> Run<'a> {
                     micro.is_in(inode) || micro.inode == inode && micro.is_metadata() || leaves(micro, inode)
                 });
                 let last = last.last().map(|(number, _)| number);
-                last.into_iter().for_each(|number| new.add(number));
+                if let Some(number) = last {
+                    new.add(number);
+                }
             }
             _ => {}
         }
         if own && self.model.names != super::model::Order::Any {
-            loose.into_iter().for_each(|number| self.loose.add(number));
+            for number in loose {
+                self.loose.add(number);
+            }
         }
         let begun: Vec<u32> = (self.low..end).filter(|number| !self.covered.has(*number)).collect();
         let mut closure = Closure::new(self.operations, self.model, &self.loose, &begun);

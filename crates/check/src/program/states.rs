@@ -111,13 +111,17 @@ impl<'a> States<'a> {
 
     fn everything(&self) -> Bits {
         let mut set = self.point.covered.clone();
-        self.point.free.iter().for_each(|number| set.add(*number));
+        for number in &self.point.free {
+            set.add(*number);
+        }
         set
     }
 
     fn without(&mut self, lost: &[u32]) -> Bits {
         let mut set = self.everything();
-        lost.iter().for_each(|number| set.remove(*number));
+        for number in lost {
+            set.remove(*number);
+        }
         self.closure.trim(&mut set);
         set
     }
@@ -135,7 +139,7 @@ impl<'a> States<'a> {
     }
 
     /// The next state; none at the end. Some come twice: their trees are compared.
-    pub fn next(&mut self) -> Option<State> {
+    pub fn next_state(&mut self) -> Option<State> {
         if self.model.null != Null::No {
             return self.next_of_null();
         }

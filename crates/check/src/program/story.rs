@@ -227,7 +227,16 @@ pub struct Node {
 pub struct Blobs {
     contents: Option<Contents>,
     own: Vec<Arc<Vec<u8>>>,
-    cache: Mutex<(FxHashMap<u32, Arc<Vec<u8>>>, usize)>,
+    cache: Mutex<Cache>,
+}
+
+/// Contents that were read.
+#[derive(Debug, Default)]
+struct Cache {
+    /// By number.
+    known: FxHashMap<u32, Arc<Vec<u8>>>,
+    /// How many bytes they are.
+    bytes: usize,
 }
 
 /// Numbers from here on are copies.
@@ -249,17 +258,17 @@ impl Blobs {
             return Ok(self.own.get((blob - OWN) as usize).cloned().unwrap_or_default());
         }
         let mut cache = self.cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(known) = cache.0.get(&blob) {
+        if let Some(known) = cache.known.get(&blob) {
             return Ok(Arc::clone(known));
         }
         let bytes = self.contents.as_ref().map_or(Ok(Vec::new()), |contents| contents.read(blob))?;
-        if cache.1 + bytes.len() > CACHE_BYTES {
-            cache.0.clear();
-            cache.1 = 0;
+        if cache.bytes + bytes.len() > CACHE_BYTES {
+            cache.known.clear();
+            cache.bytes = 0;
         }
-        cache.1 += bytes.len();
+        cache.bytes += bytes.len();
         let bytes = Arc::new(bytes);
-        cache.0.insert(blob, Arc::clone(&bytes));
+        cache.known.insert(blob, Arc::clone(&bytes));
         Ok(bytes)
     }
 
@@ -414,7 +423,7 @@ impl Story {
         let program = Program::compile(Reader::open(path)?, Options { allow_drops: true })?;
         let mut story = Self { root, unseen, end_ns: records.end_ns, ..Self::default() };
         let mut walk = Walk::new(&mut story, &program, &contents);
-        walk.before()?;
+        walk.before();
         for step in program.steps() {
             walk.step(step, records.by_line.get(&step.line).copied())?;
         }

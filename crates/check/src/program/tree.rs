@@ -211,10 +211,11 @@ impl<'a> Trees<'a> {
                 add(block as u64, *own);
             }
         }
-        let rest =
-            (whole % BLOCK != 0).then_some(whole / BLOCK).filter(|block| !file.blocks.contains_key(block));
+        let rest = (!whole.is_multiple_of(BLOCK))
+            .then_some(whole / BLOCK)
+            .filter(|block| !file.blocks.contains_key(block));
         for block in file.blocks.keys().copied().chain(rest).filter(|block| block * BLOCK < file.size) {
-            let own = match self.simple(inode, file, block) {
+            let own = match simple(inode, file, block) {
                 Some(key) => match self.blocks.get(&key) {
                     Some(known) => *known,
                     None => {
@@ -228,24 +229,6 @@ impl<'a> Trees<'a> {
             add(block, own);
         }
         Ok(sum)
-    }
-
-    /// A key of a block that is a sequence of whole pieces.
-    fn simple(&self, inode: Inode, file: &File, block: u64) -> Option<(u64, Vec<Slice>)> {
-        let parts = file.blocks.get(&block)?;
-        let mut slices = Vec::with_capacity(parts.len());
-        let mut places = vec![
-            u64::from(inode),
-            block,
-            file.kept.min((block + 1) * BLOCK),
-            file.size.min((block + 1) * BLOCK),
-        ];
-        for part in parts {
-            let Part::Bytes(from, slice, None) = part else { return None };
-            slices.push(*slice);
-            places.push(*from);
-        }
-        Some((hash(&places), slices))
     }
 
     /// The hashes of the blocks that a file had before.
@@ -382,6 +365,9 @@ pub struct Found<'a> {
     trees: &'a Trees<'a>,
 }
 
+/// Takes bytes, each time with their place.
+type ByPlace<'a, E> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), E>;
+
 impl Found<'_> {
     /// The size of a file.
     pub fn size(&self) -> u64 {
@@ -389,10 +375,7 @@ impl Found<'_> {
     }
 
     /// Hands the parts of a file that are not zeros to `write`, each with its place.
-    pub fn contents<E: From<ContentsError>>(
-        &self,
-        write: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn contents<E: From<ContentsError>>(&self, write: ByPlace<'_, E>) -> Result<(), E> {
         let before = self.trees.before(self.inode)?;
         let kept = self.file.kept.min(self.file.size).min(before.len() as u64) as usize;
         if kept > 0 {
@@ -405,6 +388,20 @@ impl Found<'_> {
         }
         Ok(())
     }
+}
+
+/// A key of a block that is a sequence of whole pieces.
+fn simple(inode: Inode, file: &File, block: u64) -> Option<(u64, Vec<Slice>)> {
+    let parts = file.blocks.get(&block)?;
+    let mut slices = Vec::with_capacity(parts.len());
+    let mut places =
+        vec![u64::from(inode), block, file.kept.min((block + 1) * BLOCK), file.size.min((block + 1) * BLOCK)];
+    for part in parts {
+        let Part::Bytes(from, slice, None) = part else { return None };
+        slices.push(*slice);
+        places.push(*from);
+    }
+    Some((hash(&places), slices))
 }
 
 /// Writes the units of a torn piece that have persisted; units are those of the medium, by their place.
@@ -426,7 +423,7 @@ impl File {
         if to < self.size.max(self.end()) {
             self.zero(to, (to / BLOCK + 1) * BLOCK);
             drop(self.blocks.split_off(&to.div_ceil(BLOCK)));
-            if to % BLOCK == 0 {
+            if to.is_multiple_of(BLOCK) {
                 self.blocks.remove(&(to / BLOCK));
             }
             self.kept = self.kept.min(to);

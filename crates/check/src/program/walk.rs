@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What existed before.
-    pub(super) fn before(&mut self) -> Result<(), StoryError> {
+    pub(super) fn before(&mut self) {
         let mut groups: FxHashMap<u64, Inode> = FxHashMap::default();
         for entry in &self.program.initial {
             let Lead::Nothing(at) = self.resolve(&entry.path, false, true) else {
@@ -128,7 +128,6 @@ impl<'a> Walk<'a> {
                 self.story.inodes[inode as usize].attributes.insert(name.clone(), value);
             }
         }
-        Ok(())
     }
 
     pub(super) fn finish(&mut self) {
@@ -314,8 +313,8 @@ impl<'a> Walk<'a> {
         let call = &step.call;
         let path = self.program.path_of(call.path);
         let inode = if call.flags & TMPFILE == TMPFILE {
-            self.story.inodes.push(node(Kind::File, call.mode & 0o7777 & !self.umask, false));
-            self.story.inodes.last_mut().expect("it was pushed").path = "(unnamed file)".to_owned();
+            let unnamed = node(Kind::File, call.mode & 0o7777 & !self.umask, false);
+            self.story.inodes.push(Node { path: "(unnamed file)".to_owned(), ..unnamed });
             self.story.inodes.len() as Inode - 1
         } else {
             let follow = !(call.has(NOFOLLOW) || call.has(CREAT) && call.has(EXCL));

@@ -228,10 +228,12 @@ fn set_place(descriptor: &mut GroupDescriptor, part: u8, place: u64) {
     }
 }
 
+/// First block, length, and whose it is: of a group and part; none of a superblock.
+type Run = (u64, u64, Option<(u32, u8)>);
+
 /// Which blocks bitmaps and tables take, and the places of superblocks.
 struct Taken {
-    /// First block, length, and whose it is: of a group and part; none of a superblock.
-    runs: Vec<(u64, u64, Option<(u32, u8)>)>,
+    runs: Vec<Run>,
     longest: u64,
 }
 

@@ -177,7 +177,7 @@ impl Pool {
     pub(crate) fn touch(&self, entry: EntryId) -> u64 {
         let mut state = self.lock();
         sim::work(Work::STEP, 3);
-        let was_empty = state.blocks.len() == 0;
+        let was_empty = state.blocks.is_empty();
         state.blocks.touch(entry, sim::now());
         if was_empty && state.reclaiming {
             self.wanted.notify_one();

@@ -547,7 +547,8 @@ mod tests {
 
     #[test]
     fn an_inode_has_the_newest_of_the_names_that_are_still_there() {
-        let out: super::super::Out = Box::new(Vec::new());
+        let buffer: Vec<u8> = Vec::with_capacity(4096);
+        let out: super::super::Out = Box::new(buffer);
         let mut trace = Trace::new(Emitter::new(Writer::new(out, &Head::default(), false).unwrap()));
         let at = |trace: &Trace| trace.path(9).map(|path| String::from_utf8(path).unwrap());
         trace.learn(KERNEL_ROOT, b"dir", 5);

@@ -259,6 +259,8 @@ fn of_greatest(name: &str, read: &Read, sheet: Sheet, source: &str) -> Result<Ma
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn mess(shares: &[(f64, f64)]) -> String {
@@ -269,7 +271,7 @@ mod tests {
             for step in 0..10 {
                 let traffic = law(writes).greatest(writes) * f64::from(step) / 9.0 * jitter;
                 let latency = Law::Ddr(law(writes)).latency(traffic, writes);
-                text += &format!("{reads},{traffic:.4},{latency:.4}\n");
+                writeln!(text, "{reads},{traffic:.4},{latency:.4}").unwrap();
             }
         }
         text

@@ -75,7 +75,7 @@ impl Read {
     }
 
     /// Adds the points of a share in any order.
-    fn add(&mut self, writes: f64, mut points: Vec<(f64, f64)>) -> Result<(), String> {
+    fn add(&mut self, writes: f64, mut points: Vec<(f64, f64)>) {
         self.points += points.len();
         let read = points.len();
         // In the order of latency the traffic rises up to saturation.
@@ -98,7 +98,6 @@ impl Read {
         }
         self.dropped += read - kept.len();
         self.shares.push(Share { writes, points: kept });
-        Ok(())
     }
 }
 
@@ -182,10 +181,7 @@ pub fn of_mess(text: &str) -> Result<Read, String> {
     let unit = scale(greatest)?;
     let mut read = Read::default();
     for (reads, points) in shares {
-        read.add(
-            1.0 - reads / 100.0,
-            points.into_iter().map(|(traffic, ns)| (traffic / unit, ns)).collect(),
-        )?;
+        read.add(1.0 - reads / 100.0, points.into_iter().map(|(traffic, ns)| (traffic / unit, ns)).collect());
     }
     Ok(read)
 }
@@ -238,7 +234,7 @@ fn of_loaded(text: &str, reads: Option<f64>) -> Result<Read, String> {
         ));
     }
     let mut read = Read::default();
-    read.add(1.0 - reads / 100.0, points)?;
+    read.add(1.0 - reads / 100.0, points);
     Ok(read)
 }
 

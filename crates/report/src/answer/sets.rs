@@ -97,7 +97,7 @@ fn together(mut group: Vec<Decided<'_>>) -> Decided<'_> {
     if !same && !matches!(decided.outcome.standing, Standing::CutShort) {
         decided.outcome.standing = Standing::ByPrices;
     }
-    decided.outcome = Outcome { sets, chance, ..decided.outcome };
+    decided.outcome = Outcome { chance, sets, ..decided.outcome };
     decided
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn copy_lines(
     let all = of_object.reads + of_object.writes + of_buffer.reads + of_buffer.writes;
     // A machine without a model prices its side of the copy as it prices every copy.
     let own = if has_buffer || local.is_some() { 0 } else { bytes * cx.run.machine.copy_ps_per_byte / 2 };
-    pass_copy(cx, object, Span { lines: all, begins, own_ps: own }, turns, stream.memory.is_some());
+    pass_copy(cx, object, &Span { lines: all, begins, own_ps: own }, turns, stream.memory.is_some());
     true
 }
 
@@ -111,9 +111,9 @@ fn large(cx: &Context, memory: &Memory, lines: Lines) -> Turn {
 }
 
 /// Lets the copy pass: issue and exposed latency, or the later turn.
-fn pass_copy(cx: &Context, object: &Memory, span: Span, turns: [Turn; 2], is_medium: bool) {
+fn pass_copy(cx: &Context, object: &Memory, span: &Span, turns: [Turn; 2], is_medium: bool) {
     let core = &object.model.core;
-    let Span { lines, begins, own_ps } = span;
+    let Span { lines, begins, own_ps } = *span;
     let latency = turns[0].latency_ps.max(turns[1].latency_ps);
     let exposed = |latency: u64| latency * lines.max(if begins { core.depth } else { 0 }) / core.depth;
     let issue = clock::beside_sibling(cx, Nanos(lines.saturating_sub(1) * core.issue_ps + own_ps)).0;
@@ -131,7 +131,7 @@ pub(super) fn pass(cx: &Context, memory: &Memory, reads: u64, writes: u64, goes_
     let turn = memory.transfer(cx, reads, writes);
     // The first line is not issued before another.
     let lines = reads + writes + u64::from(goes_on);
-    pass_copy(cx, memory, Span { lines, begins: !goes_on, own_ps: 0 }, [turn, turn], true);
+    pass_copy(cx, memory, &Span { lines, begins: !goes_on, own_ps: 0 }, [turn, turn], true);
 }
 
 /// A store of `bytes` past the caches to an object, from the task's buffer. False where neither memory has a model.

@@ -266,7 +266,7 @@ fn a_copy_from_a_card_is_one_stream_and_not_the_sum_of_two() {
         found.load(Relaxed)
     };
     let (local, far) = (time(None), time(Some(card)));
-    assert!(local >= 220 && local <= 235, "{local}");
+    assert!((220..=235).contains(&local), "{local}");
     assert!(
         far < local + 150 && far > local + 130,
         "4 KiB take {far} ns from the card and {local} from DRAM"

@@ -238,7 +238,7 @@ impl Compiler {
                 self.summary.tells_computing = !is_traced(reader) || end.tells_computing();
             }
             Record::Count(count) if *count.what == *MOVED_OUTSIDE.as_bytes() => {
-                self.summary.outside += count.count
+                self.summary.outside += count.count;
             }
             Record::Entry(_) | Record::Count(_) | Record::Loss(_) => {}
         }

@@ -32,7 +32,7 @@ pub(crate) struct Calibrate {
     /// Percent of reads of each text of mlc --loaded_latency, in order: 100 without -W, 67 with -W2, 50 with -W5
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', requires = "from")]
     reads: Vec<f64>,
-    /// How the medium is called [default: the output's name without its ending, or \"memory\"]
+    /// The name of the medium [default: that of the output without its ending, or memory]
     #[arg(long, requires = "from")]
     name: Option<String>,
     /// Write the table [memory.model] of a machine's preset instead of a medium

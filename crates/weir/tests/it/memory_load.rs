@@ -1,5 +1,6 @@
 //! Memory under load by commands: `weir sim medium --loaded …`, and `weir calibrate --from`.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -45,17 +46,19 @@ fn a_curve_goes_in_as_mess_or_mlc_writes_it_and_each_point_comes_out() {
     let (home, points) = (tempfile::tempdir().unwrap(), published());
     let home = home.path();
     assert_eq!(points.len(), 29);
-    let mess: String = points.iter().map(|(reads, gb, ns)| format!("{reads},{gb},0.1,{ns}\n")).collect();
-    std::fs::write(
-        home.join("curves.csv"),
-        format!("read_pct_rounded,bandwidth_mean,bandwidth_sd,latency_mean\n{mess}"),
-    )
-    .unwrap();
+    let mut mess = "read_pct_rounded,bandwidth_mean,bandwidth_sd,latency_mean\n".to_owned();
+    for (reads, gb, ns) in &points {
+        writeln!(mess, "{reads},{gb},0.1,{ns}").unwrap();
+    }
+    std::fs::write(home.join("curves.csv"), mess).unwrap();
     let mlc = |share: f64| {
-        let of_share = points.iter().filter(|(reads, ..)| *reads == share).enumerate();
-        let rows: String =
-            of_share.map(|(at, (_, gb, ns))| format!(" {:05}\t{ns}\t{}\n", 20_000 - at, gb * 1e3)).collect();
-        format!("Inject\tLatency\tBandwidth\nDelay\t(ns)\tMB/sec\n==========================\n{rows}")
+        let of_share = points.iter().filter(|(reads, ..)| (*reads - share).abs() < 1e-9).enumerate();
+        let mut text =
+            "Inject\tLatency\tBandwidth\nDelay\t(ns)\tMB/sec\n==========================\n".to_owned();
+        for (at, (_, gb, ns)) in of_share {
+            writeln!(text, " {:05}\t{ns}\t{}", 20_000 - at, gb * 1e3).unwrap();
+        }
+        text
     };
     for share in [100.0, 83.0, 67.0] {
         std::fs::write(home.join(format!("mlc{share}.txt")), mlc(share)).unwrap();
@@ -109,9 +112,11 @@ fn files_that_are_no_curve_are_refused_with_file_line_and_reason() {
     let home = home.path();
     let head = "read_pct_rounded,bandwidth_mean,latency_mean\n";
     let share = |reads: u32, by: f64| -> String {
-        (0..5)
-            .map(|step| format!("{reads},{},{}\n", f64::from(step * 20 + 5) * by, 100 + step * step * 5))
-            .collect()
+        let mut rows = String::new();
+        for step in 0..5 {
+            writeln!(rows, "{reads},{},{}", f64::from(step * 20 + 5) * by, 100 + step * step * 5).unwrap();
+        }
+        rows
     };
     let torn = format!("{head}{}50,20", share(100, 1.0));
     let max = "ALL Reads        :\t240.6\n1:1 Reads-Writes :\t190.1\n";

@@ -138,7 +138,9 @@ fn uses(files: &[File]) -> BTreeMap<Module, BTreeSet<(String, String)>> {
     let modules: BTreeSet<&Module> = files.iter().map(|file| &file.module).collect();
     let mut defined: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
     for file in files {
-        methods(file).into_iter().for_each(|name| defined.entry(name).or_default().push(&file.module));
+        for name in methods(file) {
+            defined.entry(name).or_default().push(&file.module);
+        }
     }
     let mut uses: BTreeMap<Module, BTreeSet<(String, String)>> = BTreeMap::new();
     for file in files {

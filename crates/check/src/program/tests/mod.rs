@@ -93,14 +93,22 @@ impl Recorded {
     }
 
     pub(super) fn write(&mut self, fd: i32, bytes: &[u8]) -> &mut Self {
-        self.call_for((GAP_NS, CALL_NS), &format!("write {fd} {}", bytes.len()), bytes.len() as i64);
+        self.call_for(
+            (GAP_NS, CALL_NS),
+            &format!("write {fd} {}", bytes.len()),
+            bytes.len().cast_signed() as i64,
+        );
         let calls = self.calls;
         self.kept().call(calls, bytes, 0).unwrap();
         self
     }
 
     pub(super) fn pwrite(&mut self, fd: i32, at: u64, bytes: &[u8]) -> &mut Self {
-        self.call_for((GAP_NS, CALL_NS), &format!("pwrite {fd} {} {at}", bytes.len()), bytes.len() as i64);
+        self.call_for(
+            (GAP_NS, CALL_NS),
+            &format!("pwrite {fd} {} {at}", bytes.len()),
+            bytes.len().cast_signed() as i64,
+        );
         let calls = self.calls;
         self.kept().call(calls, bytes, 0).unwrap();
         self

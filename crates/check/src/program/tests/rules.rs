@@ -16,7 +16,7 @@ fn count(story: &Story, model: &str) -> (usize, usize) {
     for point in &points(&operations, &model).0 {
         let mut states = States::new(&operations, &model, point, 1);
         legal += states.legal().unwrap();
-        while let Some(state) = states.next() {
+        while let Some(state) = states.next_state() {
             distinct.insert(trees.hash(&state).unwrap());
         }
     }
@@ -152,11 +152,12 @@ fn a_checker_that_refuses_the_end_is_at_fault() {
 fn the_cause_is_one_lost_piece_and_the_fix_was_tried() {
     let mut program = Recorded::new();
     program.had("s", b"old");
-    program.save("t", &[b'n'; 20_000]);
+    let new = vec![b'n'; 20_000];
+    program.save("t", &new);
     program.rename("t", "s").told("saved");
-    let rule = |view: &View<'_>| {
+    let rule = move |view: &View<'_>| {
         let bytes = view.file("s").unwrap_or_default();
-        if bytes != b"old" && bytes != [b'n'; 20_000] {
+        if bytes != b"old" && bytes != new {
             return Err(format!("s has {} bytes", bytes.len()));
         }
         if !view.told().is_empty() && bytes == b"old" {

@@ -28,7 +28,7 @@ fn states_of_a_thousand_operations_are_made_and_hashed() {
     let mut all: Vec<_> = points.iter().map(|point| States::new(&operations, &model, point, 1)).collect();
     for _ in 0..100 {
         for one in &mut all {
-            if let Some(state) = one.next() {
+            if let Some(state) = one.next_state() {
                 states += 1;
                 distinct.insert(trees.hash(&state).unwrap());
             }

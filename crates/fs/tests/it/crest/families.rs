@@ -356,7 +356,7 @@ fn of_commits() -> Vec<Shown> {
         shown(SEAL_OF_FIRST_LINE, 1, &[], &[Create(A)], 1),
         shown(SEAL_WITHOUT_OPENING, 1, &[], &[Create(A), Unlink(A), Clean(0)], 7),
         with(shown(SEAL_WITHOUT_NONCE, 1, &[(Create(A), 0)], &[Create(B), Foreign, Chmod(A)], 4), |family| {
-            family.setup.keyed = true
+            family.setup.keyed = true;
         }),
         with(shown(OPEN_WITH_WORD, 1, &[(Create(A), 0)], &[Create(B), Chmod(A)], 3), |family| {
             family.setup.keyed = true;

@@ -31,8 +31,8 @@ struct Share {
 type Refused = (Errno, u64, u64);
 
 /// Judges a call, which may be refused only while hardly anything is free.
-fn judge<T>(fs: &dyn FileSystem, done: vfs::Result<T>, refused: &mut Vec<Refused>) {
-    if let Err(errno) = done {
+fn judge<T>(fs: &dyn FileSystem, done: &vfs::Result<T>, refused: &mut Vec<Refused>) {
+    if let &Err(errno) = done {
         let space = fs.statfs().expect("statfs");
         if errno != Errno::ENOSPC || space.blocks_free * 10 > space.blocks {
             refused.push((errno, space.blocks_free, space.blocks));
@@ -53,7 +53,7 @@ fn writers_beside_churn(region: &Arc<Region>, share: Share) -> Vec<Refused> {
             let mut refused = Vec::new();
             let file = fs.create(root, format!("file {task}").as_bytes(), &NEW).expect("an empty pool").ino;
             for _ in 0..share.writes {
-                judge(&*fs, fs.write(file, 0, &data, IoFlags::empty()), &mut refused);
+                judge(&*fs, &fs.write(file, 0, &data, IoFlags::empty()), &mut refused);
             }
             refused
         }
@@ -64,8 +64,8 @@ fn writers_beside_churn(region: &Arc<Region>, share: Share) -> Vec<Refused> {
             let mut refused = Vec::new();
             let name = format!("churn {task}");
             for _ in 0..share.pairs {
-                judge(&*fs, fs.create(root, name.as_bytes(), &NEW), &mut refused);
-                judge(&*fs, fs.unlink(root, name.as_bytes()), &mut refused);
+                judge(&*fs, &fs.create(root, name.as_bytes(), &NEW), &mut refused);
+                judge(&*fs, &fs.unlink(root, name.as_bytes()), &mut refused);
             }
             refused
         }

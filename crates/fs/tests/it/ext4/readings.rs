@@ -23,7 +23,10 @@ const TABLE: u64 = 8;
 
 type Options = &'static [(&'static str, &'static str)];
 
-const KINDS: [(&str, Options); 4] = [
+/// A design, and what it is formatted with.
+type Kind = (&'static str, Options);
+
+const KINDS: [Kind; 4] = [
     ("ext2", &[("block_size", "1k")]),
     ("ext4", &[("block_size", "1k"), ("journal", "0")]),
     ("ext4", &[("block_size", "1k"), ("journal", "1MiB"), ("metadata_csum", "false")]),
@@ -42,13 +45,13 @@ fn fill(fs: &dyn FileSystem) {
     file(fs, "in the root", b"contents");
 }
 
-fn image(kind: usize, mib: u64) -> Edited {
-    let (name, given) = KINDS[kind];
+fn image(kind: Kind, mib: u64) -> Edited {
+    let (name, given) = kind;
     Edited::made(name, given, Bytes::mib(mib), fill)
 }
 
 /// Every path with its contents, as they were.
-fn whole(kind: usize, mib: u64) -> BTreeMap<String, String> {
+fn whole(kind: Kind, mib: u64) -> BTreeMap<String, String> {
     image(kind, mib).files()
 }
 
@@ -63,7 +66,7 @@ fn kept(image: &Edited, before: &BTreeMap<String, String>, what: &str) {
 
 #[test]
 fn a_wrong_number_in_the_superblock_costs_no_file() {
-    for kind in 0..KINDS.len() {
+    for kind in KINDS {
         let before = whole(kind, 20);
         for sealed in [false, true] {
             for (field, value) in [
@@ -78,7 +81,7 @@ fn a_wrong_number_in_the_superblock_costs_no_file() {
             ] {
                 let image = image(kind, 20);
                 image.put_superblock(field, &value.to_le_bytes(), sealed);
-                let what = format!("{:?}, {field:#x} is {value}, sealed {sealed}", KINDS[kind]);
+                let what = format!("{kind:?}, {field:#x} is {value}, sealed {sealed}");
                 kept(&image, &before, &what);
             }
         }
@@ -87,33 +90,33 @@ fn a_wrong_number_in_the_superblock_costs_no_file() {
 
 #[test]
 fn a_wrong_number_in_the_superblock_of_one_group_which_has_no_backup_costs_no_file() {
-    for kind in 0..KINDS.len() {
+    for kind in KINDS {
         let before = whole(kind, 7);
         for (field, value) in
             [(RESERVED_GDT_BLOCKS, 4000_u16), (RESERVED_GDT_BLOCKS, 200), (INODES_COUNT, 77)]
         {
             let image = image(kind, 7);
             image.put_superblock(field, &value.to_le_bytes(), true);
-            kept(&image, &before, &format!("{:?}, {field:#x} is {value}", KINDS[kind]));
+            kept(&image, &before, &format!("{kind:?}, {field:#x} is {value}"));
         }
     }
 }
 
 #[test]
 fn an_inode_table_is_found_where_the_layout_has_it() {
-    for kind in 0..KINDS.len() {
+    for kind in KINDS {
         let before = whole(kind, 7);
         for place in [0_u32, 2_000_000, 6000, 1] {
             let image = image(kind, 7);
             image.put(image.descriptor() + TABLE, &place.to_le_bytes());
-            kept(&image, &before, &format!("{:?}, the table is at {place}", KINDS[kind]));
+            kept(&image, &before, &format!("{kind:?}, the table is at {place}"));
         }
     }
 }
 
 #[test]
 fn a_repair_that_would_lose_names_says_so_and_changes_nothing_until_it_is_told_to() {
-    for kind in 0..KINDS.len() {
+    for kind in KINDS {
         let image = image(kind, 20);
         let bytes = usize::from(image.half(1024 + 0x58)) * image.word(1024 + INODES_PER_GROUP) as usize;
         // The second group: its table, and what says where it lies.
@@ -127,11 +130,11 @@ fn a_repair_that_would_lose_names_says_so_and_changes_nothing_until_it_is_told_t
         }
         let before = image.bytes(0, 20 << 20);
         let why = image.repair_damaged().expect_err("names lead into the table");
-        assert!(why.contains("would lose") && why.contains("--force-loss"), "{:?}: {why}", KINDS[kind]);
-        assert!(before == image.bytes(0, 20 << 20), "{:?}: the image was changed", KINDS[kind]);
-        let (region, design) = (Arc::clone(&image.region), fs::by_name(KINDS[kind].0).expect("a design"));
+        assert!(why.contains("would lose") && why.contains("--force-loss"), "{kind:?}: {why}");
+        assert!(before == image.bytes(0, 20 << 20), "{kind:?}: the image was changed");
+        let (region, design) = (Arc::clone(&image.region), fs::by_name(kind.0).expect("a design"));
         let done = virtually(2, move || design.format().repair_at_any_loss(&Storage::from(&region)));
-        let done = done.unwrap_or_else(|why| panic!("{:?}: {why}", KINDS[kind]));
+        let done = done.unwrap_or_else(|why| panic!("{kind:?}: {why}"));
         assert!(done.iter().any(|what| what.contains("names lost")), "{done:?}");
         assert_eq!(image.violations(), Vec::<String>::new(), "{done:?}");
     }

@@ -255,7 +255,7 @@ mod tests {
         let line = br#"openat(-100 /* AT_FDCWD */, "0x1 /* NO */", 0x41 /* O_WRONLY|O_CREAT */, 0644) = 3"#;
         let plain = br#"openat(AT_FDCWD, "0x1 /* NO */", O_WRONLY|O_CREAT, 0644) = 3"#;
         assert_eq!(spelled(line).as_deref(), Some(&plain[..]));
-        let other = br#"getdents64(3, 0x5 /* 3 entries */, 32768) = 72"#;
+        let other = br"getdents64(3, 0x5 /* 3 entries */, 32768) = 72";
         assert_eq!(spelled(other).as_deref(), Some(&other[..]));
         assert_eq!(spelled(b"close(3) = 0"), None);
     }

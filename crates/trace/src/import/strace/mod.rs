@@ -159,6 +159,9 @@ struct Mapping {
     len: u64,
 }
 
+/// A line that waits until its thread is known, with its time.
+type HeldLine = (Box<[u8]>, u64);
+
 /// Reads strace's lines and writes a trace.
 #[derive(Debug)]
 pub struct Importer<W: Write> {
@@ -175,7 +178,7 @@ pub struct Importer<W: Write> {
     /// Where symbolic links lead, while a program is being recorded.
     links: Option<Links>,
     /// Lines of threads whose parent is not known yet, with their times.
-    held: BTreeMap<u32, VecDeque<(Box<[u8]>, u64)>>,
+    held: BTreeMap<u32, VecDeque<HeldLine>>,
     held_lines: usize,
     /// There is a thread whose lines have no number.
     is_unnumbered: bool,
@@ -377,7 +380,9 @@ impl<W: Write> Importer<W> {
 
     /// What the recorder knows to be missing besides.
     pub fn lacks(&mut self, losses: &[Loss]) {
-        losses.iter().for_each(|loss| self.out.lose(loss));
+        for loss in losses {
+            self.out.lose(loss);
+        }
     }
 
     /// Ends what lines have begun, and hands all of it to the output: what is left is the end of the trace.

@@ -9,7 +9,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -28,10 +28,13 @@ pub(super) struct Place {
     pub(super) root: Box<[u8]>,
 }
 
+/// A path as a call names it, and whether the call follows a link in its last component.
+type Asked = (Box<[u8]>, bool);
+
 /// Where paths lead that are below no root as text.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    found: FxHashMap<(Box<[u8]>, bool), Option<Box<[u8]>>>,
+    found: FxHashMap<Asked, Option<Box<[u8]>>>,
 }
 
 impl Links {
@@ -177,11 +180,11 @@ impl<W: Write> Importer<W> {
         name: &[u8],
         text: &[u8],
         (times, result): ((u64, u64), i64),
-    ) -> io::Result<bool> {
+    ) -> bool {
         const NAMES: [&[u8]; 8] =
             [b"chroot", b"unshare", b"setns", b"pivot_root", b"move_mount", b"mount", b"umount2", b"umount"];
         if !NAMES.contains(&name) {
-            return Ok(false);
+            return false;
         }
         let all = args::split(text);
         let arg = |at: usize| all.get(at).copied().unwrap_or_default();
@@ -207,7 +210,7 @@ impl<W: Write> Importer<W> {
             self.out.skip(number, times.1, "calls on roots, mounts and namespaces");
         }
         self.forget_links();
-        Ok(true)
+        true
     }
 
     fn new_root(&mut self, tid: u32, path: &[u8], is_done: bool) {

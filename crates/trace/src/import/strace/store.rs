@@ -136,7 +136,7 @@ impl<W: Write> Importer<W> {
             self.out.skip(number, times.1, "calls that a signal interrupted or that did not return");
             return Ok(());
         };
-        if self.moves_names(tid, name, text, (times, result))? {
+        if self.moves_names(tid, name, text, (times, result)) {
             return Ok(());
         }
         match name {

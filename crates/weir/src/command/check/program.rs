@@ -194,7 +194,7 @@ impl ProgramCheck {
         if !outcome.faults.is_empty() || self.show.is_some() {
             return Ok((outcome, Vec::new()));
         }
-        let designs = self.designs(designs, story, oracle, &limits, &mut outcome)?;
+        let designs = Self::designs(designs, story, oracle, &limits, &mut outcome)?;
         Ok((outcome, designs))
     }
 
@@ -231,7 +231,6 @@ impl ProgramCheck {
 
     /// The program on designs.
     fn designs(
-        &self,
         names: &[String],
         story: &Arc<Story>,
         oracle: &dyn Oracle,
@@ -379,7 +378,7 @@ impl Ran<'_> {
         Ok(())
     }
 
-    fn name(&self, path: &Path) -> String {
+    fn name(path: &Path) -> String {
         path.file_stem().map_or_else(|| "program".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
@@ -389,7 +388,7 @@ impl Ran<'_> {
         let points = explored.iter().map(|one| one.points).max().unwrap_or(0);
         let mut text = format!(
             "{}: {} in {states} states of {} on {}; {} in {:.1} s\n",
-            self.name(path),
+            Self::name(path),
             several(findings.len(), "finding"),
             several(points, "crash point"),
             several(explored.len(), "file system"),

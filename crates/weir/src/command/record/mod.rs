@@ -111,7 +111,9 @@ impl Record {
         let directory = std::env::current_dir().unwrap_or_default();
         let directory = directory.as_os_str().as_bytes();
         let mut importer = Importer::new(emitter, scope.clone(), start, directory);
-        kept.into_iter().for_each(|writer| importer.keep_contents(writer));
+        if let Some(writer) = kept {
+            importer.keep_contents(writer);
+        }
         // The preloaded library tells of descriptors itself.
         let inherited = if self.how == How::Strace { inherited(output.is_json()) } else { Vec::new() };
         importer.begins_with(inherited);

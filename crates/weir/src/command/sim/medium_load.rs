@@ -147,7 +147,9 @@ impl LoadForms {
         }
         let mut remarks: Vec<&str> = found.iter().filter_map(|one| one.remark.as_deref()).collect();
         remarks.dedup();
-        remarks.iter().for_each(|remark| output.note(remark));
+        for remark in remarks {
+            output.note(remark);
+        }
         Ok(())
     }
 }
