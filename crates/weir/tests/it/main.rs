@@ -29,6 +29,7 @@ mod posix;
 mod presets;
 mod published;
 mod replay;
+mod rooms;
 mod scrub;
 mod shared;
 mod signals;
