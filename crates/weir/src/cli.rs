@@ -151,6 +151,8 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use clap::CommandFactory;
     use clap::error::ErrorKind;
@@ -179,6 +181,16 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// The words of a command, of which those in single quotes are one.
+    fn words(command: &str) -> Vec<OsString> {
+        let parts = command.split('\'').enumerate();
+        let words = parts.flat_map(|(place, part)| match place % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        words.map(OsString::from).collect()
+    }
+
     /// Commands in blocks of code, where two blanks end one, and those in backquotes, which may leave out what goes without saying.
     #[test]
     fn commands_in_the_documents_are_right() {
@@ -189,7 +201,8 @@ mod tests {
         let commands = blocks.chain(quoted).filter(|words| words.starts_with("weir ")).collect::<Vec<_>>();
         assert!(commands.len() > 10);
         for command in commands {
-            let Err(error) = Cli::try_parse_from(command.split_whitespace()) else { continue };
+            let words = crate::command::check::program_arguments(words(command));
+            let Err(error) = Cli::try_parse_from(words) else { continue };
             let names_only =
                 [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
             // An option may be named without its value.

@@ -48,7 +48,7 @@ use format::{
     TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,
 };
 
-pub(super) static COMMIT_LOCK: LockClass = LockClass::new("ext4.commit").under(&[&super::inode::INODE]);
+pub(super) static COMMIT_LOCK: LockClass = LockClass::new("ext4.commit").under(&[&super::INODE]);
 pub(super) static STATE: LockClass =
     LockClass::new("ext4.journal").under(&[&super::SUPERBLOCK, &COMMIT_LOCK]);
 pub(super) static WAIT: LockClass = LockClass::new("ext4.journal_wait");

@@ -146,7 +146,11 @@ impl Plan {
 
     /// The cells of a workload, some of which may be wrong.
     fn cells_of(&self, workload: &Workload) -> Result<Vec<Result<CellSpec, Error>>, Error> {
-        let sets = self.price_sets()?;
+        // What is wrong with the sets of prices hides nothing of what is wrong with the cells.
+        let (sets, wrong) = match self.price_sets() {
+            Ok(sets) => (sets, None),
+            Err(error) => (Vec::new(), Some(Err(error))),
+        };
         let draft = |prices| Draft { vars: workload.vars.clone(), prices, ..Draft::default() };
         let mut drafts: Vec<Draft> = sets.iter().map(|prices| draft(Some(*prices))).collect();
         match &mut drafts[..] {
@@ -159,7 +163,7 @@ impl Plan {
         for axis in &self.axis {
             drafts = extend(&drafts, axis)?;
         }
-        Ok(drafts.iter().map(|draft| self.cell(workload, draft)).collect())
+        Ok(drafts.iter().map(|draft| self.cell(workload, draft)).chain(wrong).collect())
     }
 
     /// A plan has workloads, and an axis of designs, which is returned.

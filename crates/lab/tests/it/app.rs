@@ -37,6 +37,11 @@ pub(crate) fn run(head: &str, axes: &str, workload: &str, vars: &str) -> ResultF
     Runner::new(settings, &Silent).run(&plan).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The head of a plan that runs under one set of prices: what is tested depends on none.
+pub(crate) fn priced(stop: &str) -> String {
+    format!("stop = \"{stop}\"\nprices = \"originals\"")
+}
+
 pub(crate) fn every_design() -> String {
     let designs: Vec<_> = fs::FILE_SYSTEMS.iter().map(|design| format!("{:?}", design.name())).collect();
     format!("[[axis]]\nfs = [{}]\n[[axis]]\nmedium = [\"dram\"]\n[fs]\nbuffer = \"8MiB\"", designs.join(", "))
@@ -63,7 +68,7 @@ fn load_file(folder: &tempfile::TempDir) -> String {
 pub(crate) fn every_design_does_a_load_file_of_dbench_and_keeps_what_it_leaves() {
     let folder = tempfile::tempdir().unwrap();
     let vars = format!("load = \"{}\", passes = \"2\", clients = \"3\"", load_file(&folder));
-    let file = run("stop = \"end\"", &every_design(), "app/dbench", &vars);
+    let file = run(&priced("end"), &every_design(), "app/dbench", &vars);
     assert_eq!(file.samples.len(), fs::FILE_SYSTEMS.len());
     for sample in &file.samples {
         is_whole(sample);
@@ -76,7 +81,7 @@ pub(crate) fn every_design_does_a_load_file_of_dbench_and_keeps_what_it_leaves()
 #[test]
 pub(crate) fn every_design_delivers_mail_and_keeps_what_it_leaves() {
     let file = run(
-        "stop = \"400 ops\"",
+        &priced("400 ops"),
         &every_design(),
         "app/exim",
         "clients = \"4\", cores = \"2\", messages = \"5\"",
@@ -100,7 +105,7 @@ pub(crate) fn every_design_delivers_mail_and_keeps_what_it_leaves() {
 #[test]
 pub(crate) fn every_design_does_postmark_and_keeps_what_it_leaves() {
     let file = run(
-        "stop = \"end\"",
+        &priced("end"),
         &every_design(),
         "app/postmark",
         "transactions = \"200\", number = \"50\", clients = \"2\"",
@@ -117,7 +122,7 @@ const DATABASE: &str = "clients = \"3\", num = \"2000\", value = \"1000\", buffe
 
 #[test]
 pub(crate) fn every_design_writes_a_database_and_keeps_what_it_leaves() {
-    let file = run("stop = \"4000 ops\"", &every_design(), "app/rocksdb", DATABASE);
+    let file = run(&priced("4000 ops"), &every_design(), "app/rocksdb", DATABASE);
     for sample in &file.samples {
         is_whole(sample);
         let count = |name: &str| sample.counters[&format!("rocksdb.{name}")];
@@ -142,7 +147,7 @@ pub(crate) fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave
         ("app/kernel-grep", "files = \"100\""),
         ("app/make-like", "objects = \"20\", headers = \"60\""),
     ] {
-        let file = run("stop = \"end\"", &every_design(), workload, vars);
+        let file = run(&priced("end"), &every_design(), workload, vars);
         file.samples.iter().for_each(is_whole);
         assert!(file.samples.iter().all(|sample| sample.ops == file.samples[0].ops), "{workload}");
     }
@@ -152,7 +157,7 @@ pub(crate) fn every_design_serves_a_desktop_and_a_grep_and_keeps_what_they_leave
 pub(crate) fn every_design_keeps_the_orders_of_tpcc_and_what_is_recovered_meets_the_conditions() {
     for layer in ["innodb", "postgres"] {
         let vars = format!("terminals = \"4\", new_orders = \"40\", layer = \"{layer}\"");
-        let file = run("stop = \"end\"", &every_design(), "app/tpcc", &vars);
+        let file = run(&priced("end"), &every_design(), "app/tpcc", &vars);
         for sample in &file.samples {
             is_whole(sample);
             let count = |name: &str| sample.counters[&format!("tpcc.{name}")];

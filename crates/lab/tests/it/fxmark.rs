@@ -42,7 +42,8 @@ fn every_benchmark_completes_on_every_design_and_leaves_what_it_must() {
         "[[axis]]\nfs = [{}]\n[[axis]]\nmedium = [\"dram\"]\n[[axis]]\nthreads = [3]\n[fs]\nbuffer = \"8MiB\"",
         designs.join(", ")
     );
-    let file = run(&plan("stop = \"200us\"", &axes, &names(), SMALL), true);
+    let head = "stop = \"200us\"\nprices = \"originals\"";
+    let file = run(&plan(head, &axes, &names(), SMALL), true);
     assert_eq!(file.samples.len(), names().len() * designs.len());
     file.samples.iter().for_each(is_whole);
 }

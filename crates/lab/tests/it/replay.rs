@@ -155,7 +155,7 @@ fn every_design_gives_the_recorded_results_and_leaves_the_recorded_tree() {
         "[[axis]]\nfs = [{}]\n[[axis]]\nmedium = [\"dram\"]\n[fs]\nbuffer = \"8MiB\"",
         designs.join(", ")
     );
-    let file = trace.run("", &axes, "");
+    let file = trace.run("prices = \"originals\"", &axes, "");
     assert_eq!(file.samples.len(), designs.len());
     file.samples.iter().for_each(agrees);
     let sample = &file.samples[0];

@@ -1,10 +1,10 @@
 //! Bonnie, archives and FFSB on designs: what they leave is there after the next mount, and every run is repeatable.
 
-use crate::app::{every_design, is_whole, run};
+use crate::app::{every_design, is_whole, priced, run};
 
 /// Runs a workload twice on every design; the samples of the first.
 fn twice(workload: &str, vars: &str) -> Vec<results::Sample> {
-    let once = || run("stop = \"end\"", &every_design(), workload, vars).samples;
+    let once = || run(&priced("end"), &every_design(), workload, vars).samples;
     let (first, second) = (once(), once());
     assert_eq!(first.len(), fs::FILE_SYSTEMS.len());
     for (one, other) in first.iter().zip(&second) {
@@ -42,7 +42,7 @@ fn every_design_packs_and_unpacks_a_tree_and_keeps_each_byte_of_it() {
 fn every_design_runs_a_profile_of_ffsb() {
     let vars =
         "read = \"50\", write = \"50\", fsync = \"true\", files = \"30\", directories = \"3\", time = \"1\"";
-    let file = run("stop = \"2000 ops\"", &every_design(), "ffsb/mix", vars);
+    let file = run(&priced("2000 ops"), &every_design(), "ffsb/mix", vars);
     for sample in &file.samples {
         is_whole(sample);
         assert_eq!(sample.read_bytes + sample.written_bytes, 2000 * 4096, "{:?}", sample.axes);

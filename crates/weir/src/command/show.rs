@@ -266,6 +266,10 @@ fn medium(name: &str) -> Option<Result<Shown, Failure>> {
     let shown = Shown::of_table(&table, "parameters").with("summary", medium.summary());
     let model = match medium.build() {
         Ok(model) => model,
+        // The name alone asks what there is to give.
+        Err(error) if name == medium.name() => {
+            return Some(Ok(shown.and(&format!("without parameters it cannot be used: {error}\n"))));
+        }
         Err(error) => return Some(Err(Failure::usage(error.to_string()))),
     };
     Some(Ok(match model.memory().map(|memory| memory.model().sentence()) {

@@ -274,16 +274,18 @@ const NEARLY_ALL: u64 = 9;
 /// wrote, because its files are elsewhere. `moves`: reads and writes that were replayed.
 fn lacks(measured: &mut Measured, summary: &Summary, moves: u64) {
     let mut told = Vec::new();
-    if summary.lost + summary.unopened > 0 {
+    let mut missing = Vec::new();
+    if summary.lost > 0 {
         let names = summary.losses.names().map_or_else(String::new, |names| format!(" ({names})"));
-        let unopened = match summary.unopened {
-            0 => String::new(),
-            count => format!(", and {count} on descriptors that no call has opened were left out"),
-        };
+        missing.push(format!("{} calls of the program{names}", summary.lost));
+    }
+    if summary.unopened > 0 {
+        missing.push(format!("{} calls on descriptors that no call has opened", summary.unopened));
+    }
+    if !missing.is_empty() {
         told.push(format!(
-            "This trace lacks {} calls of the program{names}{unopened}: the program did more than is replayed here (--switch \
-             allow_drops).",
-            summary.lost
+            "This trace lacks {}: the program did more than is replayed here (--switch allow_drops).",
+            missing.join(" and ")
         ));
     }
     if let Some(names) = summary.losses.silent_names() {

@@ -21,7 +21,7 @@
 //! | what | how it is noticed | what is done |
 //! |---|---|---|
 //! | static programs, Go, set-user-ID | no image shows itself after `exec`; the file says why ([`hidden`]) | named, lost |
-//! | streams of stdio below the roots | `fopen`, … are wrapped; standard streams by descriptor | what the kernel counts besides is lost |
+//! | streams of stdio below the roots | `fopen` and the like are wrapped | what the kernel counts besides is lost |
 //! | walks and the like inside libc | wrapped | named; lost if they begin below a root |
 //! | calls by number | `syscall` is wrapped | those of files are lost; of `io_submit` the control blocks are stored |
 //! | other calls without libc | the kernel's counts (`/proc/self/io`) at end and exec | counted; lost with such streams |

@@ -34,7 +34,7 @@ pub(super) struct CrashCheck {
     /// Operations in each program; 2: every pair; 3: every triple of operations that change names (see --sample, --time)
     #[arg(long, default_value_t = 1, value_name = "1|2|3", value_parser = clap::value_parser!(u32).range(1..=3))]
     depth: u32,
-    /// Run every pair of operations concurrently in two tasks, under several schedules
+    /// Run pairs of operations in two tasks at once, under several schedules
     #[arg(long, conflicts_with_all = ["depth", "random"])]
     together: bool,
     /// Run programs that store through mapped files instead

@@ -51,11 +51,12 @@ pub(crate) struct Record {
     /// Store calls on files below this directory; may be given several times [default: the working directory]
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
-    /// What the trace says of files that existed before: those that the calls touch, all below the roots, or none
+    /// Files of before that the trace describes: those that are touched, all below the roots, or none
     #[arg(long, value_enum, default_value_t = Existed::Touched, hide_possible_values = true, value_name = "touched|all|none")]
     snapshot: Existed,
-    /// Also keep what is written, what files contained before, and what is told, in TRACE.data [LIMIT: 1GiB]: for `weir check
-    /// crash trace:FILE`
+    /// Keep what is written as well, in TRACE.data, for `weir check crash trace:FILE` [LIMIT: 1GiB]
+    ///
+    /// What files contained before and what the program tells is kept, too.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1GiB", value_name = "LIMIT")]
     contents: Option<Bytes>,
     /// The program and its arguments
