@@ -45,6 +45,20 @@ fn ends(clock: Clock, first: &'static LockClass, second: &'static LockClass) -> 
     run.map(drop).map_err(|error| error.to_string())
 }
 
+/// Whether a class is declared to be above another, at any distance.
+fn is_above(above: &LockClass, below: &LockClass) -> bool {
+    let (mut reached, mut at) = (vec![below], 0);
+    while let Some(class) = reached.get(at).copied() {
+        for next in class.above().into_iter().flatten().copied() {
+            if !reached.iter().any(|known| std::ptr::eq(*known, next)) {
+                reached.push(next);
+            }
+        }
+        at += 1;
+    }
+    reached[1..].iter().any(|class| std::ptr::eq(*class, above))
+}
+
 /// In each design with two classes of which one is above the other: the declared order ends well, the other one is found.
 #[test]
 fn two_locks_in_the_wrong_order_are_found_in_every_design() {
@@ -54,6 +68,10 @@ fn two_locks_in_the_wrong_order_are_found_in_every_design() {
             for above in
                 below.above().into_iter().flatten().copied().filter(|above| !std::ptr::eq(*above, below))
             {
+                // Of classes that are above each other the header of their module gives the order, not the check.
+                if is_above(below, above) {
+                    continue;
+                }
                 pairs += 1;
                 for clock in [Clock::Virtual, Clock::Real] {
                     let (below_name, above_name) = (below.name(), above.name());

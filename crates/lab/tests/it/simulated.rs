@@ -59,16 +59,16 @@ fn a_file_in_pieces_takes_the_devices_time_of_figure_12() {
                 [[axis]]\nmedium = [{ value = \"fast24\", label = \"off\" }, \
                 { value = \"fast24,allocation=on\", label = \"on\" }]\n\
                 [[axis]]\nwriting = [\"at-once\", \"append\", \"overwrite\"]\nsets = [\"var.writing\"]\n\
-                [[axis]]\ndummy = [\"published\", \"992KiB\"]\nsets = [\"var.dummy\"]\n[[workload]]\nname = \"requests/pieces\"\n";
+                [[axis]]\ndummy = [\"published\", \"224KiB\"]\nsets = [\"var.dummy\"]\n[[workload]]\nname = \"requests/pieces\"\n";
     let file = run(text);
     for (writing, dummy, medium, expected) in [
         ("at-once", "published", "off", 2495.0),
-        ("append", "992KiB", "off", 408.0),
-        ("append", "992KiB", "on", 2467.0),
+        ("append", "224KiB", "off", 408.0),
+        ("append", "224KiB", "on", 2467.0),
         ("append", "published", "off", 1609.0),
         ("append", "published", "on", 2483.0),
-        ("overwrite", "992KiB", "off", 408.0),
-        ("overwrite", "992KiB", "on", 2467.0),
+        ("overwrite", "224KiB", "off", 408.0),
+        ("overwrite", "224KiB", "on", 2467.0),
         ("overwrite", "published", "off", 1609.0),
         ("overwrite", "published", "on", 2483.0),
     ] {
