@@ -1,11 +1,11 @@
 //! Parts that a mount can leave out, to measure what each is worth (`weir run crest-ablations`).
 
-use super::Volume;
-use super::layout::{LINE, SUPERBLOCKS};
+use crate::Volume;
+use crate::format::layout::{LINE, SUPERBLOCKS};
 
 /// A part that is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Without {
+pub(crate) enum Without {
     /// All parts are there.
     #[default]
     Nothing,
@@ -25,11 +25,11 @@ pub(super) enum Without {
 
 impl Without {
     /// The words of the option, in the order of the parts.
-    pub(super) const WORDS: &'static [&'static str] =
+    pub(crate) const WORDS: &'static [&'static str] =
         &["nothing", "appends", "inline", "seal", "paths", "image", "reads"];
 
     /// The part of a word.
-    pub(super) fn of(word: &str) -> Self {
+    pub(crate) fn of(word: &str) -> Self {
         match word {
             "appends" => Self::Appends,
             "inline" => Self::Inline,
@@ -48,7 +48,7 @@ const FREE_LINES: u64 = 60;
 impl Volume {
     /// Stores where a shard's log ends, as a design must whose records do not certify themselves; durable on return. Recovery does
     /// not read it, and a store that the medium refuses loses nothing.
-    pub(super) fn store_end(&self, shard: usize, line: u32) {
+    pub(crate) fn store_end(&self, shard: usize, line: u32) {
         let at = SUPERBLOCKS[0] + (4 + shard as u64 % FREE_LINES) * LINE as u64;
         if self.region.store_u64(at, u64::from(line)).is_ok() {
             self.region.flush(at, 8);

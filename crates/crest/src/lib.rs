@@ -4,44 +4,20 @@
 //! there, stores its data past the cache and fences it, stores its record and fences that, and then changes the indexes.
 //! `docs/designs/crest.md` states the rules and argues for them.
 //!
-//! The format and its meaning are pure functions: they read bytes and records, and know neither clocks nor locks nor a region;
-//! `crates/fs/tests/it/crest` tries all small histories against them.
+//! # Rooms
 //!
-//! | pure | from | to |
+//! A room uses those above it in this table, and none below. Each has a page that says what its files hold (its `mod.rs`).
+//!
+//! | room | is | has |
 //! |---|---|---|
-//! | [`layout`] | | structures on the medium |
-//! | [`record`] | records | bytes with a seal, and back |
-//! | [`zone`] | the table of zones and the bytes of log zones | records, damage; which zone may be taken, which is cleaned |
-//! | [`merge`] | records, in any order | the tree: names, inodes, places of blocks |
-//! | [`inline`] | bytes of blocks that lie in records | what a block holds |
-//! | [`sieve`] | records, zone by zone | those that may count |
-//! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
-//! | [`place`] | what is known of a block | where a write goes |
+//! | [`format`] | pure functions of bytes and records | layout, records, zones, the merge, what cleaning keeps |
+//! | `store/` | a region in which records become durable | superblock, zones and blocks, logs, cleaner, parity, frames of DRAM |
+//! | `index/` | the state in DRAM to which the records lead | inodes, names, places of blocks, checksums, clean frames |
+//! | `calls/` | what programs ask for | contents, names, attributes, mappings, clones, write-back |
+//! | `pool/` | pools as a whole | making, mounting, saved indexes, checks, repair, other sizes |
 //!
-//! | the mount | holds |
-//! |---|---|
-//! | `superblock.rs` `mkfs.rs` | the superblock and its copy; making an empty pool |
-//! | `alloc.rs` | free zones and blocks |
-//! | `log.rs` `cleaner.rs` | making records durable; freeing log zones |
-//! | `parity.rs` | parity of log zones that are full, and lines that are computed from it |
-//! | `inode.rs` `map.rs` `dir.rs` | inodes in DRAM; places of the blocks of a file; names of a directory |
-//! | `sharing.rs` | changes of one file or directory by several tasks at once |
-//! | `cache.rs` | clean frames: blocks that are read often |
-//! | `frames.rs` `buffered.rs` `writeback.rs` | frames of DRAM; files whose data is in frames; settling them in the background |
-//! | `in_place.rs` `patch.rs` | overwrites in place; small overwrites in records |
-//! | `namei.rs` `rename.rs` `paths.rs` | what changes names; paths of several |
-//! | `draft.rs` | changes of the blocks of a file that do not count yet, and their records |
-//! | `file.rs` `attributes.rs` `xattr.rs` `mapped.rs` | contents and attributes of files; extended attributes; mapped files |
-//! | `mapped_atomic.rs` | mapped files whose pages are frames, and syncs of all of them or none |
-//! | `clone.rs` | files that share blocks |
-//! | `sums.rs` `damage.rs` | checksums of blocks; what is damaged |
-//! | `recovery.rs` | what a mount reads, and what it makes of it |
-//! | `image.rs` `image_save.rs` `image_load.rs` `same.rs` | saved indexes: format, unmount, mount; comparing one with the logs |
-//! | `fsck.rs` `repair.rs` `dump.rs` `resize.rs` | checking, repairing, showing; another size |
-//! | `ablation.rs` | parts that can be left out, to measure them |
-//! | `mutant.rs` `certify.rs` | rules that can be left out; edited images that pass the seals |
-//! | `parts.rs` | named parts of calls |
-//! | `vfs.rs` `format.rs` `design.rs` | the adapters to the two interfaces |
+//! Above them `vfs.rs` and `design.rs` are the adapters to the interfaces. Below all are `parts.rs`, named parts of calls, and
+//! `ablation.rs`, parts that can be left out to measure them.
 //!
 //! # Lock order
 //!
@@ -60,58 +36,14 @@
 #![forbid(unsafe_code)]
 
 mod ablation;
-mod alloc;
-mod attributes;
-mod buffered;
-mod cache;
-mod certify;
-pub mod clean;
-mod cleaner;
-mod clone;
-mod damage;
+mod calls;
 pub mod design;
-mod dir;
-mod draft;
-mod dump;
-mod file;
-pub(crate) mod format;
-mod frames;
-mod fsck;
-mod image;
-mod image_load;
-mod image_save;
-mod in_place;
-pub mod inline;
-mod inode;
-pub mod layout;
-mod log;
-mod map;
-mod mapped;
-mod mapped_atomic;
-pub mod merge;
-mod mkfs;
-pub mod mutant;
-mod namei;
-mod parity;
+pub mod format;
+mod index;
 mod parts;
-mod patch;
-mod paths;
-pub mod place;
-pub mod record;
-mod recovery;
-mod rename;
-mod repair;
-mod resize;
-mod same;
-mod sharing;
-pub mod sieve;
-mod sums;
-mod superblock;
-pub mod tree;
+mod pool;
+mod store;
 mod vfs;
-mod writeback;
-mod xattr;
-pub mod zone;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -121,42 +53,42 @@ use sim::sync::AtomicBool;
 use sim::{LockClass, Mutex, SpreadRwLock};
 
 use ablation::Without;
-use alloc::Zones;
-use cache::{Admit, Cache};
-use damage::Losses;
-use frames::Frames;
-use inode::Inodes;
-use layout::Geometry;
-use log::Logs;
-use mapped_atomic::Unsynced;
-use mutant::Rules;
-use sharing::Sharing;
-use sums::Sums;
+use calls::mapped_atomic::Unsynced;
+use format::layout::Geometry;
+use format::mutant::Rules;
+use index::cache::{Admit, Cache};
+use index::inode::Inodes;
+use index::sharing::Sharing;
+use index::sums::Sums;
+use store::alloc::Zones;
+use store::damage::Losses;
+use store::frames::Frames;
+use store::log::Logs;
 
 use base::dax::DirectMaps;
 
 static RENAMES: LockClass = LockClass::new("crest.renames").under(&[]).several();
-static ORPHANS: LockClass = LockClass::new("crest.orphans").under(&[&log::LOG, &alloc::DATA]);
+static ORPHANS: LockClass = LockClass::new("crest.orphans").under(&[&store::log::LOG, &store::alloc::DATA]);
 
 /// The classes of locks for which its calls may wait.
 pub(crate) static CLASSES: &[&LockClass] = &[
-    &alloc::BLOCKS,
-    &alloc::DATA,
-    &alloc::SHARED,
-    &alloc::ZONES,
-    &inode::INODE,
-    &map::GRANULE,
-    &sharing::BUCKET,
-    &sharing::STAMPS,
-    &log::LOG,
-    &log::SUPERBLOCK,
+    &store::alloc::BLOCKS,
+    &store::alloc::DATA,
+    &store::alloc::SHARED,
+    &store::alloc::ZONES,
+    &index::inode::INODE,
+    &index::map::GRANULE,
+    &index::sharing::BUCKET,
+    &index::sharing::STAMPS,
+    &store::log::LOG,
+    &store::log::SUPERBLOCK,
     &ORPHANS,
     &RENAMES,
-    &cache::CLEAN,
-    &frames::FRAMES,
-    &frames::FRAME_POOL,
-    &frames::TASKS,
-    &frames::WRITEBACK_IDLE,
+    &index::cache::CLEAN,
+    &store::frames::FRAMES,
+    &store::frames::FRAME_POOL,
+    &store::frames::TASKS,
+    &store::frames::WRITEBACK_IDLE,
 ];
 
 /// A mounted pool.
@@ -216,7 +148,7 @@ struct Settings {
     /// Which inodes tasks may share.
     sharing: Sharing,
     without: Without,
-    frames: frames::Settings,
+    frames: store::frames::Settings,
     /// Which blocks get clean frames.
     admit: Admit,
     /// Whether overwrites go in place (`atomic=words`).

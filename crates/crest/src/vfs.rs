@@ -10,22 +10,23 @@ use vfs::{
     XattrMode,
 };
 
-use super::Volume;
-use super::ablation::Without;
-use super::file::seek;
-use super::inode::{Body, now, unpack};
-use super::layout::{BLOCK, ROOT_INO};
-use super::log::Call;
-use super::namei::Node;
-use super::record::{self, Times, group};
-use super::tree::Stamped;
-use super::zone::Want;
-use super::{layout, xattr};
+use crate::Volume;
+use crate::ablation::Without;
+use crate::calls::file::seek;
+use crate::calls::namei::Node;
+use crate::calls::xattr;
+use crate::format::layout;
+use crate::format::layout::{BLOCK, ROOT_INO};
+use crate::format::record::{self, Times, group};
+use crate::format::tree::Stamped;
+use crate::format::zone::Want;
+use crate::index::inode::{Body, now, unpack};
+use crate::store::log::Call;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
 
 /// A mounted pool.
-pub(super) struct Mounted(pub(super) Arc<Volume>);
+pub(crate) struct Mounted(pub(crate) Arc<Volume>);
 
 /// Cursors before those of names: the beginning, after `.`, after `..`.
 const FIRST_NAME: u64 = 2;

@@ -1,13 +1,13 @@
 //! Records as bytes: what is encoded is read back, and nothing else passes for a record.
 
-use fs::crest::inline::{BYTES_MAX, Inline, Patch};
-use fs::crest::layout::{BLOCK, LINE, RECORD_LINES_MAX, item};
-use fs::crest::mutant::Rules;
-use fs::crest::record::{
+use fs::crest::format::inline::{BYTES_MAX, Inline, Patch};
+use fs::crest::format::layout::{BLOCK, LINE, RECORD_LINES_MAX, item};
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::record::{
     Body, Create, Cut, Extent, Hole, Id, Item, Names, Open, Owner, Previous, Record, Refused, Seal, Times,
     Void, Write, Xattr,
 };
-use fs::crest::zone::{Use, Word};
+use fs::crest::format::zone::{Use, Word};
 
 const SEAL: Seal = Seal { secret: 77, opening: 9, keyed: true, nonce: 5, rules: Rules::ALL };
 

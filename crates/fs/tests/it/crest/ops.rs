@@ -1,13 +1,13 @@
 //! Calls: what each stores, and what it means to a user.
 
-use fs::crest::layout::{LINE, ROOT_INO, item, times};
-use fs::crest::mutant;
-use fs::crest::place::Block;
-use fs::crest::record::{
+use fs::crest::format::layout::{LINE, ROOT_INO, item, times};
+use fs::crest::format::mutant;
+use fs::crest::format::place::Block;
+use fs::crest::format::record::{
     Body, Create, Cut, Extent, Hole, Id, Item, Names, Owner, Record, Times, Void, Write, Xattr, group,
 };
-use fs::crest::tree::{Inode, Slot};
-use fs::crest::zone::Want;
+use fs::crest::format::tree::{Inode, Slot};
+use fs::crest::format::zone::Want;
 
 use super::image::{CELLS, NEVER, Unit, ZONE_BLOCKS};
 use super::view::{File, View};

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use check::{NEW, Runner};
-use fs::crest::layout::{Geometry, SUPERBLOCKS, Superblock};
-use fs::crest::merge::merge;
-use fs::crest::mutant::Rules;
-use fs::crest::record::Seal;
-use fs::crest::sieve::Facts;
-use fs::crest::tree::Tree;
-use fs::crest::zone::{Found, Log, Use, Word};
+use fs::crest::format::layout::{Geometry, SUPERBLOCKS, Superblock};
+use fs::crest::format::merge::merge;
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::record::Seal;
+use fs::crest::format::sieve::Facts;
+use fs::crest::format::tree::Tree;
+use fs::crest::format::zone::{Found, Log, Use, Word};
 use media::nvmm::Region;
 use sim::Bytes;
 
