@@ -1,8 +1,5 @@
 //! Parts that a mount can leave out, to measure what each is worth (`weir run crest-ablations`).
 
-use crate::Volume;
-use crate::format::layout::{LINE, SUPERBLOCKS};
-
 /// A part that is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Without {
@@ -38,21 +35,6 @@ impl Without {
             "image" => Self::Image,
             "reads" => Self::Reads,
             _ => Self::Nothing,
-        }
-    }
-}
-
-/// Lines of the page of the first superblock that the superblock does not have.
-const FREE_LINES: u64 = 60;
-
-impl Volume {
-    /// Stores where a shard's log ends, as a design must whose records do not certify themselves; durable on return. Recovery does
-    /// not read it, and a store that the medium refuses loses nothing.
-    pub(crate) fn store_end(&self, shard: usize, line: u32) {
-        let at = SUPERBLOCKS[0] + (4 + shard as u64 % FREE_LINES) * LINE as u64;
-        if self.region.store_u64(at, u64::from(line)).is_ok() {
-            self.region.flush(at, 8);
-            self.region.fence();
         }
     }
 }

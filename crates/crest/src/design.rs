@@ -7,7 +7,6 @@ use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, Optio
 use media::Storage;
 use sim::{Bytes, Count, LockClass};
 
-use crate::Settings;
 use crate::ablation::Without;
 use crate::calls::writeback;
 use crate::format::layout::BLOCK;
@@ -15,15 +14,13 @@ use crate::format::mutant::{self, Rules};
 use crate::index::cache::{Admit, COUNTS};
 use crate::index::sharing::Sharing;
 use crate::pool::format::CrestFormat;
-use crate::pool::recovery;
-use crate::pool::resize;
+use crate::pool::{Settings, recovery, resize};
 use crate::store::frames;
 use crate::vfs::Mounted;
+use crate::{NAME, locks};
 
 /// Crest.
 pub struct CrestDesign;
-
-pub(crate) const NAME: &str = "crest";
 
 static FORMAT: CrestFormat = CrestFormat;
 
@@ -238,7 +235,7 @@ impl Design for CrestDesign {
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {
-        crate::CLASSES.to_vec()
+        locks::CLASSES.to_vec()
     }
 
     fn promises(&self, options: &Options) -> Promises {

@@ -10,8 +10,8 @@ use vfs::{
     XattrMode,
 };
 
-use crate::Volume;
 use crate::ablation::Without;
+use crate::calls::Volume;
 use crate::calls::file::seek;
 use crate::calls::namei::Node;
 use crate::calls::xattr;
@@ -21,6 +21,7 @@ use crate::format::record::{self, Times, group};
 use crate::format::tree::Stamped;
 use crate::format::zone::Want;
 use crate::index::inode::{Body, now, unpack};
+use crate::pool::save::save;
 use crate::store::log::Call;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
@@ -141,7 +142,7 @@ impl FileSystem for Mounted {
         let is_kept = self.0.keep_accesses()?;
         self.0.end_zones();
         if is_kept {
-            self.0.save();
+            save(&self.0);
         }
         Ok(())
     }
@@ -306,7 +307,7 @@ impl FileSystem for Mounted {
     }
 
     fn mapped_files(&self) -> Option<&dyn MappedFiles> {
-        Some(self)
+        Some(&*self.0)
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

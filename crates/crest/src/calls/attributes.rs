@@ -3,13 +3,14 @@
 use sim::ran;
 use vfs::SetAttr;
 
-use super::file::FILE_MAX;
-use crate::Volume;
+use super::Volume;
+use super::draft::Draft;
 use crate::format::layout::{BLOCK, times};
 use crate::format::record::{Body, Cut, Owner, Times, group};
-use crate::format::tree::Stamped;
 use crate::format::zone::Want;
+use crate::index::follow::Shown;
 use crate::index::inode::{Changing, State, now, set_time};
+use crate::index::span::FILE_MAX;
 use crate::store::log::Call;
 use base::error::{Error, Result};
 
@@ -30,23 +31,37 @@ impl Volume {
             })?;
             file.last = done.time();
             for body in &bodies {
-                apply(file, body);
+                file.apply(body);
             }
             return Ok(());
         };
         self.settle_for(file, size)?;
-        let mut draft = self.draft(file);
+        let mut draft = Draft::of(self, file);
         (draft.size, draft.time) = (size, time);
-        self.zero_tail(file, &mut draft, size)?;
+        draft.zero_tail(file, size)?;
         let want = if size < file.size { Want::Removals } else { Want::Records };
         if size < file.size {
             let cut = Cut { ino: file.ino, size, before: 0, time };
             ran::push(&mut bodies, Body::Cut(cut));
         }
-        self.commit_draft(file, draft, want, &bodies)?;
+        draft.commit(file, want, &bodies)?;
         self.drop_frames(file, size.div_ceil(BLOCK));
-        self.show_size(file, size);
+        self.shown(file, &Shown::Size(size));
         Ok(())
+    }
+
+    /// Settles what a truncation to this size leaves of a file, and what mappings have stored.
+    fn settle_for(&self, file: &mut Changing<'_>, size: u64) -> Result<()> {
+        if !self.frames.are_used() {
+            return Ok(());
+        }
+        if self.has_unsynced(file.ino) {
+            self.sync_mapped(file)?;
+        }
+        let end = size.div_ceil(BLOCK);
+        // Frames of blocks with a durable end, and behind, are settled together.
+        let is_before = end <= file.durable_size() / BLOCK;
+        self.settle_before(file, if is_before { end } else { u64::MAX })
     }
 }
 
@@ -68,28 +83,4 @@ fn attributes(file: &State, set: &SetAttr, time: u64) -> Vec<Body> {
         ran::push(&mut bodies, Body::Times(times));
     }
     bodies
-}
-
-/// What a record of attributes means in DRAM.
-pub(crate) fn apply(file: &mut State, body: &Body) {
-    match body {
-        Body::Owner(owner) => {
-            file.mode = file.mode & 0o170_000 | u32::from(owner.mode) & 0o7777;
-            (file.uid, file.gid) = (owner.uid, owner.gid);
-            file.ctime = crate::index::inode::implicit(owner.time);
-        }
-        Body::Times(set) => {
-            let stamped = |value| Stamped { stamp: set.stamp, explicit: true, value };
-            if set.mask & times::ATIME != 0 {
-                (file.atime, file.accessed) = (stamped(set.atime), false);
-            }
-            if set.mask & times::MTIME != 0 {
-                file.mtime = stamped(set.mtime);
-            }
-            if set.mask & times::CTIME != 0 {
-                file.ctime = stamped(set.stamp);
-            }
-        }
-        _ => {}
-    }
 }

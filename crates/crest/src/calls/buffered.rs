@@ -27,76 +27,27 @@
 //! A file that was written once between its last two syncs is written eagerly, that is, as under `sync=strict`: a frame would be
 //! filled to be copied once. A second write without a sync between them makes it lazy again.
 
-use std::fmt;
 use std::ops::Range;
 
-use sim::map::TreeMap;
-use sim::{Nanos, ran};
+use sim::ran;
 use vfs::Written;
 
+use super::Volume;
 use super::draft::Draft;
-use super::file::{FILE_MAX, Span};
-use crate::Volume;
 use crate::format::layout::BLOCK;
 use crate::format::mutant;
 use crate::format::zone::Want;
+use crate::index::Index;
+use crate::index::buffer::Buffer;
 use crate::index::inode::{Changing, Inode, State, now};
-use crate::index::map::{BlockMap, Place};
+use crate::index::map::Place;
+use crate::index::span::{FILE_MAX, Span, bytes_before};
 use crate::store::alloc::{Blocks, Taken};
-use crate::store::frames::{self, Frame, Frames, Listed, Page};
+use crate::store::frames::{self, Frame, Frames, Page};
 use base::error::{Error, Result};
 
 /// Frames before the durable end that one record settles.
 const BATCH: usize = 1024;
-
-/// What a file has in DRAM only, and what is known of its writes. A file without frames may have one that says how it is
-/// written.
-#[derive(Default)]
-pub(crate) struct Buffer {
-    frames: TreeMap<u64, Frame>,
-    pub(crate) listed: Option<Listed>,
-    /// While there are frames: the size that the records say.
-    durable: u64,
-    /// The time of the last lazy write, for the record.
-    stamp: u64,
-    /// When that was.
-    pub(crate) written: Nanos,
-    /// Write-back has left it for another round, because it had been written since it was listed.
-    pub(crate) spared: bool,
-    /// Frames of blocks that the file does not have.
-    over_holes: u64,
-    /// Frames of blocks that end behind the durable size.
-    beyond: u64,
-    /// Writes since the last sync.
-    writes: u32,
-    eager: bool,
-}
-
-impl fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buffer").field("frames", &self.frames.len()).finish_non_exhaustive()
-    }
-}
-
-impl State {
-    /// Whether it has frames.
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.buffer.as_ref().is_some_and(|buffer| !buffer.frames.is_empty())
-    }
-
-    /// The size that the records say.
-    pub(crate) fn durable_size(&self) -> u64 {
-        self.buffer
-            .as_ref()
-            .filter(|buffer| !buffer.frames.is_empty())
-            .map_or(self.size, |buffer| buffer.durable)
-    }
-
-    /// Blocks of the file, those among them for which frames have taken blocks.
-    pub(crate) fn blocks_held(&self, blocks: &BlockMap) -> u64 {
-        blocks.mapped() + self.buffer.as_ref().map_or(0, |buffer| buffer.over_holes)
-    }
-}
 
 /// A frame that a write needs.
 struct Need {
@@ -139,11 +90,6 @@ impl Need {
     fn takes_block(&self) -> bool {
         self.takes() != frames::Taken::Not
     }
-}
-
-/// The bytes of a block that lie before `end` of the file.
-pub(crate) fn bytes_before(end: u64, block: u64) -> usize {
-    end.saturating_sub(block * BLOCK).min(BLOCK) as usize
 }
 
 impl Volume {
@@ -226,6 +172,39 @@ impl Volume {
         fill_frames(&self.frames, file, span, data);
         Ok(true)
     }
+}
+
+impl Index {
+    /// The frames that a write needs and the file does not have, or not from early enough on.
+    fn needs(&self, file: &State, span: Span) -> Result<Vec<Need>> {
+        let (blocks, durable, size) = (file.blocks()?, file.durable_size(), file.size);
+        let frames = file.buffer.as_deref().map(|buffer| &buffer.frames);
+        let mut needs = Vec::new();
+        // The block in which the file ends, if it grows over that without writing there: its bytes behind the end become zeros.
+        let end = (size / BLOCK, (size % BLOCK) as usize);
+        let gap = (end.1 > 0 && end.0 < span.start / BLOCK).then_some(end.0);
+        for block in gap.into_iter().chain(span.blocks()) {
+            let start = if gap == Some(block) { end.1 } else { bytes_before(span.start, block) };
+            let set = start..if gap == Some(block) { BLOCK as usize } else { bytes_before(span.end, block) };
+            let frame = frames.and_then(|frames| frames.get(&block));
+            if frame.is_some_and(|frame| frame.from() <= set.start) {
+                continue;
+            }
+            let place = blocks.get(block);
+            let is_written = place.is_some_and(|place| !place.unwritten);
+            if gap == Some(block) && !is_written {
+                continue;
+            }
+            let durable = if is_written { bytes_before(durable, block) } else { 0 };
+            let takes_stores = place.is_none_or(|place| self.takes_stores(file, block, place));
+            let is_shared = place.is_some_and(|place| self.zones.references(place.block) > 1);
+            ran::push(
+                &mut needs,
+                Need { block, set, place, durable, widens: frame.is_some(), takes_stores, is_shared },
+            );
+        }
+        Ok(needs)
+    }
 
     /// Whether so many frames more could not be settled with one record.
     fn has_too_many(&self, file: &State, more: usize) -> bool {
@@ -267,7 +246,12 @@ impl Volume {
             // These bytes of its page mean nothing until it is widened.
             let frame = file.buffer.as_ref().and_then(|buffer| buffer.frames.get(&need.block));
             if let (Some(frame), Some(place)) = (frame, need.place) {
-                done = done.and(self.load_into(frame.page(), place.block * BLOCK, 0..frame.from()));
+                done = done.and(self.frames.load(
+                    &self.region,
+                    frame.page(),
+                    place.block * BLOCK,
+                    0..frame.from(),
+                ));
             }
         }
         for need in needs.iter().filter(|need| !need.widens) {
@@ -315,25 +299,16 @@ impl Volume {
     ) -> std::result::Result<(), media::MediaError> {
         let split = need.durable.clamp(part.start, part.end.max(part.start));
         if let Some(place) = need.place.filter(|_| part.start < split) {
-            self.load_into(frame.page(), place.block * BLOCK + part.start as u64, part.start..split)?;
+            self.frames.load(
+                &self.region,
+                frame.page(),
+                place.block * BLOCK + part.start as u64,
+                part.start..split,
+            )?;
         }
         if split < part.end {
             self.frames.zero(frame.page(), split..part.end);
         }
-        Ok(())
-    }
-
-    /// Loads bytes of a frame from the medium.
-    fn load_into(
-        &self,
-        page: &Page,
-        at: u64,
-        range: Range<usize>,
-    ) -> std::result::Result<(), media::MediaError> {
-        let mut bytes = [0; BLOCK as usize];
-        let bytes = &mut bytes[..range.len()];
-        self.region.load(at, bytes)?;
-        self.frames.fill(page, range.start, bytes);
         Ok(())
     }
 
@@ -357,36 +332,6 @@ impl Volume {
         }
     }
 
-    /// Reads bytes of a file that has frames, which lie before its end.
-    pub(crate) fn read_frames(&self, file: &State, span: Span, out: &mut [u8]) -> Result<()> {
-        let Some(buffer) = file.buffer.as_deref() else { return self.read_medium(file, span, out) };
-        let frames = buffer.frames.range(span.blocks());
-        self.read_over(file, span, out, frames.map(|(block, frame)| (*block, frame.from(), frame.page())))
-    }
-
-    /// Reads bytes of a file that lie before its end: from some blocks on, those of frames, each from a byte of its block on.
-    pub(crate) fn read_over<'f>(
-        &self,
-        file: &State,
-        span: Span,
-        out: &mut [u8],
-        frames: impl Iterator<Item = (u64, usize, &'f Page)>,
-    ) -> Result<()> {
-        let mut at = span.start;
-        let place = |at: u64| (at - span.start) as usize;
-        for (block, from, page) in frames {
-            let start = (block * BLOCK + from as u64).clamp(at, span.end);
-            let end = ((block + 1) * BLOCK).min(span.end);
-            self.read_medium(file, Span { start: at, end: start }, &mut out[place(at)..place(start)])?;
-            if start < end {
-                let within = (start - block * BLOCK) as usize;
-                self.frames.read(page.0, within, &mut out[place(start)..place(end)]);
-            }
-            at = end;
-        }
-        self.read_medium(file, Span { start: at, end: span.end }, &mut out[place(at)..])
-    }
-
     // ---- settling
 
     /// Makes a file durable, and learns from it how the file is written.
@@ -408,21 +353,7 @@ impl Volume {
         if self.rules.lacks(mutant::NAME_BEFORE_SIZE) { Ok(()) } else { self.settle(file) }
     }
 
-    /// Settles what a truncation to this size leaves of a file, and what mappings have stored.
-    pub(crate) fn settle_for(&self, file: &mut Changing<'_>, size: u64) -> Result<()> {
-        if !self.frames.are_used() {
-            return Ok(());
-        }
-        if self.has_unsynced(file.ino) {
-            self.sync_mapped(file)?;
-        }
-        let end = size.div_ceil(BLOCK);
-        // Frames of blocks with a durable end, and behind, are settled together.
-        let is_before = end <= file.durable_size() / BLOCK;
-        self.settle_before(file, if is_before { end } else { u64::MAX })
-    }
-
-    fn settle_before(&self, file: &mut Changing<'_>, block: u64) -> Result<()> {
+    pub(crate) fn settle_before(&self, file: &mut Changing<'_>, block: u64) -> Result<()> {
         let Some(mut buffer) = file.buffer.take() else { return Ok(()) };
         let mut done = Ok(());
         while done.is_ok() && buffer.frames.range(..block).next().is_some() {
@@ -469,7 +400,7 @@ impl Volume {
             size = file.size;
             blocks.truncate(1);
         }
-        let mut draft = Draft::new(Taken::new(&self.zones), buffer.durable);
+        let mut draft = Draft::new(self, buffer.durable);
         (draft.size, draft.time, draft.settles) = (size, buffer.stamp, true);
         for block in &blocks {
             let Some(frame) = buffer.frames.get(block) else { continue };
@@ -482,11 +413,12 @@ impl Volume {
             let bytes = &mut bytes[frame.from()..if is_whole { BLOCK as usize } else { end }];
             self.frames.bytes(frame.page(), frame.from(), bytes);
             let bytes = &*bytes;
-            match is_whole {
-                true => self.sums.stored(frame.target, bytes),
-                false => self.sums.forget(frame.target),
+            if is_whole {
+                draft.store_whole(frame.target, bytes)?;
+            } else {
+                self.sums.forget(frame.target);
+                draft.store(frame.target * BLOCK + frame.from() as u64, bytes)?;
             }
-            self.store(&mut draft, frame.target * BLOCK + frame.from() as u64, bytes)?;
             let place = Place { block: frame.target, unwritten: false };
             let old = file.blocks()?.get(*block);
             if let Some(old) = old.filter(|_| frame.taken == frames::Taken::Beside) {
@@ -496,7 +428,7 @@ impl Volume {
                 draft.map(*block, frame.target, 1, false);
             }
         }
-        self.commit_draft(file, draft, Want::Removals, &[])?;
+        draft.commit(file, Want::Removals, &[])?;
         buffer.durable = size;
         let keeping = self.keeping();
         self.free_frames(buffer, &blocks, |frame| match keeping {
@@ -574,37 +506,4 @@ fn fill_frames(frames: &Frames, file: &mut State, span: Span, data: &[u8]) {
 /// How many frames took a block for this.
 fn count<'f>(frames: impl Iterator<Item = &'f Frame>, what: frames::Taken) -> u64 {
     frames.filter(|frame| frame.taken == what).count() as u64
-}
-
-impl Volume {
-    /// The frames that a write needs and the file does not have, or not from early enough on.
-    fn needs(&self, file: &State, span: Span) -> Result<Vec<Need>> {
-        let (blocks, durable, size) = (file.blocks()?, file.durable_size(), file.size);
-        let frames = file.buffer.as_deref().map(|buffer| &buffer.frames);
-        let mut needs = Vec::new();
-        // The block in which the file ends, if it grows over that without writing there: its bytes behind the end become zeros.
-        let end = (size / BLOCK, (size % BLOCK) as usize);
-        let gap = (end.1 > 0 && end.0 < span.start / BLOCK).then_some(end.0);
-        for block in gap.into_iter().chain(span.blocks()) {
-            let start = if gap == Some(block) { end.1 } else { bytes_before(span.start, block) };
-            let set = start..if gap == Some(block) { BLOCK as usize } else { bytes_before(span.end, block) };
-            let frame = frames.and_then(|frames| frames.get(&block));
-            if frame.is_some_and(|frame| frame.from() <= set.start) {
-                continue;
-            }
-            let place = blocks.get(block);
-            let is_written = place.is_some_and(|place| !place.unwritten);
-            if gap == Some(block) && !is_written {
-                continue;
-            }
-            let durable = if is_written { bytes_before(durable, block) } else { 0 };
-            let takes_stores = place.is_none_or(|place| self.takes_stores(file, block, place));
-            let is_shared = place.is_some_and(|place| self.zones.references(place.block) > 1);
-            ran::push(
-                &mut needs,
-                Need { block, set, place, durable, widens: frame.is_some(), takes_stores, is_shared },
-            );
-        }
-        Ok(needs)
-    }
 }

@@ -12,13 +12,15 @@ use std::ops::Range;
 use vfs::copy::check_clone;
 use vfs::{Errno, Result};
 
-use super::file::FILE_MAX;
-use crate::Volume;
+use super::Volume;
+use super::draft::Draft;
 use crate::format::layout::BLOCK;
 use crate::format::mutant;
 use crate::format::zone::Want;
+use crate::index::follow::Shown;
 use crate::index::inode::{Changing, State};
 use crate::index::map::Run;
+use crate::index::span::FILE_MAX;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
 
@@ -76,9 +78,9 @@ impl Volume {
         if runs.is_empty() {
             return Ok(());
         }
-        let mut draft = self.draft(file);
+        let mut draft = Draft::of(self, file);
         draft.size = file.size.max(range.to + range.len);
-        self.zero_tail(file, &mut draft, range.to)?;
+        draft.zero_tail(file, range.to)?;
         let mut holes = Vec::new();
         for run in runs {
             let first = run.file + range.to / BLOCK - range.from / BLOCK;
@@ -94,8 +96,9 @@ impl Volume {
         if draft.extents.len() > self.extents_max() {
             return Err(Error::NoSpace);
         }
-        self.commit_draft(file, draft, Want::Records, &holes)?;
-        self.drop_pages(file, range.to / BLOCK..(range.to + range.len).div_ceil(BLOCK));
+        draft.commit(file, Want::Records, &holes)?;
+        let blocks = range.to / BLOCK..(range.to + range.len).div_ceil(BLOCK);
+        self.shown(file, &Shown::Places(blocks));
         Ok(())
     }
 }

@@ -7,13 +7,14 @@
 
 use sim::ran;
 
-use super::file::Span;
-use crate::Volume;
+use super::Volume;
 use crate::format::layout::BLOCK;
 use crate::format::record::{Body, Record, Write};
 use crate::format::zone::Want;
+use crate::index::follow::Shown;
 use crate::index::inode::{Changing, now};
 use crate::index::map::{Place, Run};
+use crate::index::span::Span;
 use crate::parts;
 use crate::store::log::Call;
 use base::error::{Error, Result};
@@ -47,7 +48,7 @@ impl Volume {
                 let bytes = &data[(start - offset) as usize..(end - offset) as usize];
                 let at = place.block * BLOCK + start - run.file * BLOCK;
                 self.region.nt_store(at, bytes)?;
-                self.note_stored(at, bytes);
+                self.stored(at, bytes);
             }
             Ok(())
         };
@@ -58,7 +59,7 @@ impl Volume {
             }
             let stored = store();
             self.region.fence();
-            self.show_written(file, offset, data);
+            self.shown(file, &Shown::Written(offset, data));
             return stored.map(|()| true);
         }
         let time = file.stamp(now());
@@ -75,7 +76,7 @@ impl Volume {
         file.last = done.time();
         file.data_changed(time);
         drop(done);
-        self.show_written(file, offset, data);
+        self.shown(file, &Shown::Written(offset, data));
         stored.map(|()| true)
     }
 }

@@ -13,12 +13,13 @@ use sim::sync::Ordering::Relaxed;
 use vfs::mapping::{PAGE, within_file};
 use vfs::{Errno, Ino, MappedFiles, MappingKind, Result};
 
-use super::file::Span;
-use crate::Volume;
+use super::Volume;
+use super::draft::Draft;
 use crate::format::layout::BLOCK;
 use crate::format::mutant;
+use crate::format::zone::Want;
 use crate::index::inode::{Changing, State};
-use crate::vfs::Mounted;
+use crate::index::span::Span;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
 
@@ -43,14 +44,26 @@ impl Volume {
         let at = place(file, page)?.ok_or_else(hole)?;
         self.maps.note(ino, offset, data.len());
         self.region.store(at + offset % PAGE, data)?;
-        self.note_stored(at + offset % PAGE, data);
+        self.stored(at + offset % PAGE, data);
         Ok(was_clean)
+    }
+
+    /// Gives a page of a mapped file a block that can be stored to in place; sets the times.
+    fn prepare_page(&self, file: &mut Changing<'_>, page: u64) -> DesignResult<()> {
+        let mut draft = Draft::of(self, file);
+        let place = file.blocks()?.get(page);
+        if !place.is_some_and(|place| self.takes_stores(file, page, place)) {
+            draft.copy_block(file, page)?;
+            // Stores come without records.
+            draft.extents.iter().for_each(|extent| self.sums.forget(extent.place));
+        }
+        draft.commit(file, Want::Records, &[])
     }
 
     /// Makes what was stored to the mapped pages of these bytes durable.
     pub(crate) fn flush_mapped(&self, ino: u64, bytes: Range<u64>) -> DesignResult<()> {
         let inode = self.inodes.get(ino)?;
-        if self.unsynced.has(ino) {
+        if self.mapped.has(ino) {
             self.sync_pages(&mut inode.changing()?, bytes.clone())?;
         }
         let file = inode.reading()?;
@@ -76,17 +89,17 @@ impl Volume {
 
     /// Whether mappings have stored to a file what no sync has made durable.
     pub(crate) fn has_unsynced(&self, ino: u64) -> bool {
-        self.maps.has_dirty(ino) || self.unsynced.has(ino)
+        self.maps.has_dirty(ino) || self.mapped.has(ino)
     }
 }
 
-impl MappedFiles for Mounted {
+impl MappedFiles for Volume {
     fn map(&self, ino: Ino, pages: &Range<u64>, writable: bool) -> Result<()> {
         self.map_as(ino, pages, writable, MappingKind::AsMounted)
     }
 
     fn map_as(&self, ino: Ino, pages: &Range<u64>, writable: bool, kind: MappingKind) -> Result<()> {
-        let inode = self.0.inodes.get(ino.0)?;
+        let inode = self.inodes.get(ino.0)?;
         // From now on tasks do not share it, so that a page has its place until the lock is released.
         inode.is_special.store(true, Relaxed);
         let mut file = inode.changing()?;
@@ -94,56 +107,56 @@ impl MappedFiles for Mounted {
             return Err(Errno::ENODEV);
         }
         let is_atomic = match kind {
-            MappingKind::AsMounted => self.0.maps_atomically,
+            MappingKind::AsMounted => self.maps_atomically,
             MappingKind::Direct => false,
             MappingKind::Atomic => true,
         };
         // What is mapped for loads only has no kind.
-        let other = if is_atomic { self.0.maps.is_stored_to(ino.0) } else { file.is_mapped_atomically() };
+        let other = if is_atomic { self.maps.is_stored_to(ino.0) } else { file.is_mapped_atomically() };
         if writable && other {
             return Err(Errno::EBUSY);
         }
-        self.0.settle(&mut file)?;
+        self.settle(&mut file)?;
         if writable && is_atomic {
             // What an earlier direct mapping has stored would be behind a frame.
-            self.0.flush_lines(&file)?;
-            return self.0.map_atomically(&mut file, pages);
+            self.flush_lines(&file)?;
+            return self.map_atomically(&mut file, pages);
         }
         if writable {
             // What an earlier mapping of the other kind has left.
-            self.0.sync_pages(&mut file, WHOLE_FILE)?;
+            self.sync_pages(&mut file, WHOLE_FILE)?;
         }
         // Pages show their blocks. No record has bytes of a block while the file is mapped.
-        if !self.0.rules.lacks(mutant::MAPPED_OVER_INLINE) {
-            self.0.move_patched(&mut file, 0..u64::MAX)?;
+        if !self.rules.lacks(mutant::MAPPED_OVER_INLINE) {
+            self.move_patched(&mut file, 0..u64::MAX)?;
         }
-        self.0.maps.map(ino.0, pages, writable);
+        self.maps.map(ino.0, pages, writable);
         Ok(())
     }
 
     fn unmap(&self, ino: Ino, pages: &Range<u64>, writable: bool) {
-        let Ok(inode) = self.0.inodes.get(ino.0) else { return };
+        let Ok(inode) = self.inodes.get(ino.0) else { return };
         let mut file = inode.write();
-        if writable && self.0.unmap_atomically(&mut file, pages) {
+        if writable && self.unmap_atomically(&mut file, pages) {
             return;
         }
-        self.0.maps.unmap(ino.0, pages, writable);
+        self.maps.unmap(ino.0, pages, writable);
     }
 
     fn load(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let inode = self.0.inodes.get(ino.0)?;
+        let inode = self.inodes.get(ino.0)?;
         let file = inode.reading()?;
         file.blocks()?;
         let (bytes, beyond) = buffer.split_at_mut(within_file(file.size, offset, buffer.len())?);
         beyond.fill(0);
         if file.pages.is_some() {
             let span = Span { start: offset, end: offset + bytes.len() as u64 };
-            return Ok(self.0.read_pages(&file, span, bytes)?);
+            return Ok(self.read_pages(&file, span, bytes)?);
         }
         match place(&file, offset / PAGE)? {
             Some(at) => {
-                self.0.compare(&file, offset / PAGE, at / BLOCK, None)?;
-                self.0.region.load(at + offset % PAGE, bytes).map_err(Error::from)?;
+                self.compare(&file, offset / PAGE, at / BLOCK, None)?;
+                self.region.load(at + offset % PAGE, bytes).map_err(Error::from)?;
             }
             None => bytes.fill(0),
         }
@@ -151,19 +164,19 @@ impl MappedFiles for Mounted {
     }
 
     fn store(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<bool> {
-        let inode = self.0.inodes.get(ino.0)?;
+        let inode = self.inodes.get(ino.0)?;
         let mut file = inode.changing()?;
         file.blocks()?;
         match within_file(file.size, offset, data.len())? {
             0 => Ok(false),
             len if file.is_mapped_atomically() => {
-                Ok(self.0.store_atomically(&mut file, offset, &data[..len])?)
+                Ok(self.store_atomically(&mut file, offset, &data[..len])?)
             }
-            len => Ok(self.0.store_mapped(&mut file, offset, &data[..len])?),
+            len => Ok(self.store_mapped(&mut file, offset, &data[..len])?),
         }
     }
 
     fn sync(&self, ino: Ino, bytes: Range<u64>) -> Result<()> {
-        Ok(self.0.flush_mapped(ino.0, bytes)?)
+        Ok(self.flush_mapped(ino.0, bytes)?)
     }
 }

@@ -7,23 +7,22 @@ use sim::ran;
 use sim::sync::{AtomicU32, Ordering::Relaxed};
 use vfs::{Attr, FileKind, NewInode};
 
+use super::Volume;
 use super::draft::Freed;
-use crate::Volume;
-use crate::format::layout;
-use crate::format::layout::{LINE, item};
+use crate::format::layout::{ROOT_INO, item};
 use crate::format::mutant;
 use crate::format::record::{self, AddId, Create, Id, Item, Names, Record};
 use crate::format::zone::Want;
+use crate::index::beside::Naming;
 use crate::index::dir::Dir;
+use crate::index::follow::Shown;
 use crate::index::inode::{Body, Changing, Inode, LINKS_MAX, State, implicit, now};
+use crate::index::lines::{lines_of, name_lines};
 use crate::index::map::BlockMap;
-use crate::index::sharing::Naming;
 use crate::parts;
-use crate::store::log::{Call, Committed, Ticket};
+use crate::store::commit::Committed;
+use crate::store::log::{Call, Ticket};
 use base::error::{Error, Result};
-
-/// Lines that the records of an inode may take: its birth, owner, times twice, size, and the time of a name.
-const INODE_LINES: u64 = 6;
 
 /// What a new inode is to be.
 #[derive(Clone, Copy, Debug)]
@@ -33,28 +32,6 @@ pub(crate) struct Node<'a> {
     pub(crate) new: &'a NewInode,
     /// Of a symbolic link.
     pub(crate) target: &'a [u8],
-}
-
-/// Lines that the record of a name may take.
-pub(crate) fn name_lines(name: &[u8]) -> u64 {
-    1 + name.len().div_ceil(LINE) as u64
-}
-
-/// Lines that the record of an attribute may take.
-pub(crate) fn xattr_lines(name: &[u8], value: &[u8]) -> u64 {
-    1 + (name.len() + value.len()).div_ceil(LINE) as u64
-}
-
-/// Lines that the records of an inode may take, without those of names and blocks: with a target of so many bytes, and attributes.
-pub(crate) fn inode_lines<'a>(target: usize, xattrs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
-    let xattrs = xattrs.map(|(name, value)| xattr_lines(name, value)).sum::<u64>();
-    INODE_LINES + target.div_ceil(LINE) as u64 + xattrs
-}
-
-/// The same of an inode in DRAM.
-pub(crate) fn lines_of(state: &State) -> u64 {
-    let target = if let Body::Symlink(target) = &state.body { target.len() } else { 0 };
-    inode_lines(target, state.xattrs.iter().map(|(name, value)| (&**name, &**value)))
 }
 
 /// The removal of a name.
@@ -213,7 +190,7 @@ impl Volume {
             State { links: 0, opens: AtomicU32::new(1), nameless: true, ..node.state(&done.ticket, time) };
         let attr = state.attr();
         self.orphans.lock().insert(done.ticket.ino);
-        self.publish_inode(state, layout::ROOT_INO);
+        self.publish_inode(state, ROOT_INO);
         Ok(attr)
     }
 
@@ -312,7 +289,7 @@ impl Volume {
     fn free_inode(&self, inode: &mut Changing<'_>) {
         self.zones.sub_lines(lines_of(inode));
         self.drop_frames(inode, 0);
-        self.forget_pages(inode);
+        self.shown(inode, &Shown::Nothing);
         let mut freed = Freed::default();
         if let Body::File(blocks) = &mut inode.body {
             blocks.cut(0, |place| freed.add(place.block));

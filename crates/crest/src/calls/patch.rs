@@ -11,33 +11,24 @@
 //!
 //! In DRAM the bytes are beside the places of blocks (`map.rs`), and change and are read under the locks of these.
 
-use std::ops::Range;
-
 use sim::sync::Ordering::Relaxed;
 use sim::{RwLockWriteGuard, ran};
 
-use super::file::Span;
-use crate::Volume;
+use super::Volume;
 use crate::format::inline::{BYTES_MAX, Inline, LINES_MAX, Patch};
 use crate::format::layout::BLOCK;
-use crate::format::place;
 use crate::format::record::{Body, Record};
 use crate::format::zone::Want;
+use crate::index::follow::Shown;
 use crate::index::inode::{Changing, Inode, State, now};
-use crate::index::map::{Held, Place, Run};
+use crate::index::map::Held;
+use crate::index::span::Span;
 use crate::parts;
-use crate::store::log::{Call, Committed};
+use crate::store::commit::Committed;
+use crate::store::log::Call;
 use base::error::Result;
 
 impl Volume {
-    /// Whether bytes that no call reads may be stored to a block of a file in place.
-    pub(crate) fn takes_stores(&self, file: &State, at: u64, Place { block, unwritten }: Place) -> bool {
-        let references = self.zones.references(block);
-        let checked = self.sums.get(block).is_some();
-        let bytes_in_log = file.blocks().is_ok_and(|blocks| blocks.is_patched(at));
-        place::Block { references, checked, unwritten, bytes_in_log }.takes_stores(self.rules)
-    }
-
     /// Whether an overwrite is a record with its bytes.
     fn takes_inline(&self, inode: &Inode, file: &State, Span { start, end }: Span) -> Result<bool> {
         let (blocks, block, len) = (file.blocks()?, start / BLOCK, end.saturating_sub(start));
@@ -98,7 +89,7 @@ impl Volume {
         let done = self.write_inline(file, offset, data, (file.last, time))?;
         file.last = done.time();
         file.data_changed(time);
-        self.show_written(file, offset, data);
+        self.shown(file, &Shown::Written(offset, data));
         inode.count_change(file);
         Ok(true)
     }
@@ -120,73 +111,5 @@ impl Volume {
         granules.note(done.time());
         inode.shares().note(self.shard(), done.time(), time);
         Ok(true)
-    }
-
-    // ---- blocks of which records have bytes
-
-    /// Loads bytes of a block that has a place, from `from` on: those that lie in records from DRAM.
-    pub(crate) fn load_bytes(
-        &self,
-        file: &State,
-        at: u64,
-        block: u64,
-        from: usize,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let blocks = file.blocks()?;
-        if !blocks.is_patched(at) {
-            return Ok(self.region.load(block * BLOCK + from as u64, out)?);
-        }
-        let gaps = blocks.read_patches(at, from, out);
-        let medium: usize = gaps.iter().map(Range::len).sum();
-        if medium < out.len() {
-            sim::copy((out.len() - medium) as u64);
-        }
-        for gap in gaps {
-            self.region.load(block * BLOCK + (from + gap.start) as u64, &mut out[gap])?;
-        }
-        Ok(())
-    }
-
-    /// Loads bytes of a run of blocks that has a place, from byte `start` of the file on, and compares checksums.
-    pub(crate) fn read_patched(&self, file: &State, run: &Run, start: u64, out: &mut [u8]) -> Result<()> {
-        let end = start + out.len() as u64;
-        let patched = file.blocks()?.patched(start / BLOCK..end.div_ceil(BLOCK));
-        let (mut at, place) = (start, |at: u64| (at - start) as usize);
-        for block in patched {
-            let (from, to) = (start.max(block * BLOCK), end.min((block + 1) * BLOCK));
-            self.read_plain(file, run, at, &mut out[place(at)..place(from)])?;
-            if let Some(Place { block: first, .. }) = run.place {
-                let medium = first + block - run.file;
-                self.compare(file, block, medium, None)?;
-                let within = (from - block * BLOCK) as usize;
-                self.load_bytes(file, block, medium, within, &mut out[place(from)..place(to)])
-                    .inspect_err(|error| self.tell(&format!("inode {}: byte {from}: {error}", file.ino)))?;
-            }
-            at = to;
-        }
-        self.read_plain(file, run, at, &mut out[place(at)..])
-    }
-
-    /// The same of blocks of which no record has bytes.
-    fn read_plain(&self, file: &State, run: &Run, start: u64, out: &mut [u8]) -> Result<()> {
-        match run.place.filter(|_| !out.is_empty()) {
-            Some(place) => self.read_run(file, run, place, start, out),
-            None => Ok(()),
-        }
-    }
-
-    /// Gives blocks of a range new places, with all their bytes, of which records have some.
-    pub(crate) fn move_patched(&self, file: &mut Changing<'_>, range: Range<u64>) -> Result<()> {
-        let patched = file.blocks().map_or_else(|_| Vec::new(), |blocks| blocks.patched(range));
-        for some in patched.chunks(self.extents_max()) {
-            let mut draft = self.draft(file);
-            draft.moves = true;
-            for block in some {
-                self.copy_block(file, &mut draft, *block)?;
-            }
-            self.commit_draft(file, draft, Want::Records, &[])?;
-        }
-        Ok(())
     }
 }

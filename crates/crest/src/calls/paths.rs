@@ -17,7 +17,7 @@ use vfs::charges::PATH_COMPONENT;
 use vfs::credentials::Subject;
 use vfs::{Attr, Ino, Names, Parent, Paths};
 
-use crate::Volume;
+use super::Volume;
 use crate::index::inode::Inode;
 
 impl Volume {

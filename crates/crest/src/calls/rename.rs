@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use vfs::{FileKind, RenameFlags, Renaming, rename};
 
+use super::Volume;
 use super::namei::{Node, add, removal};
-use crate::Volume;
 use crate::format::layout::LINE;
 use crate::format::record::{Body, Item, Names, group};
 use crate::format::zone::Want;
+use crate::index::beside::Naming;
 use crate::index::dir::Known;
 use crate::index::inode::{Changing, Inode, LINKS_MAX, State, implicit, now};
-use crate::index::sharing::Naming;
-use crate::store::log::{Call, Committed};
+use crate::store::commit::Committed;
+use crate::store::log::Call;
 use base::error::{Error, Result};
 use sim::ran;
 

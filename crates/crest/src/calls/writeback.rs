@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use sim::{Nanos, TaskSpec};
 
-use crate::Volume;
+use super::Volume;
 use crate::store::frames::Listed;
 
 /// A file to look at.

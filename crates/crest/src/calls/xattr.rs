@@ -3,12 +3,12 @@
 use sim::ran;
 use vfs::XattrMode;
 
-use super::namei::xattr_lines;
-use crate::Volume;
+use super::Volume;
 use crate::format::layout::{LINE, RECORD_LINES_MAX};
 use crate::format::record::{Body, Record, Xattr};
 use crate::format::zone::Want;
 use crate::index::inode::{Changing, State, implicit, now};
+use crate::index::lines::xattr_lines;
 use crate::store::log::Call;
 use base::error::{Error, Result};
 

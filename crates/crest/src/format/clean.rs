@@ -183,7 +183,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
                 hides || holds_size(inode, index) || self.holds_times(inode, index)
             }),
             Body::Hole(hole) => inode(&hole.ino).is_some_and(|inode| {
-                let mut slots = inode.blocks.iter();
+                let mut slots = inode.blocks.in_order();
                 let on_top = slots.any(|(_, slot)| *slot == Held { value: Slot::Hole, by: index });
                 let hides = on_top && hides_here(hole.before) && !self.lacks(mutant::HOLE_DIES_AT_ONCE);
                 hides || self.holds_times(inode, index)

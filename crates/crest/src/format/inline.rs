@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::layout::{BLOCK, LINE, RawInline, U40, U48, kind, sets};
-use super::record::{Raw, Refused, body, take};
+use super::raw::{Raw, Refused, body, take};
 
 /// Most bytes of a record: half of those with which the record, and the copy of the block that ends such records, cost as many
 /// lines as a copy at once (2 KiB).

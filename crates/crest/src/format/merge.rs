@@ -58,7 +58,7 @@ pub fn merge(found: &[impl Borrow<Found>], open: &BTreeSet<u64>, rules: Rules) -
         replay.apply(index, &found[index].record.body);
     }
     for name in &names {
-        if let Some(inode) = inodes.get_mut(name.ino) {
+        if let Some(inode) = inodes.inode_mut(name.ino) {
             inode.links += 1;
         }
     }
@@ -177,7 +177,7 @@ impl Replay<'_> {
 
     /// Changes an inode, if it lives.
     fn on(&mut self, ino: u64, change: impl FnOnce(&mut Inode)) {
-        if let Some(inode) = self.inodes.get_mut(ino) {
+        if let Some(inode) = self.inodes.inode_mut(ino) {
             change(inode);
         }
     }

@@ -3,7 +3,7 @@
 //! | file | from | to |
 //! |---|---|---|
 //! | [`layout`] | | structures on the medium |
-//! | [`record`] | records | bytes with a seal, and back |
+//! | [`record`] [`raw`] | records | bytes with a seal, and back |
 //! | [`zone`] | the table of zones and the bytes of log zones | records, damage; which zone may be taken, which is cleaned |
 //! | [`tree`] [`merge`] | records, in any order | the tree: names, inodes, places of blocks |
 //! | [`inline`] | bytes of blocks that lie in records | what a block holds |
@@ -22,6 +22,7 @@ pub mod layout;
 pub mod merge;
 pub mod mutant;
 pub mod place;
+pub mod raw;
 pub mod record;
 pub mod sieve;
 pub mod tree;

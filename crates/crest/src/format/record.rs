@@ -17,6 +17,7 @@ use super::layout::{
     RawItem, RawNames, RawOpen, RawRange, RawWrite, U40, U48, item, kind, sets,
 };
 use super::mutant::{self, Rules};
+use super::raw::{Raw, Refused, body, take};
 
 /// The identity of an operation: its logical time, then its shard, so that ids are ordered as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -285,17 +286,6 @@ pub struct Seal {
     pub rules: Rules,
 }
 
-/// Why bytes are no record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The seal is another, or the record would pass the end of the zone: these bytes were never a whole record here.
-    NotSealed,
-    /// The seal is right, but the kind is unknown: newer code wrote it.
-    UnknownKind(u8),
-    /// The seal is right, but a field is out of range: a bug wrote it.
-    Malformed,
-}
-
 impl Seal {
     /// The seal of the records of a zone with these bytes; none if it has lost its Open, without which none of them is known.
     pub fn of_zone(self, bytes: &[u8]) -> Option<Self> {
@@ -429,13 +419,6 @@ impl Record {
     }
 }
 
-/// Kind, parts that count, items, body of the first line, further lines.
-pub(crate) type Raw = (u8, u8, u8, [u8; BODY], Vec<u8>);
-
-pub(crate) fn body(raw: &(impl IntoBytes + zerocopy::Immutable)) -> [u8; BODY] {
-    raw.as_bytes().try_into().expect("layout.rs asserts the size of every body")
-}
-
 fn read<T: FromBytes>(body: &[u8; BODY]) -> Result<T, Refused> {
     T::read_from_bytes(body).map_err(|_| Refused::Malformed)
 }
@@ -456,13 +439,6 @@ fn decode_body(head: &Head, tail: &[u8]) -> Result<Body, Refused> {
         kind::INLINE => Body::Inline(Inline::from_raw(&read(raw)?, head.sets, tail)?),
         other => return Err(Refused::UnknownKind(other)),
     })
-}
-
-/// Takes so many bytes from the front.
-pub(crate) fn take<'a>(tail: &mut &'a [u8], len: usize) -> Result<&'a [u8], Refused> {
-    let (front, rest) = tail.split_at_checked(len).ok_or(Refused::Malformed)?;
-    *tail = rest;
-    Ok(front)
 }
 
 impl Open {

@@ -112,7 +112,7 @@ impl Blocks {
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Held<Slot>)> {
+    pub fn in_order(&self) -> impl Iterator<Item = (u64, &Held<Slot>)> {
         let (few, many): (&[_], _) = match self {
             Self::Few(few) => (few, None),
             Self::Many(many) => (&[], Some(many)),
@@ -273,7 +273,7 @@ impl Inodes {
         self.list.get(self.position(ino)?).map(|(_, inode)| inode)
     }
 
-    pub(crate) fn get_mut(&mut self, ino: u64) -> Option<&mut Inode> {
+    pub(crate) fn inode_mut(&mut self, ino: u64) -> Option<&mut Inode> {
         let known = self.last.into_iter().flatten().find(|(number, _)| *number == ino);
         let at = if let Some((_, at)) = known {
             at
@@ -286,7 +286,7 @@ impl Inodes {
     }
 
     /// All of them, in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Inode)> {
+    pub fn in_order(&self) -> impl Iterator<Item = (u64, &Inode)> {
         self.list.iter().map(|(ino, inode)| (*ino, inode))
     }
 
@@ -338,7 +338,7 @@ impl Tree {
     }
 
     fn places(&self) -> impl Iterator<Item = (u64, bool)> {
-        self.inodes.iter().flat_map(|(_, inode)| inode.blocks.iter()).filter_map(|(_, slot)| {
+        self.inodes.in_order().flat_map(|(_, inode)| inode.blocks.in_order()).filter_map(|(_, slot)| {
             match slot.value {
                 Slot::Block { place, shared, .. } => Some((place, shared)),
                 Slot::Hole => None,

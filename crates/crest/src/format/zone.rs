@@ -8,11 +8,14 @@
 //!
 //! A *freed* zone still counts as present for everything that waits for it: a crash may bring it back.
 
+use std::fmt;
+
 use twox_hash::XxHash3_64;
 
 use super::layout::{BITS_40, LINE};
 use super::mutant::{self, Rules};
-use super::record::{Body, Id, Record, Refused, Seal};
+use super::raw::Refused;
+use super::record::{Body, Id, Record, Seal};
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -129,6 +132,40 @@ pub enum Damage {
     },
 }
 
+impl Damage {
+    /// Its zone.
+    pub fn zone(&self) -> u32 {
+        match self {
+            Self::Gap { zone, .. }
+            | Self::LostEnd { zone, .. }
+            | Self::UnknownKind { zone, .. }
+            | Self::Malformed { zone, .. } => *zone,
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gap { zone, line } => {
+                write!(f, "zone {zone}: line {line} holds no record, but later lines do")
+            }
+            Self::LostEnd { zone, lines } => {
+                write!(f, "zone {zone}: records are missing before line {lines}, where its log ended")
+            }
+            Self::UnknownKind { zone, line, kind } => {
+                write!(
+                    f,
+                    "zone {zone}: the record at line {line} is of the unknown kind {kind}; newer code wrote it"
+                )
+            }
+            Self::Malformed { zone, line } => {
+                write!(f, "zone {zone}: the record at line {line} has a field out of range")
+            }
+        }
+    }
+}
+
 /// Lines of a zone that are damaged, and were computed from its parity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Computed {
@@ -138,6 +175,19 @@ pub struct Computed {
     pub opening: u64,
     /// The lines.
     pub lines: Vec<u32>,
+}
+
+impl Computed {
+    /// What is damaged, in words.
+    pub fn describe(&self) -> String {
+        let Self { zone, lines, .. } = self;
+        let first = lines.first().copied().unwrap_or_default();
+        format!(
+            "zone {zone}: {} damaged lines, the first at {first}, were computed from its parity, and nothing is lost; \
+             `weir fsck --repair` moves its records to another zone",
+            lines.len()
+        )
+    }
 }
 
 /// The records of one or more zones.

@@ -62,19 +62,20 @@ use media::nvmm::Region;
 use sim::sync::{
     AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use sim::{Clock, Count, LockClass, Mutex, Nanos, Recency, Work, ran};
+use sim::{Clock, Count, Mutex, Nanos, Recency, Work, ran};
 
+use super::Index;
+use super::follow::Follower;
 use super::inode::State;
 use super::map::{Place, Run};
-use crate::Volume;
 use crate::format::layout::{BLOCK, Geometry};
 use crate::format::mutant::{self, Rules};
+use crate::locks;
+use crate::store::Store;
 use crate::store::alloc::Blocks;
 use crate::store::frames::{Frames, Page};
 use base::error::Result;
 use base::persist::slot_table::SlotTable;
-
-pub(crate) static CLEAN: LockClass = LockClass::new("crest.clean").under(&[&super::map::GRANULE]);
 
 /// What happened to reads, in the ledger.
 static HITS: Count =
@@ -222,7 +223,7 @@ impl Cache {
             chunk,
             slots: SlotTable::new(zones, chunk),
             admit,
-            lists: (0..frames.shards()).map(|_| Mutex::new(&CLEAN, List::default())).collect(),
+            lists: (0..frames.shards()).map(|_| Mutex::new(&locks::CACHED, List::default())).collect(),
             cores: (0..CORES).map(|_| Core::default()).collect(),
             rules,
         })
@@ -463,8 +464,27 @@ impl Cache {
         tags.store(tag, Release);
         slot.fetch_and(!READ, AcqRel);
     }
+}
 
-    /// A block of a file has a new place: it is read as often there.
+impl Follower for Cache {
+    fn stored(&self, store: &Store, at: u64, bytes: &[u8]) {
+        if self.rules.lacks(mutant::FRAME_KEPT) {
+            return;
+        }
+        let (mut done, shard) = (0, store.shard());
+        while done < bytes.len() {
+            let (block, within) = ((at + done as u64) / BLOCK, ((at + done as u64) % BLOCK) as usize);
+            let len = (BLOCK as usize - within).min(bytes.len() - done);
+            self.stored_block(&store.frames, shard, (block, within), &bytes[done..done + len]);
+            done += len;
+        }
+    }
+
+    fn freed(&self, store: &Store, blocks: Blocks) {
+        self.drop_blocks(&store.frames, store.shard(), blocks);
+    }
+
+    /// It is read as often there.
     fn moved(&self, old: u64, new: u64) {
         let was_read = |slot: &AtomicU32| {
             let word = slot.load(Acquire);
@@ -526,7 +546,7 @@ fn measured(region: &Region, geometry: &Geometry) -> Option<Admitted> {
     Some(Admitted { misses, slow: Nanos(RATIO_TENTHS * dram.0 / (10 * LOADS)) })
 }
 
-impl Volume {
+impl Index {
     /// Reads bytes of a run of written blocks, those that have frames from these.
     pub(crate) fn read_run(
         &self,
@@ -557,7 +577,8 @@ impl Volume {
     /// Loads bytes of a run of written blocks from the medium.
     fn load_run(&self, file: &State, run: &Run, place: Place, start: u64, out: &mut [u8]) -> Result<()> {
         let at = place.block * BLOCK + start - run.file * BLOCK;
-        let tell = |error: &_| self.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
+        let tell =
+            |error: &_| self.losses.tell(&format!("inode {}: from byte {start} on: {error}", file.ino));
         self.region.load(at, out).inspect_err(tell)?;
         self.compare_run(file, run, start, out)
     }
@@ -604,37 +625,9 @@ impl Volume {
         Ok(())
     }
 
-    /// The medium has bytes of blocks of files, stored by a call that has what reads them alone.
-    pub(crate) fn note_stored(&self, at: u64, bytes: &[u8]) {
-        let Some(cache) = self.cache.as_ref().filter(|cache| !cache.rules.lacks(mutant::FRAME_KEPT)) else {
-            return;
-        };
-        let (mut done, shard) = (0, self.shard());
-        while done < bytes.len() {
-            let (block, within) = ((at + done as u64) / BLOCK, ((at + done as u64) % BLOCK) as usize);
-            let len = (BLOCK as usize - within).min(bytes.len() - done);
-            cache.stored_block(&self.frames, shard, (block, within), &bytes[done..done + len]);
-            done += len;
-        }
-    }
-
     /// The cache, if frames that are settled may stay as clean ones.
     pub(crate) fn keeping(&self) -> Option<&Cache> {
         self.cache.as_ref().filter(|_| self.frames.has_plenty())
-    }
-
-    /// Blocks of a file are freed, or are another file's alone.
-    pub(crate) fn note_freed(&self, blocks: Blocks) {
-        if let Some(cache) = &self.cache {
-            cache.drop_blocks(&self.frames, self.shard(), blocks);
-        }
-    }
-
-    /// A block of a file has a new place.
-    pub(crate) fn note_moved(&self, old: u64, new: u64) {
-        if let Some(cache) = &self.cache {
-            cache.moved(old, new);
-        }
     }
 
     /// Takes frames for what is dirty; none if so many cannot be had.

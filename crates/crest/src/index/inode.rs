@@ -1,4 +1,4 @@
-//! Inodes in DRAM: what the records about them lead to, a lock for each, and the table that finds them by number.
+//! Inodes in DRAM: what the records about them lead to, and a lock for each.
 //!
 //! The lock spreads its readers over lines of their own cores while an inode is read and not changed (`sim::SpreadRwLock`). A
 //! `stat` takes no lock if one before has left what it saw:
@@ -12,44 +12,33 @@
 //! which no `stat` shows.
 //!
 //! While tasks share an inode (`sharing.rs`), nothing is seen.
-//!
-//! Numbers are never used again, so the table is a map; it is behind locks of the host, each held for one look.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
-use rustc_hash::FxHashMap;
 use sim::map::TreeMap;
 use sim::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use sim::{LockClass, Recency, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, Work, ran};
+use sim::{Recency, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, ran};
 use vfs::credentials::Subject;
 use vfs::{Attr, FileKind, Ino, Owner, SetTime, Timestamp};
 
+use super::buffer::Buffer;
 use super::dir::Dir;
 use super::map::BlockMap;
+use super::pages::Pages;
 use super::sharing::{Shares, Sharing};
-use crate::calls::buffered::Buffer;
-use crate::calls::mapped_atomic::Pages;
-use crate::format::layout::BLOCK;
+use crate::format::layout::{BLOCK, times};
+use crate::format::record;
 use crate::format::tree::Stamped;
-use crate::pool::image_load::Cold;
+use crate::locks;
 use base::error::{Error, Result};
-
-pub(crate) static INODE: LockClass = LockClass::new("crest.inode")
-    .under(&[&crate::RENAMES, &super::map::GRANULE, &super::sharing::BUCKET])
-    .several();
 
 /// Links of an inode, at most.
 pub(crate) const LINKS_MAX: u32 = 65_000;
 /// Lines that a task waits for that finds an inode by its number.
-const INODE_LINES: u64 = 2;
+pub(crate) const INODE_LINES: u64 = 2;
 /// The same of a name: its slot.
 const NAME_LINES: u64 = 1;
-/// Parts of the table.
-const PARTS: usize = 64;
-/// Numbers that follow each other and are in one part: those that a shard takes at a time.
-pub(crate) const NEIGHBOURS: u64 = 64;
 /// Seconds before and after 1970 of which a word of nanoseconds can tell.
 const SECS_MAX: i64 = i64::MAX / NANOS;
 const NANOS: i64 = 1_000_000_000;
@@ -139,7 +128,7 @@ pub(crate) struct Inode {
     seen: parking_lot::Mutex<Option<Box<Attr>>>,
     /// Of a directory: the one above it, for those who walk up without locking.
     pub(crate) parent: AtomicU64,
-    recency: Recency,
+    pub(crate) recency: Recency,
 }
 
 /// The right to change an inode.
@@ -275,6 +264,65 @@ impl State {
         (self.mtime, self.ctime) = (implicit(time), implicit(time));
     }
 
+    /// A record of attributes counts: what it means in DRAM.
+    pub(crate) fn apply(&mut self, body: &record::Body) {
+        match body {
+            record::Body::Owner(owner) => {
+                self.mode = self.mode & 0o170_000 | u32::from(owner.mode) & 0o7777;
+                (self.uid, self.gid) = (owner.uid, owner.gid);
+                self.ctime = implicit(owner.time);
+            }
+            record::Body::Times(set) => {
+                let stamped = |value| Stamped { stamp: set.stamp, explicit: true, value };
+                if set.mask & times::ATIME != 0 {
+                    (self.atime, self.accessed) = (stamped(set.atime), false);
+                }
+                if set.mask & times::MTIME != 0 {
+                    self.mtime = stamped(set.mtime);
+                }
+                if set.mask & times::CTIME != 0 {
+                    self.ctime = stamped(set.stamp);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    // ---- what of a file is in frames
+
+    /// Whether it has dirty frames.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| !buffer.frames.is_empty())
+    }
+
+    /// The size that the records say.
+    pub(crate) fn durable_size(&self) -> u64 {
+        self.buffer
+            .as_ref()
+            .filter(|buffer| !buffer.frames.is_empty())
+            .map_or(self.size, |buffer| buffer.durable)
+    }
+
+    /// Blocks of the file, those among them for which frames have taken blocks.
+    fn blocks_held(&self, blocks: &BlockMap) -> u64 {
+        blocks.mapped() + self.buffer.as_ref().map_or(0, |buffer| buffer.over_holes)
+    }
+
+    /// Whether stores of mappings go to frames.
+    pub(crate) fn is_mapped_atomically(&self) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.are_mapped())
+    }
+
+    /// Whether pages are dirty.
+    pub(crate) fn has_dirty_pages(&self) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.dirty > 0)
+    }
+
+    /// The first dirty page from one on.
+    pub(crate) fn next_dirty_page(&self, first: u64) -> Option<u64> {
+        self.pages.as_ref()?.next_dirty(first)
+    }
+
     /// What `stat` shows.
     pub(crate) fn attr(&self) -> Attr {
         let (size, blocks) = match &self.body {
@@ -305,7 +353,16 @@ impl State {
 impl Inode {
     pub(crate) fn new(mut state: State, parent: u64, sharing: Sharing) -> Self {
         let is_special = matches!(&state.body, Body::File(blocks) if blocks.has_reserved());
-        let shared = sharing.begin(&mut state, is_special);
+        if let Body::Dir(dir) = &state.body {
+            sharing.split_large(dir);
+        }
+        let shared = sharing.after == 0
+            && match &state.body {
+                Body::Dir(dir) => sharing.buckets && dir.split(sharing.buckets_of_dir()),
+                Body::File(_) => sharing.granules && !is_special,
+                _ => false,
+            };
+        state.shared = shared;
         Self {
             ino: state.ino,
             is_dir: state.is_dir(),
@@ -313,7 +370,7 @@ impl Inode {
             is_special: AtomicBool::new(is_special),
             names: if let Body::Dir(dir) = &state.body { Some(Arc::clone(dir)) } else { None },
             rights: [state.mode, state.uid, state.gid].map(AtomicU32::new),
-            state: SpreadRwLock::new(&INODE, state),
+            state: SpreadRwLock::new(&locks::INODE, state),
             sharing,
             shared: AtomicBool::new(shared),
             shares: OnceLock::new(),
@@ -334,7 +391,7 @@ impl Inode {
         let mut state = self.state.write();
         *self.seen.lock() = None;
         if state.shared {
-            self.collect(&mut state);
+            self.end_sharing(&mut state);
         }
         state
     }
@@ -394,6 +451,51 @@ impl Inode {
         Ok(attr)
     }
 
+    // ---- while tasks share it
+
+    /// What tasks have that share it.
+    pub(crate) fn shares(&self) -> &Shares {
+        self.shares.get_or_init(|| Box::new(Shares::new(self.sharing, self.is_dir)))
+    }
+
+    /// Takes what those have left who shared it. The caller has it alone.
+    #[cold]
+    pub(crate) fn end_sharing(&self, state: &mut State) {
+        if let Some(shares) = self.shares.get() {
+            let (id, time, access) = shares.take_last();
+            state.last = state.last.max(id);
+            if time > 0 {
+                state.data_changed(time);
+            }
+            if access > 0 {
+                state.accessed_at(access);
+            }
+        }
+        state.changes = 0;
+        state.shared = self.sharing.after == 0 && self.may_be_shared();
+        self.shared.store(state.shared, Relaxed);
+    }
+
+    /// What `stat` shows of a file that tasks share.
+    pub(crate) fn attr_beside(&self, state: &State) -> Attr {
+        let (_, time, access) = self.shares().last();
+        let attr = state.attr();
+        let later = |old, time| if time > 0 { unpack(time) } else { old };
+        Attr {
+            atime: later(attr.atime, access),
+            mtime: later(attr.mtime, time),
+            ctime: later(attr.ctime, time),
+            ..attr
+        }
+    }
+
+    /// Whether tasks may share it.
+    pub(crate) fn may_be_shared(&self) -> bool {
+        if self.is_dir { self.sharing.buckets } else { self.sharing.granules && self.takes_data_ahead() }
+    }
+
+    // ---- else
+
     /// Whether a write of whole blocks may store its data before it locks it.
     pub(crate) fn takes_data_ahead(&self) -> bool {
         self.is_file && !self.is_special.load(Relaxed)
@@ -437,94 +539,6 @@ impl Inode {
     /// The directory above it.
     pub(crate) fn parent(&self) -> u64 {
         self.parent.load(Relaxed)
-    }
-}
-
-type Part = RwLock<FxHashMap<u64, Arc<Inode>>>;
-
-/// All inodes in use, by number: in DRAM, or in the image from which the pool was mounted until a call uses them.
-pub(crate) struct Inodes {
-    parts: Box<[Part]>,
-    cold: RwLock<Option<Arc<Cold>>>,
-}
-
-impl Inodes {
-    pub(crate) fn new(cold: Option<Cold>) -> Self {
-        let parts = (0..PARTS).map(|_| Part::default()).collect();
-        Self { parts, cold: RwLock::new(cold.map(Arc::new)) }
-    }
-
-    fn part(&self, ino: u64) -> &Part {
-        &self.parts[(ino / NEIGHBOURS) as usize % PARTS]
-    }
-
-    /// What is in an image still.
-    pub(crate) fn cold(&self) -> Option<Arc<Cold>> {
-        self.cold.read().clone()
-    }
-
-    /// Takes an inode out of the image, if it is there.
-    #[cold]
-    fn thaw(&self, ino: u64) -> Option<Arc<Inode>> {
-        let cold = self.cold()?;
-        let (place, inode) = cold.inode(ino)?;
-        let own = ran::aside();
-        let mut part = self.part(ino).write();
-        // Another task may have come first, and then even removed it.
-        let thawed = part
-            .get(&ino)
-            .cloned()
-            .or_else(|| cold.take(place).then(|| Arc::clone(part.entry(ino).or_insert(inode))));
-        drop(part);
-        if cold.is_empty() {
-            *self.cold.write() = None;
-        }
-        drop(own);
-        thawed
-    }
-
-    /// The inode of a number.
-    pub(crate) fn get(&self, ino: u64) -> Result<Arc<Inode>> {
-        let found = self.part(ino).read().get(&ino).cloned();
-        ran::did(Work::NODE, 1);
-        ran::node(1);
-        let inode = found.or_else(|| self.thaw(ino)).ok_or(Error::NoEntry)?;
-        inode.recency.touch(INODE_LINES);
-        Ok(inode)
-    }
-
-    /// The inode of a number, as a step of a path, which `PATH_COMPONENT` prices; see [`Inode::found`].
-    pub(crate) fn at_hand(&self, ino: u64) -> Option<Arc<Inode>> {
-        let found = self.part(ino).read().get(&ino).cloned();
-        found.or_else(|| self.thaw(ino))
-    }
-
-    pub(crate) fn insert(&self, inode: Arc<Inode>) {
-        ran::did(Work::NODE, 1);
-        ran::node(1);
-        let _own = ran::aside();
-        self.part(inode.ino).write().insert(inode.ino, inode);
-    }
-
-    pub(crate) fn remove(&self, ino: u64) {
-        ran::did(Work::NODE, 1);
-        ran::node(1);
-        let gone = self.part(ino).write().remove(&ino);
-        drop(gone);
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> u64 {
-        let used: u64 = self.parts.iter().map(|part| part.read().len() as u64).sum();
-        used + self.cold().map_or(0, |cold| cold.len())
-    }
-
-    /// The numbers of those in DRAM, in order.
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        let mut all: Vec<u64> =
-            self.parts.iter().flat_map(|part| part.read().keys().copied().collect::<Vec<_>>()).collect();
-        all.sort_unstable();
-        all
     }
 }
 

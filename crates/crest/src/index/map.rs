@@ -17,12 +17,10 @@ use std::sync::OnceLock;
 
 use sim::map::TreeMap;
 use sim::sync::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use sim::{LockClass, RwLock, RwLockWriteGuard, ran};
+use sim::{RwLock, RwLockWriteGuard, ran};
 
 use crate::format::inline::{self, Patches};
-
-pub(crate) static GRANULE: LockClass =
-    LockClass::new("crest.granule").under(&[&super::inode::INODE]).several();
+use crate::locks;
 
 const SLOTS: u64 = 64;
 /// Slots of a leaf of which no block behind them has a place.
@@ -114,7 +112,7 @@ impl Leaf {
     }
 
     fn granules(&self) -> &[Granule; GRANULES] {
-        self.granules.get_or_init(|| ran::boxed([const { RwLock::new(&GRANULE, 0) }; GRANULES]))
+        self.granules.get_or_init(|| ran::boxed([const { RwLock::new(&locks::GRANULE, 0) }; GRANULES]))
     }
 }
 

@@ -17,9 +17,10 @@
 use sim::sync::{AtomicU64, Ordering::Relaxed};
 use vfs::Verified;
 
+use super::Index;
+use super::follow::Follower;
 use super::inode::State;
 use super::map::{Place, Run};
-use crate::Volume;
 use crate::format::layout::{BLOCK, Geometry};
 use crate::format::record::Extent;
 use base::error::{Error, Result};
@@ -78,15 +79,6 @@ impl Sums {
         self.words.iter().zip(kept).for_each(|(word, kept)| word.store(kept & !COMPARED, Relaxed));
     }
 
-    /// Blocks from `first` on are stored with these bytes, which are whole blocks.
-    pub(crate) fn stored(&self, first: u64, bytes: &[u8]) {
-        for (block, bytes) in (first..).zip(bytes.chunks(BLOCK as usize)) {
-            if let Some(word) = self.word(block) {
-                word.store(u64::from(crc32c(bytes)) | HAS | COMPARED, Relaxed);
-            }
-        }
-    }
-
     /// A block has no checksum from now on.
     pub(crate) fn forget(&self, block: u64) {
         if let Some(word) = self.word(block) {
@@ -139,7 +131,17 @@ impl Sums {
     }
 }
 
-impl Volume {
+impl Follower for Sums {
+    fn filled(&self, first: u64, bytes: &[u8]) {
+        for (block, bytes) in (first..).zip(bytes.chunks(BLOCK as usize)) {
+            if let Some(word) = self.word(block) {
+                word.store(u64::from(crc32c(bytes)) | HAS | COMPARED, Relaxed);
+            }
+        }
+    }
+}
+
+impl Index {
     /// Compares a block of a file with its checksum, unless it has none or that was done since the mount. `known`: its bytes, if
     /// the caller has read them all.
     pub(crate) fn compare(&self, file: &State, at: u64, block: u64, known: Option<&[u8]>) -> Result<()> {
@@ -175,7 +177,7 @@ impl Volume {
 
     fn load_block(&self, file: &State, at: u64, block: u64, bytes: &mut [u8]) -> Result<()> {
         self.region.load(block * BLOCK, bytes).map_err(|error| {
-            self.tell(&format!("inode {}: byte {}: {error}", file.ino, at * BLOCK));
+            self.losses.tell(&format!("inode {}: byte {}: {error}", file.ino, at * BLOCK));
             error.into()
         })
     }
@@ -186,7 +188,7 @@ impl Volume {
             file.ino,
             at * BLOCK
         );
-        self.tell(&what);
+        self.losses.tell(&what);
         Error::Damaged(what)
     }
 

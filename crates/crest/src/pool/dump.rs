@@ -6,8 +6,8 @@ use std::sync::Arc;
 use design::FsError;
 use media::nvmm::Region;
 
-use super::image_load::{Saved, look, zones_of_images};
-use super::recovery::{Loaded, load};
+use super::loaded::{Loaded, load};
+use super::saved::{Saved, look};
 use crate::format::mutant::Rules;
 use crate::format::tree::Slot;
 use crate::format::zone::Use;
@@ -33,7 +33,7 @@ pub(crate) fn dump(region: &Arc<Region>, part: &str, out: &mut dyn Write) -> Res
         (Some("zones"), None) => dump_zones(&loaded, out)?,
         (Some("inode"), Some(Ok(ino))) => dump_inode(&loaded, ino, out)?,
         (Some("dir"), Some(Ok(ino))) => dump_dir(&loaded, ino, out)?,
-        (Some("image"), None) => dump_image(region, &loaded, out)?,
+        (Some("image"), None) => dump_saved(region, &loaded, out)?,
         (Some("log"), Some(Ok(zone))) => dump_log(&loaded, zone, out)?,
         _ => {
             let known: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
@@ -59,14 +59,14 @@ fn dump_zones(loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
-fn dump_image(region: &Arc<Region>, loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
-    let image = match look(region, loaded, false) {
+fn dump_saved(region: &Arc<Region>, loaded: &Loaded, out: &mut dyn Write) -> std::io::Result<()> {
+    let saved = match look(region, loaded, false) {
         Saved::None => return writeln!(out, "there is no saved index that counts"),
         Saved::Damaged(why) => return writeln!(out, "{why}"),
-        Saved::Whole(image) => image,
+        Saved::Whole(saved) => saved,
     };
-    writeln!(out, "{} zones, {:?}", zones_of_images(loaded).len(), image.head)?;
-    let cold = image.cold(Sharing::default());
+    writeln!(out, "{} zones, {:?}", loaded.saved_zones().len(), saved.head)?;
+    let cold = saved.cold(Sharing::default());
     for ino in cold.numbers() {
         match cold.entry(ino) {
             Some(entry) => writeln!(out, "{entry:?}")?,
@@ -88,7 +88,7 @@ fn dump_inode(loaded: &Loaded, ino: u64, out: &mut dyn Write) -> Result<(), FsEr
     for name in inode.xattrs.iter().filter(|(_, held)| held.value.is_some()).map(|(name, _)| name) {
         writeln!(out, "attribute {}", name.escape_ascii())?;
     }
-    for (file, held) in inode.blocks.iter() {
+    for (file, held) in inode.blocks.in_order() {
         if let Slot::Block { place, unwritten, .. } = held.value {
             writeln!(out, "block {file}: {place}{}", if unwritten { ", unwritten" } else { "" })?;
         }

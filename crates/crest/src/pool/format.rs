@@ -8,17 +8,14 @@ use media::Storage;
 use sim::Bytes;
 
 use super::dump::{PARTS, dump};
-use super::fsck;
 use super::mkfs::mkfs;
-use super::recovery;
 use super::repair::repair;
-use super::resize;
-use crate::design::NAME;
+use super::{fsck, recovery, resize};
 use crate::format::certify::certify;
-use crate::format::layout::{BITS_40, BLOCK, Geometry, incompat};
+use crate::format::layout::{self, BITS_40, BLOCK, Geometry, incompat};
 use crate::format::zone::shards_max;
-use crate::store::superblock;
-use base::error::Error;
+use crate::store::{superblock, zone_table};
+use crate::{NAME, damaged};
 
 /// The smallest pool: 15 zones of 16 KiB.
 const MIN_SIZE: Bytes = Bytes::kib(256);
@@ -50,7 +47,7 @@ impl Format for CrestFormat {
     fn min_size(&self, options: &Options) -> Bytes {
         // Sixteen zones a shard, of the smallest size, and what comes before them.
         let zones = 16 * options.number("shards");
-        MIN_SIZE.max(Bytes((zones + 2) * crate::format::layout::ZONE_BYTES.start()))
+        MIN_SIZE.max(Bytes((zones + 2) * layout::ZONE_BYTES.start()))
     }
 
     fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
@@ -87,7 +84,7 @@ impl Format for CrestFormat {
 
     fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let region = storage.memory()?;
-        recovery::make_equal(region, &recovery::load_table(region)?)
+        zone_table::make_equal(region, &zone_table::load(region)?)
     }
 
     fn certify(&self, image: &[u8], edited: &mut [u8]) {
@@ -131,13 +128,5 @@ impl Format for CrestFormat {
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
         PARTS
-    }
-}
-
-/// An error of this design as one of making, mounting or checking.
-pub(crate) fn damaged(error: Error) -> FsError {
-    match error {
-        Error::Media(error) => FsError::Media(error),
-        other => FsError::Damaged { design: NAME, what: other.to_string() },
     }
 }

@@ -25,24 +25,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ::vfs::FileKind;
 use design::{FsError, FsckReport, Violation};
 use media::nvmm::Region;
 use rustc_hash::FxHashMap;
+use vfs::FileKind;
 
-use super::image_load::{Saved, look, zones_of_images};
-use super::recovery::{Loaded, build, build_from_image, describe, load};
+use super::Settings;
+use super::build::{build, build_from_saved};
+use super::loaded::{Loaded, load};
 use super::same::difference;
-use crate::Settings;
-use crate::calls::file::FILE_MAX;
+use super::saved::{Saved, look};
+use crate::format::clean::Present;
 use crate::format::layout::{BLOCK, ROOT_INO};
 use crate::format::mutant::Rules;
-use crate::format::record::Body;
+use crate::format::record::{Body, Seal};
 use crate::format::tree::{Name, Slot};
 use crate::format::zone::Use;
+use crate::index::span::FILE_MAX;
 use crate::store::damage::Losses;
-use crate::store::parity;
-use crate::store::superblock;
+use crate::store::{parity, superblock};
 use base::name_tree::NameTree;
 
 /// Checks an image without changing it.
@@ -70,11 +71,11 @@ pub(crate) fn check(region: &Arc<Region>) -> FsckReport {
     }
     if loaded.geometry.parity {
         report.checked.push(("zones with parity", loaded.log.with_parity.len() as u64));
-        report.notes.extend(parity::misfits(region, &loaded));
+        report.notes.extend(misfits(region, &loaded));
     }
     report.violations.extend(violations(&loaded));
     if report.violations.is_empty() {
-        check_image(region, &loaded, &mut report);
+        check_saved(region, &loaded, &mut report);
     }
     // A mount takes these, and nothing is lost.
     for computed in &loaded.log.computed {
@@ -83,21 +84,40 @@ pub(crate) fn check(region: &Arc<Region>) -> FsckReport {
     report
 }
 
+/// Zones with parity of which lines do not fit though no record is damaged: a crash, or damage, has left these.
+fn misfits(region: &Region, loaded: &Loaded) -> Vec<String> {
+    let (geometry, secret) = (&loaded.geometry, loaded.superblock.secret[0]);
+    let mut bytes = vec![0; geometry.zone_bytes as usize];
+    let is_whole = |zone: u32| {
+        loaded.log.with_parity.contains(&zone)
+            && loaded.log.computed.iter().all(|one| one.zone != zone)
+            && loaded.log.damage.iter().all(|damage| damage.zone() != zone)
+    };
+    let mut misfits = |Present { zone, opening, .. }| {
+        let seal = Seal { secret, opening, keyed: geometry.keyed, nonce: 0, rules: Rules::ALL };
+        let lines = parity::misfits(region, geometry, (zone, seal), &mut bytes)?;
+        let what = format!("zone {zone}: {lines} lines of its parity are damaged or were never durable");
+        (lines > 0).then_some(what + "; its records are whole")
+    };
+    let zones = loaded.present();
+    zones.into_iter().filter(|zone| is_whole(zone.zone)).filter_map(&mut misfits).collect()
+}
+
 /// Compares a saved index with the logs.
-fn check_image(region: &Arc<Region>, loaded: &Loaded, report: &mut FsckReport) {
-    let image = match look(region, loaded, false) {
+fn check_saved(region: &Arc<Region>, loaded: &Loaded, report: &mut FsckReport) {
+    let saved = match look(region, loaded, false) {
         Saved::None => return,
         Saved::Damaged(why) => {
             return report.notes.push(format!("{why}; the next mount reads the logs, and nothing is lost"));
         }
-        Saved::Whole(image) => image,
+        Saved::Whole(saved) => saved,
     };
-    report.checked.push(("saved inodes", image.head.inodes));
+    report.checked.push(("saved inodes", saved.head.inodes));
     let settings = Settings::default();
     let logs = build(region, loaded, &settings, Losses::default());
-    let what = match build_from_image(region, loaded, &settings, image) {
+    let what = match build_from_saved(region, loaded, &settings, saved) {
         None => Some("it cannot be loaded".to_owned()),
-        Some(image) => difference(&image, &logs),
+        Some(saved) => difference(&saved, &logs),
     };
     if let Some(what) = what {
         report.violate("image_agrees", format!("the saved index differs from the logs: {what}"));
@@ -146,7 +166,7 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
         }
     }
     for damage in &loaded.log.damage {
-        report.violate("log_sound", describe(damage));
+        report.violate("log_sound", damage.to_string());
     }
 }
 
@@ -212,7 +232,7 @@ fn check_names(loaded: &Loaded, report: &mut FsckReport) {
 }
 
 fn check_attributes(loaded: &Loaded, report: &mut FsckReport) {
-    for (ino, inode) in loaded.tree.inodes.iter() {
+    for (ino, inode) in loaded.tree.inodes.in_order() {
         for name in inode.xattrs.iter().filter(|(_, held)| held.value.is_some()).map(|(name, _)| name) {
             if !(1..=255).contains(&name.len()) || name.contains(&0) {
                 let what = format!("\"{}\" of inode {ino} names no attribute", name.escape_ascii());
@@ -236,7 +256,7 @@ fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
         return;
     }
     let mut tree = NameTree::new(ROOT_INO);
-    for (ino, inode) in loaded.tree.inodes.iter() {
+    for (ino, inode) in loaded.tree.inodes.in_order() {
         let Some(kind) = kind_of(loaded, ino) else {
             report.violate("names_lead_to_inodes", format!("inode {ino} is of no known kind"));
             continue;
@@ -260,15 +280,17 @@ fn check_tree(loaded: &Loaded, report: &mut FsckReport) {
 
 fn check_blocks(loaded: &Loaded, report: &mut FsckReport) {
     let mut logs: BTreeSet<u32> = loaded.present().iter().map(|zone| zone.zone).collect();
-    logs.extend(zones_of_images(loaded));
-    for (ino, inode) in loaded.tree.inodes.iter() {
+    logs.extend(loaded.saved_zones());
+    for (ino, inode) in loaded.tree.inodes.in_order() {
         if inode.bytes() > FILE_MAX {
             report.violate("size_possible", format!("inode {ino} has {} bytes", inode.bytes()));
         }
-        if let Some((block, _)) = inode.blocks.iter().last().filter(|(block, _)| *block >= FILE_MAX / BLOCK) {
+        if let Some((block, _)) =
+            inode.blocks.in_order().last().filter(|(block, _)| *block >= FILE_MAX / BLOCK)
+        {
             report.violate("size_possible", format!("inode {ino} has a block {block}"));
         }
-        let outside = inode.blocks.iter().find_map(|(file, held)| {
+        let outside = inode.blocks.in_order().find_map(|(file, held)| {
             let Slot::Block { place, .. } = held.value else { return None };
             let zone = loaded.geometry.zone_of(place).map(|(zone, _)| zone);
             zone.is_none_or(|zone| logs.contains(&zone)).then_some((file, place))

@@ -9,8 +9,8 @@ use crate::format::zone::{Use, Word};
 use crate::index::inode::now;
 use crate::store::parity::Strip;
 use crate::store::superblock;
-use ::vfs::FileKind;
 use base::error::{Error, Result};
+use vfs::FileKind;
 
 /// The opening of the zone with the root; 0 means none.
 const FIRST_OPENING: u64 = 1;

@@ -20,18 +20,21 @@ use std::sync::Arc;
 use design::FsError;
 use media::nvmm::Region;
 
-use super::format::damaged;
+use super::Settings;
+use super::build::build;
 use super::fsck::check;
-use super::image::make_void;
-use super::image_load::{Saved, is_named, look, zones_of_images};
-use super::recovery::{Loaded, build, describe, load, load_table, make_equal, zone_of};
+use super::loaded::{Loaded, load};
+use super::saved::{Saved, look};
+use crate::calls::Volume;
 use crate::calls::namei::{self, removal};
+use crate::damaged;
 use crate::format::layout::ROOT_INO;
 use crate::format::mutant::Rules;
 use crate::format::tree::Name;
-use crate::format::zone::{Use, Want, Word};
+use crate::format::zone::{Damage, Use, Want, Word};
+use crate::index::inode::now;
 use crate::store::damage::Losses;
-use crate::{Settings, Volume};
+use crate::store::zone_table::{self, is_named, make_equal, make_void};
 use base::error::Result;
 
 /// Repairs an image; says what was done.
@@ -41,7 +44,7 @@ pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         Err(FsError::Damaged { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    done.extend(void_image(region)?);
+    done.extend(void_saved(region)?);
     let loaded = load(region, Rules::ALL)?;
     done.extend(free_words(region, &loaded)?);
     let loaded = load(region, Rules::ALL)?;
@@ -54,9 +57,9 @@ pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
 }
 
 /// Makes a saved index void, unless all is well.
-fn void_image(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
-    let table = load_table(region)?;
-    let (zones, violations) = (zones_of_images(&table), check(region).violations);
+fn void_saved(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let table = zone_table::load(region)?;
+    let (zones, violations) = (table.saved_zones(), check(region).violations);
     let differs = violations.iter().find(|violation| violation.predicate == "image_agrees");
     let why = match look(region, &table, false) {
         Saved::Damaged(why) => Some(why),
@@ -97,7 +100,7 @@ fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
     let mut done = Vec::new();
     let tree = &loaded.tree;
     let leads = |name: &&Name| [name.ino, name.dir].iter().all(|ino| tree.inodes.get(*ino).is_some());
-    let time = crate::index::inode::now();
+    let time = now();
     for Name { dir, ino, add, name, .. } in tree.names.iter().filter(|name| !leads(name)) {
         drop(volume.commit_names(Want::Removals, time, &[removal(*dir, *ino, *add)])?);
         done.push(format!("directory {dir}: the name {} of inode {ino} is gone", name.escape_ascii()));
@@ -113,7 +116,7 @@ fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
             "directory {dir}: {name} of inode {ino}, a name that another has, too, is {new} now"
         ));
     }
-    let mut zones: BTreeSet<u32> = loaded.log.damage.iter().map(zone_of).collect();
+    let mut zones: BTreeSet<u32> = loaded.log.damage.iter().map(Damage::zone).collect();
     zones.extend(loaded.log.computed.iter().map(|computed| computed.zone));
     if !zones.is_empty() {
         volume.evacuate(&zones)?;
@@ -124,7 +127,7 @@ fn mend(volume: &Volume, loaded: &Loaded) -> Result<Vec<String>> {
         }
         volume.region.fence();
         done.extend(loaded.log.computed.iter().map(|one| format!("emptied: {}", one.describe())));
-        let accepted = loaded.log.damage.iter().map(|damage| format!("accepted: {}", describe(damage)));
+        let accepted = loaded.log.damage.iter().map(|damage| format!("accepted: {damage}"));
         done.extend(accepted);
     }
     Ok(done)

@@ -15,15 +15,13 @@ use design::FsError;
 use media::nvmm::Region;
 use sim::Bytes;
 
-use super::format::damaged;
-use super::image::make_void;
-use super::image_load::{is_named, zones_of_images};
-use super::recovery::{Table, load_table, mount, recover};
-use crate::design::NAME;
+use super::Settings;
+use super::recovery::{mount, recover};
 use crate::format::layout::{BLOCK, Geometry, Superblock};
 use crate::format::zone::{Word, shards_max};
-use crate::store::superblock;
-use crate::{Settings, Volume};
+use crate::store::zone_table::{self, Table, is_named, make_void};
+use crate::store::{Store, superblock};
+use crate::{NAME, damaged};
 use base::error::Error;
 
 /// The largest size of a pool that was made with `made` bytes: that of which the table has all zones.
@@ -40,7 +38,7 @@ pub(crate) fn grows_to(region: &Region) -> Result<Bytes, FsError> {
 /// Grows a pool to its region; the size before.
 pub(crate) fn grow(region: &Arc<Region>) -> Result<Bytes, FsError> {
     recover(region)?;
-    let table = load_table(region)?;
+    let table = zone_table::load(region)?;
     let (before, size, most) =
         (table.superblock.size, region.len() / BLOCK * BLOCK, size_max(table.superblock.made));
     if size > most {
@@ -63,7 +61,7 @@ pub(crate) fn grow(region: &Arc<Region>) -> Result<Bytes, FsError> {
 
 /// Makes a pool smaller; the size before.
 pub(crate) fn shrink(region: &Arc<Region>, size: Bytes) -> Result<Bytes, FsError> {
-    let (table, size) = (load_table(region)?, size.0 / BLOCK * BLOCK);
+    let (table, size) = (zone_table::load(region)?, size.0 / BLOCK * BLOCK);
     let before = table.superblock.size;
     if size >= before {
         return Ok(Bytes(before));
@@ -79,16 +77,16 @@ pub(crate) fn shrink(region: &Arc<Region>, size: Bytes) -> Result<Bytes, FsError
         return Err(FsError::NoShrink { why });
     }
     let volume = mount(region, &Settings::default())?;
-    volume.empty_from(zones, Bytes(size))?;
+    empty_from(&volume, zones, Bytes(size))?;
     drop(volume);
     // Zones that were written meanwhile have taken openings.
-    set_size(region, &load_table(region)?, size)?;
+    set_size(region, &zone_table::load(region)?, size)?;
     Ok(Bytes(before))
 }
 
 /// Stores another size; durable on return.
 fn set_size(region: &Region, table: &Table, size: u64) -> Result<(), FsError> {
-    let zones = zones_of_images(table);
+    let zones = table.saved_zones();
     if is_named(region) || !zones.is_empty() {
         make_void(region, &table.geometry, &zones).map_err(damaged)?;
     }
@@ -96,26 +94,24 @@ fn set_size(region: &Region, table: &Table, size: u64) -> Result<(), FsError> {
     Ok(superblock::store(region, &superblock, false)?)
 }
 
-impl Volume {
-    /// Empties all zones from one on, which end up free on the medium; an error if something is in the way of the size.
-    fn empty_from(&self, first: u32, size: Bytes) -> Result<(), FsError> {
-        let in_way = |bytes: Bytes, what| FsError::NoShrink {
-            why: format!("{bytes} of {what} lie behind {size}: remove files or give a larger size"),
-        };
-        let blocks = self.zones.withhold(first);
-        if blocks > 0 {
-            return Err(in_way(Bytes(blocks * BLOCK), "files"));
-        }
-        let behind = |volume: &Self| -> BTreeSet<u32> {
-            volume.zones.log_zones().iter().map(|zone| zone.zone).filter(|zone| *zone >= first).collect()
-        };
-        let logs = behind(self);
-        let emptied = if logs.is_empty() { Ok(()) } else { self.evacuate(&logs) };
-        let left = behind(self).len() as u64 * self.geometry.zone_bytes;
-        match emptied {
-            Err(Error::NoSpace) => Err(in_way(Bytes(left), "the log, for which nothing before it is free,")),
-            Ok(()) if left > 0 => Err(in_way(Bytes(left), "the log")),
-            done => done.map_err(damaged),
-        }
+/// Empties all zones from one on, which end up free on the medium; an error if something is in the way of the size.
+fn empty_from(store: &Store, first: u32, size: Bytes) -> Result<(), FsError> {
+    let in_way = |bytes: Bytes, what| FsError::NoShrink {
+        why: format!("{bytes} of {what} lie behind {size}: remove files or give a larger size"),
+    };
+    let blocks = store.zones.withhold(first);
+    if blocks > 0 {
+        return Err(in_way(Bytes(blocks * BLOCK), "files"));
+    }
+    let behind = |store: &Store| -> BTreeSet<u32> {
+        store.zones.log_zones().iter().map(|zone| zone.zone).filter(|zone| *zone >= first).collect()
+    };
+    let logs = behind(store);
+    let emptied = if logs.is_empty() { Ok(()) } else { store.evacuate(&logs) };
+    let left = behind(store).len() as u64 * store.geometry.zone_bytes;
+    match emptied {
+        Err(Error::NoSpace) => Err(in_way(Bytes(left), "the log, for which nothing before it is free,")),
+        Ok(()) if left > 0 => Err(in_way(Bytes(left), "the log")),
+        done => done.map_err(damaged),
     }
 }

@@ -15,22 +15,14 @@
 
 use sim::map::{TreeMap, TreeSet};
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use sim::{LockClass, Mutex, Work};
+use sim::{Mutex, Work};
 
-use crate::Settings;
 use crate::format::clean::Present;
 use crate::format::layout::{Geometry, LINE};
 use crate::format::mutant::{self, Rules};
 use crate::format::zone::{Stock, Want};
-use crate::parts;
+use crate::{locks, parts};
 use base::error::{Error, Result};
-
-pub(crate) static DATA: LockClass =
-    LockClass::new("crest.data").under(&[&crate::index::map::GRANULE, &crate::index::sharing::BUCKET]);
-pub(crate) static ZONES: LockClass =
-    LockClass::new("crest.zones").under(&[&super::log::LOG, &DATA]).several();
-pub(crate) static BLOCKS: LockClass = LockClass::new("crest.blocks").under(&[&ZONES]);
-pub(crate) static SHARED: LockClass = LockClass::new("crest.shared").under(&[&DATA, &super::log::LOG]);
 
 /// Most bytes of records with bytes of blocks: a mount reads all of them and has them in DRAM. No more than a sixteenth of the
 /// zones either, which the cleaner copies.
@@ -249,28 +241,28 @@ fn buffered_zones(geometry: Geometry, frames: u64) -> u32 {
 }
 
 impl Zones {
-    /// All free.
-    pub(crate) fn new(geometry: Geometry, shards: usize, settings: &Settings) -> Self {
+    /// All free. `frames`: those that may be dirty.
+    pub(crate) fn new(geometry: Geometry, shards: usize, frames: u64, rules: Rules) -> Self {
         let zones = geometry.zones;
         let mut free = TreeSet::new();
         (0..zones).for_each(|zone| _ = free.insert(zone));
         let pool =
             Pool { states: vec![State::Free; zones as usize], free, partial: TreeSet::new(), end: zones };
-        let bits = |_| Mutex::new(&BLOCKS, Bits::new(geometry.zone_blocks()));
+        let bits = |_| Mutex::new(&locks::BLOCKS, Bits::new(geometry.zone_blocks()));
         Self {
             geometry,
-            pool: Mutex::new(&ZONES, pool),
+            pool: Mutex::new(&locks::ZONES, pool),
             bits: (0..zones).map(bits).collect(),
-            heads: (0..shards).map(|_| Mutex::new(&DATA, None)).collect(),
-            shared: Mutex::new(&SHARED, TreeMap::new()),
+            heads: (0..shards).map(|_| Mutex::new(&locks::DATA, None)).collect(),
+            shared: Mutex::new(&locks::CLONED, TreeMap::new()),
             shares: AtomicU64::new(0),
             used: Sum::new(shards),
             lines: Sum::new(shards),
             inlines: Sum::new(shards),
             inlines_max: (u64::from(zones / 16) * geometry.zone_bytes).min(INLINE_BYTES) / LINE as u64,
             inlines_full: AtomicBool::new(false),
-            buffered: buffered_zones(geometry, settings.frames.dirty()),
-            rules: settings.rules,
+            buffered: buffered_zones(geometry, frames),
+            rules,
         }
     }
 

@@ -16,9 +16,10 @@ use std::ops::Range;
 use sim::sync::Ordering::Relaxed;
 use sim::{MutexGuard, Work};
 
+use super::Store;
+use super::alloc::Blocks;
 use super::log::{Call, Tail, UNKNOWN};
 use super::parity;
-use crate::Volume;
 use crate::format::clean::{Present, Survey};
 use crate::format::merge::merge;
 use crate::format::mutant::{self, Rules};
@@ -26,7 +27,7 @@ use crate::format::record::{Body, Id};
 use crate::format::sieve::{Facts, Sieve};
 use crate::format::zone::{Found, Log, Use, Want, Word};
 use crate::parts;
-use base::error::Result;
+use base::error::{Error, Result};
 
 /// A sealed zone: its records among all that were found, and the lines of what must be kept of them.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ struct Sealed {
 /// Passes of the cleaner, one after the other, that gain no zone: then it moves the same records about, and ends.
 const PASSES: u32 = 4;
 
-impl Volume {
+impl Store {
     /// Reads log zones. Damage is in what it answers.
     pub(crate) fn read_logs(&self, zones: &[Present]) -> Result<Log> {
         let mut log = Log::default();
@@ -48,7 +49,7 @@ impl Volume {
             let seal = self.seal(*opening);
             parity::read_zone(&self.region, &self.geometry, (*zone, seal), &mut bytes, &mut log)?;
         }
-        self.tell_computed(&log.computed);
+        self.losses.tell_computed(&log.computed);
         Ok(log)
     }
 
@@ -67,7 +68,7 @@ impl Volume {
             all.add(log);
         }
         let Some(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
-        self.tell_computed(&all.computed);
+        self.losses.tell_computed(&all.computed);
         all.records.retain_mut(|found| sieve.keeps(found));
         Ok((all, Some(sieve)))
     }
@@ -103,6 +104,19 @@ impl Volume {
             "a call is refused though a zone could be gained"
         );
         Ok(has_room)
+    }
+
+    /// Takes at most `most` neighbouring blocks.
+    pub(crate) fn take_blocks(&self, most: u64) -> Result<Blocks> {
+        if !self.region.grants_space() {
+            return Err(Error::NoSpace);
+        }
+        loop {
+            match self.zones.take(self.shard(), most) {
+                Err(Error::NoSpace) if self.clean(Want::Data)? => {}
+                taken => return taken,
+            }
+        }
     }
 
     /// Whether cleaning would gain less than a zone, which a refusal says: for checks, and without a charge. It looks at each
@@ -180,7 +194,7 @@ impl Volume {
         }
         let found: Vec<Found> = log.records;
         let tree = merge(&found, &orphans, self.rules);
-        let forgets = self.from_image && self.rules.lacks(mutant::IMAGE_WITHOUT_WAITS);
+        let forgets = self.from_saved && self.rules.lacks(mutant::IMAGE_WITHOUT_WAITS);
         let rules = if forgets { Rules::without(mutant::WAITS_FORGOTTEN) } else { self.rules };
         let survey = Survey::sieved(&found, &tree, &zones, sieve.as_ref(), (self.mounted, rules));
         let (mut sealed, dead) = self.sealed(&found, &survey, &zones, tails);
@@ -202,7 +216,7 @@ impl Volume {
             for copy in order.into_iter().filter_map(|index| survey.live(index)) {
                 let call = Call { want: Want::Copies, after: 0, makes: false, needs: &[] };
                 let shard = self.shard();
-                self.append(&mut tails[shard], shard, call, &[copy])?;
+                self.append_records(&mut tails[shard], shard, call, &[copy])?;
                 if !self.rules.lacks(mutant::CLEANED_BEFORE_FENCE) {
                     self.region.fence();
                 }

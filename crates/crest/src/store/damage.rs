@@ -17,10 +17,9 @@ use std::sync::OnceLock;
 use design::Violation;
 use vfs::{Errno, Listener};
 
-use crate::Volume;
+use crate::format::clean::Present;
 use crate::format::layout::BITS_40;
 use crate::format::zone::Computed;
-use crate::pool::recovery::Loaded;
 use base::error::Error;
 
 /// The place of a block of which it is not known where it lies: no medium has one there, so that loads of it fail.
@@ -46,13 +45,14 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Of a damaged image of which a part can be shown; else the violation without which that could be done.
-    pub(crate) fn of(loaded: &Loaded, violations: &[Violation]) -> Result<Self, String> {
+    /// Of a damaged pool of which a part can be shown; else the violation without which that could be done. `unborn`: inodes that
+    /// lack their birth.
+    pub(crate) fn of(unborn: &BTreeSet<u64>, violations: &[Violation]) -> Result<Self, String> {
         match violations.iter().find(|violation| NEEDED.contains(&violation.predicate)) {
             Some(violation) => Err(violation.what.clone()),
             None => Ok(Self {
                 found: violations.iter().map(|violation| violation.what.clone()).collect(),
-                unborn: loaded.tree.unborn.clone(),
+                unborn: unborn.clone(),
                 ..Self::default()
             }),
         }
@@ -67,6 +67,29 @@ impl Losses {
     pub(crate) fn note_computed(&mut self, computed: &[Computed]) {
         self.notes.extend(computed.iter().map(Computed::describe));
         self.computed.get_mut().extend(computed.iter().map(|one| (one.zone, one.opening)));
+    }
+
+    /// Tells the listener of lines that were computed, when there is one.
+    pub(crate) fn tell_computed(&self, computed: &[Computed]) {
+        for one in computed {
+            if self.computed.lock().insert((one.zone, one.opening)) {
+                self.tell(&one.describe());
+            }
+        }
+    }
+
+    /// Whether lines of one of these log zones were computed.
+    pub(crate) fn has_computed(&self, zones: &[Present]) -> bool {
+        let computed = self.computed.lock();
+        zones.iter().any(|zone| computed.contains(&(zone.zone, zone.opening)))
+    }
+
+    /// Tells the listener of damage, of each once.
+    pub(crate) fn tell(&self, what: &str) {
+        let is_new = self.told.lock().insert(what.to_owned());
+        if let Some(listener) = self.listener.get().filter(|_| is_new) {
+            listener(what);
+        }
     }
 
     /// Whether nothing may be changed.
@@ -88,31 +111,5 @@ impl Losses {
     /// The error of a call on an inode that was not found.
     pub(crate) fn errno(&self, ino: u64, error: Error) -> Errno {
         if error == Error::NoEntry && self.unborn.contains(&ino) { Errno::EIO } else { error.into() }
-    }
-}
-
-impl Volume {
-    /// Tells the listener of lines that were computed.
-    pub(crate) fn tell_computed(&self, computed: &[Computed]) {
-        for one in computed {
-            if self.losses.computed.lock().insert((one.zone, one.opening)) {
-                self.tell(&one.describe());
-            }
-        }
-    }
-
-    /// Whether a log zone is there of which lines were computed.
-    pub(crate) fn has_computed(&self) -> bool {
-        let zones = self.zones.log_zones();
-        let computed = self.losses.computed.lock();
-        zones.iter().any(|zone| computed.contains(&(zone.zone, zone.opening)))
-    }
-
-    /// Tells the listener of damage, of each once.
-    pub(crate) fn tell(&self, what: &str) {
-        let is_new = self.losses.told.lock().insert(what.to_owned());
-        if let Some(listener) = self.losses.listener.get().filter(|_| is_new) {
-            listener(what);
-        }
     }
 }

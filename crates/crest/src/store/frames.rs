@@ -33,20 +33,16 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{self, Ordering::Relaxed, Ordering::Release};
 
-use media::Memory;
+use media::nvmm::Region;
+use media::{MediaError, Memory};
 use sim::map::TreeSet;
 use sim::sync::AtomicU64;
-use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, MutexGuard, Nanos, Recency, Work, ran};
+use sim::{Bytes, Condvar, JoinHandle, Mutex, MutexGuard, Nanos, Recency, Work, ran};
 
 use crate::format::layout::BLOCK;
+use crate::locks;
 use base::persist::lrw::{EntryId, Lrw};
 use base::persist::slot_table::SlotTable;
-
-pub(crate) static FRAMES: LockClass =
-    LockClass::new("crest.frames").under(&[&crate::index::cache::CLEAN, &super::log::LOG]);
-pub(crate) static FRAME_POOL: LockClass = LockClass::new("crest.frame_pool").under(&[&FRAMES]);
-pub(crate) static TASKS: LockClass = LockClass::new("crest.tasks").under(&[]);
-pub(crate) static WRITEBACK_IDLE: LockClass = LockClass::new("crest.writeback_idle");
 
 /// Most frames that a shard takes at a time.
 const BATCH_MAX: u64 = 64;
@@ -143,7 +139,7 @@ impl Frames {
     pub(crate) fn new(settings: Settings, shards: usize) -> Self {
         let limit = settings.limit;
         let share = |fraction: f64| ((limit as f64 * fraction) as u64).max(1);
-        let shard = |_| Mutex::new(&FRAMES, Shard { spare: Vec::new(), files: Lrw::new() });
+        let shard = |_| Mutex::new(&locks::FRAMES, Shard { spare: Vec::new(), files: Lrw::new() });
         let shared = Shared {
             free: Vec::new(),
             unused: 0..limit as u32,
@@ -163,9 +159,9 @@ impl Frames {
             tags: SlotTable::new(limit.div_ceil(TAGS), TAGS),
             recencies: SlotTable::new(limit.div_ceil(TAGS), TAGS),
             shards: (0..shards).map(shard).collect(),
-            shared: Mutex::new(&FRAME_POOL, shared),
-            wanted: Condvar::of_class(&WRITEBACK_IDLE),
-            tasks: Mutex::new(&TASKS, Vec::new()),
+            shared: Mutex::new(&locks::FRAME_POOL, shared),
+            wanted: Condvar::of_class(&locks::WRITEBACK_IDLE),
+            tasks: Mutex::new(&locks::TASKS, Vec::new()),
         }
     }
 
@@ -319,6 +315,21 @@ impl Frames {
         atomic::fence(Release);
         let (memory, at) = self.place(page.0, within);
         memory.write_words(at, bytes).expect("bytes of a frame");
+    }
+
+    /// Loads bytes of a frame from the medium.
+    pub(crate) fn load(
+        &self,
+        region: &Region,
+        page: &Page,
+        at: u64,
+        range: Range<usize>,
+    ) -> Result<(), MediaError> {
+        let mut bytes = [0; BLOCK as usize];
+        let bytes = &mut bytes[..range.len()];
+        region.load(at, bytes)?;
+        self.fill(page, range.start, bytes);
+        Ok(())
     }
 
     /// The bytes of a frame from `within` on, for a store to the medium, which charges for the copy.

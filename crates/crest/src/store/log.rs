@@ -1,8 +1,4 @@
-//! The logs: how a call becomes durable.
-//!
-//! ```text
-//! lock the shard's log ── records, flush, FENCE ── publish in DRAM ── unlock          (Volume::commit, Committed)
-//! ```
+//! The logs of shards: where their records go, zones that they open, and numbers that the superblock reserves.
 //!
 //! A log has one writer at a time, from the choice of an id to the fence, so only the last operation of a zone can be torn. A
 //! record that the medium refuses was not stored: it lacks a line and never counts. The shard leaves its zone then, so that no
@@ -14,26 +10,21 @@ use std::ops::Range;
 
 use media::event::Mark;
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use sim::{LockClass, Mutex, MutexGuard, ran};
+use sim::{Mutex, ran};
 
+use super::Store;
 use super::parity::Strip;
 use super::superblock;
-use crate::Volume;
-use crate::ablation::Without;
 use crate::format::layout::{LINE, RESERVED, Superblock};
 use crate::format::mutant;
 use crate::format::record::{Body, Draft, Id, Open, Previous, Record, Seal};
 use crate::format::zone::{Use, Want, Word};
-use crate::index::inode::NEIGHBOURS;
-use crate::parts;
+use crate::{locks, parts};
 use base::error::{Error, Result};
 use base::persist::checksum::charge_for;
 
-pub(crate) static LOG: LockClass = LockClass::new("crest.log")
-    .under(&[&crate::index::map::GRANULE, &crate::index::sharing::BUCKET])
-    .several();
-pub(crate) static SUPERBLOCK: LockClass =
-    LockClass::new("crest.superblock").under(&[&LOG, &super::alloc::DATA]);
+/// Inode numbers that a shard takes at a time.
+pub(crate) const NEIGHBOURS: u64 = 64;
 
 /// Of [`Logs::quiet`]: how much is dead is not known.
 pub(crate) const UNKNOWN: i64 = i64::MAX;
@@ -113,29 +104,16 @@ pub(crate) struct Ticket {
     pub(crate) before: u64,
 }
 
-/// A call whose records are durable. The log is locked until this is dropped: publish before.
-pub(crate) struct Committed<'v> {
-    _tail: MutexGuard<'v, Tail>,
-    pub(crate) ticket: Ticket,
-}
-
-impl Committed<'_> {
-    /// Its logical time.
-    pub(crate) fn time(&self) -> u64 {
-        self.ticket.id.time()
-    }
-}
-
 impl Logs {
     /// Logs that go on behind `clock`; each shard's last zone ended there.
     ///
     /// `lines`: of all zones of the logs, with what no record has taken.
     pub(crate) fn new(superblock: Superblock, clock: u64, ends: Vec<Option<Previous>>, lines: u64) -> Self {
-        let tail = |previous| Mutex::new(&LOG, Tail { previous, clock, ..Tail::default() });
+        let tail = |previous| Mutex::new(&locks::LOG, Tail { previous, clock, ..Tail::default() });
         let (openings, inodes) = (superblock.openings, superblock.inodes);
         Self {
             tails: ends.into_iter().map(tail).collect(),
-            reserved: Mutex::new(&SUPERBLOCK, Reserved { superblock, openings, inodes }),
+            reserved: Mutex::new(&locks::SUPERBLOCK, Reserved { superblock, openings, inodes }),
             openings: AtomicU64::new(openings),
             changed: AtomicBool::new(true),
             quiet: AtomicI64::new(lines.cast_signed()),
@@ -144,7 +122,7 @@ impl Logs {
     }
 }
 
-impl Volume {
+impl Store {
     /// The shard of the task that runs now: that of its core.
     pub(crate) fn shard(&self) -> usize {
         usize::from(sim::core()) % self.logs.tails.len()
@@ -159,63 +137,13 @@ impl Volume {
         Seal { nonce: at.nonce, ..self.seal(at.opening) }
     }
 
-    /// Makes the records of a call durable: those that `build` answers, of which all or none count. Nothing has changed when this
-    /// fails.
-    pub(crate) fn commit(
-        &self,
-        call: Call<'_>,
-        build: impl FnMut(&Ticket) -> Vec<Record>,
-    ) -> Result<Committed<'_>> {
-        self.commit_with(call, build, || ())
+    /// Extents that the records of one call may have.
+    pub(crate) fn extents_max(&self) -> usize {
+        (self.geometry.record_lines() as usize - 8) * 3
     }
 
-    /// The same, with data that is stored when there is room for the records, and fenced with them: it may be durable without
-    /// them, and they without it.
-    pub(crate) fn commit_with(
-        &self,
-        call: Call<'_>,
-        mut build: impl FnMut(&Ticket) -> Vec<Record>,
-        mut store: impl FnMut(),
-    ) -> Result<Committed<'_>> {
-        if self.losses.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
-        if self.saved.load(Relaxed) {
-            self.void_saved()?;
-        }
-        let shard = self.shard();
-        loop {
-            let mut tail = self.logs.tails[shard].lock();
-            let ticket = self.ticket(&mut tail, shard, call)?;
-            let records = build(&ticket);
-            match self.append(&mut tail, shard, call, &records) {
-                Ok(()) => {
-                    store();
-                    self.region.fence();
-                    if self.without == Without::Seal {
-                        self.store_end(shard, tail.open.map_or(0, |at| at.line));
-                    }
-                    if !self.logs.changed.load(Relaxed) {
-                        self.logs.changed.store(true, Relaxed);
-                    }
-                    return Ok(Committed { _tail: tail, ticket });
-                }
-                Err(Error::NoSpace) => {
-                    drop(tail);
-                    if !self.fits_a_zone(&records) || !self.clean(call.want)? {
-                        return Err(Error::NoSpace);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn fits_a_zone(&self, records: &[Record]) -> bool {
-        records.iter().map(|record| record.lines() as u32).sum::<u32>() < self.geometry.record_lines()
-    }
-
-    fn ticket(&self, tail: &mut Tail, shard: usize, call: Call<'_>) -> Result<Ticket> {
+    /// What a call may know of its records; it must commit them before the log is unlocked.
+    pub(crate) fn ticket(&self, tail: &mut Tail, shard: usize, call: Call<'_>) -> Result<Ticket> {
         let after = if self.rules.lacks(mutant::CLOCK_OF_SHARD) { 0 } else { call.after };
         tail.clock = 1 + tail.clock.max(after);
         let ino = if call.makes { self.next_inode(tail)? } else { 0 };
@@ -225,7 +153,7 @@ impl Volume {
     }
 
     /// Stores records at the end of a shard's log and flushes them; the caller fences.
-    pub(crate) fn append(
+    pub(crate) fn append_records(
         &self,
         tail: &mut Tail,
         shard: usize,
@@ -294,6 +222,15 @@ impl Volume {
             let At { zone, opening, line, .. } = at;
             tail.soft += u64::from(self.geometry.record_lines() - line);
             tail.previous = Some(Previous { zone, opening, lines: line as u16 });
+        }
+    }
+
+    /// Stores the parity of a zone that a shard has left, if its records are durable; the caller fences.
+    pub(crate) fn end_zone(&self, at: At, strip: Strip) {
+        // The first line alone may not be.
+        if self.geometry.parity && at.line > 1 {
+            // Where the medium refuses it, the zone has none.
+            let _ = strip.store(&self.region, &self.geometry, (at.zone, self.seal_at(at)), at.line);
         }
     }
 

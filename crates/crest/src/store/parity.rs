@@ -50,17 +50,13 @@ use std::ops::Range;
 use media::MediaError;
 use media::nvmm::Region;
 use sim::ran;
-use sim::sync::Ordering::Relaxed;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::log::At;
-use crate::Volume;
-use crate::format::clean::Present;
 use crate::format::layout::{Geometry, Head, LINE, RECORD_LINES_MAX, kind};
-use crate::format::mutant::{self, Rules};
-use crate::format::record::{Record, Refused, Seal};
+use crate::format::mutant;
+use crate::format::raw::Refused;
+use crate::format::record::{Record, Seal};
 use crate::format::zone::{Computed, Damage, Log};
-use crate::pool::recovery::{Loaded, zone_of};
 use base::error::Result;
 use base::persist::checksum::charge_for;
 
@@ -136,6 +132,11 @@ fn end_of(geometry: &Geometry, seal: Seal, bytes: &[u8]) -> Option<(u32, Seal)> 
     (is_sealed && head.kind == kind::PARITY && (1..=line).contains(&end)).then_some((end, seal))
 }
 
+/// Whether this line is the head of a zone's parity.
+pub(crate) fn has_head(geometry: &Geometry, seal: Seal, line: &[u8]) -> bool {
+    end_of(geometry, seal, line).is_some()
+}
+
 /// Loads a zone; answers the lines that the medium refuses, which read as zeros, and so are gaps.
 fn load(region: &Region, at: u64, bytes: &mut [u8]) -> Result<Vec<u32>, MediaError> {
     let (mut lines, mut refused) = (Vec::new(), None);
@@ -200,7 +201,7 @@ pub(crate) fn read_zone(
 }
 
 /// The first line before the end of a zone that is in no record; records are in the order of their lines.
-fn missing(log: &Log, end: u32) -> Option<u32> {
+pub(crate) fn missing(log: &Log, end: u32) -> Option<u32> {
     let mut line = 0;
     for found in &log.records {
         if found.line != line {
@@ -211,100 +212,19 @@ fn missing(log: &Log, end: u32) -> Option<u32> {
     (line < end).then_some(line)
 }
 
-/// Zones with parity of which columns do not fit though no record is damaged: a crash, or damage, has left these.
-pub(crate) fn misfits(region: &Region, loaded: &Loaded) -> Vec<String> {
-    let (geometry, secret, keyed) = (&loaded.geometry, loaded.superblock.secret[0], loaded.geometry.keyed);
-    let Some(columns) = geometry.columns() else { return Vec::new() };
-    let records = geometry.record_lines() as usize * LINE;
-    let mut bytes = vec![0; geometry.zone_bytes as usize];
-    let is_whole = |zone: u32| {
-        loaded.log.with_parity.contains(&zone)
-            && loaded.log.computed.iter().all(|one| one.zone != zone)
-            && loaded.log.damage.iter().all(|damage| zone_of(damage) != zone)
-    };
-    let mut misfits = |Present { zone, opening, .. }| {
-        let seal = Seal { secret, opening, keyed, nonce: 0, rules: Rules::ALL };
-        load(region, geometry.zone_at(zone), &mut bytes).ok()?;
-        let (end, seal) = end_of(geometry, seal.of_zone(&bytes)?, &bytes[records..records + LINE])?;
-        let read = Damaged::of(&mut bytes, (columns, end), seal, &[]);
-        let lines = (0..columns).filter(|column| !read.fits(*column)).count();
-        let what = format!("zone {zone}: {lines} lines of its parity are damaged or were never durable");
-        (lines > 0).then_some(what + "; its records are whole")
-    };
-    let zones = loaded.present();
-    zones.into_iter().filter(|zone| is_whole(zone.zone)).filter_map(&mut misfits).collect()
-}
-
-impl Computed {
-    /// What is damaged, in words.
-    pub fn describe(&self) -> String {
-        let Self { zone, lines, .. } = self;
-        let first = lines.first().copied().unwrap_or_default();
-        format!(
-            "zone {zone}: {} damaged lines, the first at {first}, were computed from its parity, and nothing is lost; \
-             `weir fsck --repair` moves its records to another zone",
-            lines.len()
-        )
-    }
-}
-
-impl Volume {
-    /// Stores the parity of a zone that a shard has left, if its records are durable; the caller fences.
-    pub(crate) fn end_zone(&self, at: At, strip: Strip) {
-        // The first line alone may not be.
-        if self.geometry.parity && at.line > 1 {
-            // Where the medium refuses it, the zone has none.
-            let _ = strip.store(&self.region, &self.geometry, (at.zone, self.seal_at(at)), at.line);
-        }
-    }
-
-    /// Gives all log zones parity, at an unmount; durable on return.
-    pub(crate) fn end_zones(&self) {
-        // What was saved has a checksum of the zones as they are.
-        if !self.geometry.parity || self.saved.load(Relaxed) {
-            return;
-        }
-        let (_own, _scope) = (ran::aside(), sim::scope(media::charges::JOURNAL));
-        let mut open = Vec::new();
-        for tail in &self.logs.tails {
-            let mut tail = tail.lock();
-            match tail.open {
-                Some(At { line: 2.., .. }) => self.leave_zone(&mut tail),
-                Some(At { zone, .. }) => open.push(zone),
-                None => {}
-            }
-        }
-        let mut bytes = Vec::new();
-        for zone in self.zones.log_zones().into_iter().filter(|zone| !open.contains(&zone.zone)) {
-            self.end_left(zone, &mut bytes);
-        }
-        self.region.fence();
-    }
-
-    /// Gives a zone parity that a crash has left without.
-    fn end_left(&self, Present { zone, opening, .. }: Present, bytes: &mut Vec<u8>) {
-        let (seal, at) = (self.seal(opening), self.geometry.zone_at(zone));
-        let records = self.geometry.record_lines() as usize * LINE;
-        let mut head = [0; LINE];
-        let is_read = self.region.load(at + records as u64, &mut head).is_ok();
-        if is_read && end_of(&self.geometry, seal, &head).is_some() {
-            return;
-        }
-        bytes.resize(records, 0);
-        if self.region.load(at, bytes).is_err() {
-            return;
-        }
-        charge_for(records);
-        let Some(seal) = seal.of_zone(bytes) else { return };
-        let mut log = Log::default();
-        log.read_zone(zone, seal, bytes);
-        let Some(end) = log.records.last().map(|last| last.line + last.lines) else { return };
-        if log.damage.is_empty() && missing(&log, end).is_none() {
-            let mut strip = Strip::default();
-            strip.add(&self.geometry, 0, &bytes[..end as usize * LINE]);
-            self.end_zone(At { zone, opening, nonce: seal.nonce, line: end }, strip);
-        }
-    }
+/// Lines of its parity that do not fit the records of a zone; none if it has no parity that can be read. `bytes`: room for the
+/// zone.
+pub(crate) fn misfits(
+    region: &Region,
+    geometry: &Geometry,
+    (zone, seal): (u32, Seal),
+    bytes: &mut [u8],
+) -> Option<usize> {
+    let (columns, records) = (geometry.columns()?, geometry.record_lines() as usize * LINE);
+    load(region, geometry.zone_at(zone), bytes).ok()?;
+    let (end, seal) = end_of(geometry, seal.of_zone(bytes)?, &bytes[records..records + LINE])?;
+    let read = Damaged::of(bytes, (columns, end), seal, &[]);
+    Some((0..columns).filter(|column| !read.fits(*column)).count())
 }
 
 /// A zone of which records are missing.

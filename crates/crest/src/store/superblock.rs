@@ -7,9 +7,10 @@ use design::FsError;
 use media::MediaError;
 use media::nvmm::Region;
 
-use crate::design::NAME;
-use crate::format::layout::{BITS_40, BITS_48, Geometry, ZONE_BYTES};
-use crate::format::layout::{MAGIC, SUPERBLOCKS, Superblock, VERSION, incompat};
+use crate::NAME;
+use crate::format::layout::{
+    BITS_40, BITS_48, Geometry, MAGIC, SUPERBLOCKS, Superblock, VERSION, ZONE_BYTES, incompat,
+};
 use crate::format::zone::shards_max;
 use base::error::Result;
 

@@ -1,7 +1,8 @@
 //! Records of owners, times, extended attributes, and of operations that do not count, on the medium.
 
-use super::{Id, Owner, Raw, Refused, Times, Void, Xattr, body, take};
+use super::{Id, Owner, Times, Void, Xattr};
 use crate::format::layout::{BODY, RawOwner, RawTimes, RawVoid, RawXattr, U40, U48, kind, sets};
+use crate::format::raw::{Raw, Refused, body, take};
 
 impl Owner {
     pub(super) fn raw(&self) -> [u8; BODY] {

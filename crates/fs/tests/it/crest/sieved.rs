@@ -55,8 +55,8 @@ fn sieved(mut zones: Vec<Vec<Found>>) -> Option<Vec<Found>> {
 /// A tree in words, without the numbers of records.
 fn in_words(tree: &Tree) -> Vec<String> {
     let names = tree.names.iter().map(|name| format!("{:?}", (name.dir, name.ino, &name.name, name.add)));
-    let inodes = tree.inodes.iter().map(|(ino, inode)| {
-        let blocks: Vec<_> = inode.blocks.iter().map(|(block, held)| (block, held.value)).collect();
+    let inodes = tree.inodes.in_order().map(|(ino, inode)| {
+        let blocks: Vec<_> = inode.blocks.in_order().map(|(block, held)| (block, held.value)).collect();
         let xattrs: Vec<_> = inode.xattrs.iter().map(|(name, held)| (name, &held.value)).collect();
         let times = (inode.atime.value, inode.mtime.value, inode.ctime.value);
         let values = (&inode.birth.value, inode.owner.value, inode.links, inode.bytes());

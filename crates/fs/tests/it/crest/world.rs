@@ -592,7 +592,7 @@ fn view(tree: &Tree, image: &Image) -> Result<View, String> {
     }
     let names = tree.names.iter().map(|name| ((name.dir, name.name[0]), name.ino)).collect();
     let mut files = BTreeMap::new();
-    for (ino, inode) in tree.inodes.iter() {
+    for (ino, inode) in tree.inodes.in_order() {
         let written = |held: &Held<Slot>| matches!(held.value, Slot::Block { unwritten: false, .. });
         let has_place = |block: &u64| inode.blocks.get(*block).is_some_and(written);
         let mut patched = inode.patches.iter().filter(|(_, patches)| !patches.is_empty());

@@ -13,25 +13,20 @@ use std::sync::Arc;
 
 use media::MediaError;
 use media::nvmm::Region;
-use parking_lot::Mutex;
-use sim::ran;
 use twox_hash::XxHash3_64;
-use zerocopy::FromBytes;
 
-use super::image::{CLEAN, Entry, HEADER, Head, Piece, VERSION, clean_word};
-use super::recovery::{Table, by_tasks};
+use super::loaded::by_tasks;
 use crate::format::clean::Present;
-use crate::format::layout::{BITS_40, Geometry, ROOT_INO};
+use crate::format::layout::{BITS_40, Geometry};
 use crate::format::record::Previous;
-use crate::format::zone::Use;
-use crate::index::inode::Inode;
+use crate::format::saved::{CLEAN, HEADER, Head, Piece, VERSION, clean_word};
+use crate::index::cold::{Cold, INDEXED, Pieces};
 use crate::index::sharing::Sharing;
 use crate::index::sums::Sums;
 use crate::store::alloc::{WORDS, Zones};
+use crate::store::zone_table::Table;
 use base::persist::checksum::charge_for;
 
-/// Bytes of an inode in the index.
-pub(crate) const INDEXED: u64 = 16;
 /// Lines of a log that has no end.
 pub(crate) const NO_END: u32 = u32::MAX;
 
@@ -40,73 +35,15 @@ pub(crate) enum Saved {
     /// None, or one that does not count.
     None,
     /// All of it.
-    Whole(Image),
+    Whole(SavedIndex),
     /// The clean word names one that is not whole, which no crash explains.
     Damaged(String),
 }
 
 /// A saved index that counts.
-pub(crate) struct Image {
+pub(crate) struct SavedIndex {
     pub(crate) head: Head,
     pub(crate) pieces: Pieces,
-}
-
-/// The bytes of an image.
-pub(crate) struct Pieces {
-    /// Bytes of each piece but the last.
-    each: u64,
-    zones: Vec<Box<[u8]>>,
-    len: u64,
-}
-
-impl Pieces {
-    /// Copies bytes of the stream; none if it has none there.
-    fn copy(&self, mut at: u64, mut out: &mut [u8]) -> Option<()> {
-        while !out.is_empty() {
-            let piece = self.zones.get((at / self.each) as usize)?.get(HEADER..)?;
-            let rest = piece.get((at % self.each) as usize..).filter(|rest| !rest.is_empty())?;
-            let (now, later) = out.split_at_mut(rest.len().min(out.len()));
-            now.copy_from_slice(&rest[..now.len()]);
-            at += now.len() as u64;
-            out = later;
-        }
-        Some(())
-    }
-
-    fn word(&self, at: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        self.copy(at, &mut bytes)?;
-        Some(u64::from_le_bytes(bytes))
-    }
-
-    /// The entry at a place of the stream.
-    fn entry(&self, at: u64) -> Option<Entry> {
-        let mut len = [0; 4];
-        self.copy(at, &mut len)?;
-        let len = u64::from(u32::from_le_bytes(len));
-        let mut bytes = vec![0; len.min(self.len) as usize];
-        self.copy(at + 4, &mut bytes)?;
-        Entry::decode(&bytes)
-    }
-
-    /// Pieces in their order, if they are all of an image.
-    fn of(mut read: Vec<(Piece, Box<[u8]>)>, each: u64) -> Option<Self> {
-        read.sort_unstable_by_key(|(piece, _)| piece.index);
-        let end = read.last()?.0.index;
-        let fits = |(place, (piece, _)): (u32, &(Piece, Box<[u8]>))| {
-            let is_end = place == end;
-            piece.index == place && (piece.last != 0) == is_end && (is_end || piece.len == each)
-        };
-        let whole = (0..).zip(&read).all(fits);
-        let len = read.iter().map(|(piece, _)| piece.len).sum();
-        whole.then(|| Self { each, len, zones: read.into_iter().map(|(_, bytes)| bytes).collect() })
-    }
-
-    fn head(&self) -> Option<Head> {
-        let mut bytes = [0; size_of::<Head>()];
-        self.copy(self.len.checked_sub(bytes.len() as u64)?, &mut bytes)?;
-        Head::read_from_bytes(&bytes).ok()
-    }
 }
 
 /// A zone that is read.
@@ -182,20 +119,6 @@ pub(crate) fn sum_logs(region: &Arc<Region>, table: &Table, present: &[Present])
     Some(sum_of(present, sums?.into_iter()))
 }
 
-/// The zones of images, whether they count or not.
-pub(crate) fn zones_of_images(table: &Table) -> Vec<u32> {
-    let words = table.words.iter().zip(0..);
-    words
-        .filter(|(word, _)| word.is_some_and(|word| word.usage == Use::Image))
-        .map(|(_, zone)| zone)
-        .collect()
-}
-
-/// Whether the clean word says that there is an image, or may do so.
-pub(crate) fn is_named(region: &Region) -> bool {
-    region.load_u64(CLEAN).is_ok_and(|word| word != 0)
-}
-
 /// Reads the saved index. `trusts`: a seeded bug takes one that the pool has changed after.
 pub(crate) fn look(region: &Arc<Region>, table: &Table, trusts: bool) -> Saved {
     let word = match region.load_u64(CLEAN) {
@@ -214,7 +137,7 @@ pub(crate) fn look(region: &Arc<Region>, table: &Table, trusts: bool) -> Saved {
     let present = table.present();
     let mut jobs = log_jobs(&present);
     let is_piece = |zone: &u32| table.words[*zone as usize].is_some_and(|word| word.opening == opening);
-    let pieces = zones_of_images(table).into_iter().filter(is_piece);
+    let pieces = table.saved_zones().into_iter().filter(is_piece);
     jobs.extend(pieces.map(|zone| Job { zone, opening, is_piece: true }));
     let (mut sums, mut pieces, mut logs_fail) = (Vec::new(), Vec::new(), false);
     for (job, read) in jobs.iter().zip(read_all(region, table, &jobs)) {
@@ -236,10 +159,10 @@ pub(crate) fn look(region: &Arc<Region>, table: &Table, trusts: bool) -> Saved {
     if logs_fail || !(same || trusts) {
         return Saved::None;
     }
-    Saved::Whole(Image { head, pieces })
+    Saved::Whole(SavedIndex { head, pieces })
 }
 
-impl Image {
+impl SavedIndex {
     /// Where each part of the stream behind the index begins: free bits, shared blocks, ends of logs, checksums.
     fn parts(&self, table: &Table) -> [u64; 4] {
         let bits = self.head.index + INDEXED * self.head.inodes;
@@ -288,96 +211,6 @@ impl Image {
 
     /// The inodes.
     pub(crate) fn cold(self, sharing: Sharing) -> Cold {
-        let taken = vec![0; self.head.inodes.div_ceil(64) as usize];
-        let left = Taken { words: taken, left: self.head.inodes };
-        Cold {
-            pieces: self.pieces,
-            index: self.head.index,
-            inodes: self.head.inodes,
-            sharing,
-            taken: Mutex::new(left),
-        }
-    }
-}
-
-struct Taken {
-    words: Vec<u64>,
-    left: u64,
-}
-
-/// Inodes that are in an image until a call uses them.
-pub(crate) struct Cold {
-    pieces: Pieces,
-    index: u64,
-    inodes: u64,
-    sharing: Sharing,
-    /// Those that were taken out.
-    taken: Mutex<Taken>,
-}
-
-impl Cold {
-    fn ino(&self, place: u64) -> Option<u64> {
-        self.pieces.word(self.index + INDEXED * place)
-    }
-
-    /// The place of an inode in the index.
-    fn place(&self, ino: u64) -> Option<u64> {
-        let (mut low, mut high) = (0, self.inodes);
-        while low < high {
-            let middle = low.midpoint(high);
-            match self.ino(middle)?.cmp(&ino) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Some(middle),
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        None
-    }
-
-    fn is_taken(&self, place: u64) -> bool {
-        self.taken.lock().words[(place / 64) as usize] >> (place % 64) & 1 == 1
-    }
-
-    /// What is kept of an inode, unless it was taken out.
-    pub(crate) fn entry(&self, ino: u64) -> Option<Entry> {
-        self.find(ino).map(|(_, entry)| entry)
-    }
-
-    fn find(&self, ino: u64) -> Option<(u64, Entry)> {
-        let place = self.place(ino).filter(|place| !self.is_taken(*place))?;
-        Some((place, self.pieces.entry(self.pieces.word(self.index + INDEXED * place + 8)?)?))
-    }
-
-    /// An inode as it becomes one in DRAM, and its place for [`Cold::take`]; none if it was taken out.
-    pub(crate) fn inode(&self, ino: u64) -> Option<(u64, Arc<Inode>)> {
-        let _own = ran::aside();
-        let (place, entry) = self.find(ino)?;
-        let parent = if entry.parent == 0 { ROOT_INO } else { entry.parent };
-        Some((place, Arc::new(Inode::new(entry.state(), parent, self.sharing))))
-    }
-
-    /// Takes an inode out; false: that was done before.
-    pub(crate) fn take(&self, place: u64) -> bool {
-        let mut taken = self.taken.lock();
-        let word = &mut taken.words[(place / 64) as usize];
-        let is_first = *word >> (place % 64) & 1 == 0;
-        *word |= 1 << (place % 64);
-        taken.left -= u64::from(is_first);
-        is_first
-    }
-
-    /// How many there are still.
-    pub(crate) fn len(&self) -> u64 {
-        self.taken.lock().left
-    }
-
-    /// Whether all were taken out.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The numbers of those that are there still, in order.
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        (0..self.inodes).filter(|place| !self.is_taken(*place)).filter_map(|place| self.ino(place)).collect()
+        Cold::new(self.pieces, (self.head.index, self.head.inodes), sharing)
     }
 }

@@ -1,133 +1,16 @@
-//! Saved indexes: what an unmount writes of the state in DRAM, so that the next mount need not read the logs.
-//!
-//! ```text
-//! clean word ──opening──► zones of the use image, with that opening
-//! zone: header of a line, with a seal over it and what follows │ the next bytes of the stream
-//! stream: entries of inodes │ index: number and place of each │ free bits of zones │ shared blocks │ ends of logs │ checksums │
-//!         Head
-//! ```
-//!
-//! The clean word names an image that is durable. It is stored as the last, and made void before a mount answers its first call:
-//! from then on the zones of the image are free. An image counts only while superblock and log zones are what they were at the
-//! unmount, of which it has checksums; so one that other code has left behind, or beside damaged logs, is not used.
-//!
-//! What a later cleaning needs is not in an image: what waits is a function of the records and of the table of zones (`clean.rs`),
-//! both of which the cleaner reads where they are.
+//! What a saved index has of each inode (`format/saved.rs`), and the inode in DRAM.
 
 use std::ops::Range;
 
-use media::nvmm::Region;
-use twox_hash::XxHash3_64;
 use vfs::FileKind;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::calls::namei::{inode_lines, name_lines};
+use super::inode::{Body, State};
+use super::lines::{inode_lines, name_lines};
+use super::map::{Place, Run};
 use crate::format::inline::Patches;
-use crate::format::layout::{BITS_40, BITS_48, BLOCK, LINE, SUPERBLOCKS};
+use crate::format::layout::{BITS_48, BLOCK};
 use crate::format::record::{AddId, Id};
 use crate::format::tree::Stamped;
-use crate::index::inode::{Body, State};
-use crate::index::map::{Place, Run};
-
-/// The version of images that this code writes and reads.
-pub(crate) const VERSION: u32 = 1;
-/// "WEIRSAVE".
-const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSAVE");
-/// Where the clean word lies: on a line of its own, behind the second superblock.
-pub(crate) const CLEAN: u64 = SUPERBLOCKS[1] + 4 * LINE as u64;
-/// Bytes of the header of a piece.
-pub(crate) const HEADER: usize = size_of::<Piece>();
-
-/// The header of the part of an image that lies in one zone.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Piece {
-    /// XXH3-64 of the rest of the header and of what follows, seeded with the secret and the opening.
-    seal: u64,
-    magic: u64,
-    pub(crate) version: u32,
-    /// Which piece of the image it is.
-    pub(crate) index: u32,
-    opening: u64,
-    /// Bytes that follow.
-    pub(crate) len: u64,
-    /// Whether it is the last piece: 1 or 0.
-    pub(crate) last: u32,
-    zero: [u32; 5],
-}
-
-/// The end of the stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Head {
-    /// The checksum of the superblock.
-    pub(crate) superblock: u64,
-    /// The checksum of all log zones.
-    pub(crate) logs: u64,
-    /// The last logical time.
-    pub(crate) clock: u64,
-    /// Lines that the metadata of all files may take.
-    pub(crate) lines: u64,
-    /// Lines of records with bytes of blocks.
-    pub(crate) inlines: u64,
-    /// Inodes.
-    pub(crate) inodes: u64,
-    /// Blocks that several files have.
-    pub(crate) shared: u64,
-    /// Where the index begins, which bits of zones, shared blocks and ends of logs follow.
-    pub(crate) index: u64,
-}
-
-const _: () = assert!(HEADER == LINE && size_of::<Head>() == 64);
-
-/// The clean word of an image.
-pub(crate) fn clean_word(secret: u64, opening: u64) -> u64 {
-    let opening = opening & BITS_40;
-    opening | XxHash3_64::oneshot_with_seed(secret, &opening.to_le_bytes()) << 40
-}
-
-/// Seals a piece: `bytes` begin with room for its header.
-pub(crate) fn seal(secret: u64, opening: u64, (index, last): (u32, bool), bytes: &mut [u8]) {
-    let len = bytes.len().saturating_sub(HEADER) as u64;
-    let last = u32::from(last);
-    let piece = Piece { seal: 0, magic: MAGIC, version: VERSION, index, opening, len, last, zero: [0; 5] };
-    bytes[..HEADER].copy_from_slice(piece.as_bytes());
-    let seal = sum(secret, opening, bytes);
-    bytes[..size_of::<u64>()].copy_from_slice(&seal.to_le_bytes());
-}
-
-fn sum(secret: u64, opening: u64, bytes: &[u8]) -> u64 {
-    XxHash3_64::oneshot_with_seed(secret ^ opening, bytes.get(size_of::<u64>()..).unwrap_or_default())
-}
-
-impl Piece {
-    /// Whether these are the bytes of this piece.
-    pub(crate) fn is_sealed(&self, secret: u64, opening: u64, bytes: &[u8]) -> bool {
-        (self.magic, self.opening) == (MAGIC, opening) && self.seal == sum(secret, opening, bytes)
-    }
-}
-
-/// Makes the clean word void, and the zones of images free; durable on return.
-pub(crate) fn make_void(
-    region: &Region,
-    geometry: &crate::format::layout::Geometry,
-    zones: &[u32],
-) -> base::error::Result<()> {
-    region.store_u64(CLEAN, 0)?;
-    region.flush(CLEAN, 8);
-    region.fence();
-    let free = crate::format::zone::Word::default();
-    for zone in zones {
-        for at in geometry.words_at(*zone) {
-            region.store_u64(at, free.pack(*zone))?;
-            region.flush(at, 8);
-        }
-    }
-    if !zones.is_empty() {
-        region.fence();
-    }
-    Ok(())
-}
 
 /// A name in a directory: what it leads to, and its add.
 pub(crate) type Named = (Vec<u8>, u64, AddId);
@@ -230,7 +113,7 @@ impl Entry {
     pub(crate) fn state(&self) -> State {
         let body = match &self.kept {
             Kept::File(runs, patches) => {
-                let mut map = crate::index::map::BlockMap::default();
+                let mut map = super::map::BlockMap::default();
                 for run in runs {
                     let Some(Place { block, unwritten }) = run.place else { continue };
                     for at in 0..run.count {
@@ -245,7 +128,7 @@ impl Entry {
                 Body::File(map)
             }
             Kept::Dir(names) => {
-                let dir = crate::index::dir::Dir::default();
+                let dir = super::dir::Dir::default();
                 for (name, ino, add) in names {
                     dir.insert(name, *ino, *add);
                 }
