@@ -12,12 +12,12 @@ pub(crate) enum Without {
     Seal,
     /// A small overwrite is a record with its bytes: without, its block is copied to a new one.
     Inline,
-    /// Blocks that are read often are in clean frames: without, all reads are the medium's but of what is dirty.
+    /// Blocks that are read often are in cached frames: without, all reads are the medium's but of what is dirty.
     Reads,
     /// The design resolves paths: without, the caches above it do.
     Paths,
     /// An unmount saves the indexes: without, the next mount reads the logs.
-    Image,
+    Saved,
 }
 
 impl Without {
@@ -32,7 +32,7 @@ impl Without {
             "inline" => Self::Inline,
             "seal" => Self::Seal,
             "paths" => Self::Paths,
-            "image" => Self::Image,
+            "image" => Self::Saved,
             "reads" => Self::Reads,
             _ => Self::Nothing,
         }

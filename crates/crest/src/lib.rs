@@ -12,15 +12,15 @@
 //! |---|---|---|
 //! | [`format`] | pure functions of bytes and records | layout, records, zones, the merge, what cleaning keeps |
 //! | `store/` | a region in which records become durable | superblock, zones and blocks, logs, cleaner, parity, frames of DRAM |
-//! | `index/` | the state in DRAM to which the records lead | inodes, names, places of blocks, checksums, clean frames |
+//! | `index/` | the state in DRAM to which the records lead | inodes, names, places of blocks, checksums, cached frames |
 //! | `calls/` | what programs ask for | contents, names, attributes, mappings, clones, write-back |
 //! | `pool/` | pools as a whole | making, mounting, saved indexes, checks, repair, other sizes |
 //!
 //! Above them `vfs.rs` and `design.rs` are the adapters to the interfaces. Below all are `locks.rs`, the order of locks,
 //! `parts.rs`, named parts of calls, and `ablation.rs`, parts that can be left out to measure them.
 //!
-//! A mounted pool is three types, each with all that the one before has: a `Store`, an `Index` on it, a `Volume` of both. A function
-//! is a method of the first that has what it needs.
+//! A mounted pool is three types, each with all that the one before has: a `Store`, an `Index` on it, a `Volume` of both. A
+//! function is a method of the first that has what it needs.
 //!
 //! # What is not here yet
 //!

@@ -41,7 +41,7 @@ pub(crate) static BLOCKS: LockClass = LockClass::new("crest.blocks").under(&[&ZO
 /// Of the counts of blocks that several files have.
 pub(crate) static CLONED: LockClass = LockClass::new("crest.shared").under(&[&DATA, &LOG]);
 
-/// Of a shard's list of clean frames.
+/// Of a shard's list of cached frames.
 pub(crate) static CACHED: LockClass = LockClass::new("crest.clean").under(&[&GRANULE]);
 /// Of a shard's free frames and of its files with dirty ones.
 pub(crate) static FRAMES: LockClass = LockClass::new("crest.frames").under(&[&CACHED, &LOG]);

@@ -62,7 +62,7 @@ struct Need {
     /// Bytes behind the end may be stored to its block in place.
     takes_stores: bool,
     /// Another file has its block, too.
-    is_shared: bool,
+    is_cloned: bool,
 }
 
 impl Need {
@@ -77,7 +77,7 @@ impl Need {
         match self.place {
             None => frames::Taken::ForHole,
             Some(place) if !place.unwritten && !self.follows_end() => {
-                if self.is_shared {
+                if self.is_cloned {
                     frames::Taken::Beside
                 } else {
                     frames::Taken::Instead
@@ -197,10 +197,10 @@ impl Index {
             }
             let durable = if is_written { bytes_before(durable, block) } else { 0 };
             let takes_stores = place.is_none_or(|place| self.takes_stores(file, block, place));
-            let is_shared = place.is_some_and(|place| self.zones.references(place.block) > 1);
+            let is_cloned = place.is_some_and(|place| self.zones.references(place.block) > 1);
             ran::push(
                 &mut needs,
-                Need { block, set, place, durable, widens: frame.is_some(), takes_stores, is_shared },
+                Need { block, set, place, durable, widens: frame.is_some(), takes_stores, is_cloned },
             );
         }
         Ok(needs)
@@ -353,6 +353,7 @@ impl Index {
         if self.rules.lacks(mutant::NAME_BEFORE_SIZE) { Ok(()) } else { self.settle(file) }
     }
 
+    /// Settles the frames of blocks before one.
     pub(crate) fn settle_before(&self, file: &mut Changing<'_>, block: u64) -> Result<()> {
         let Some(mut buffer) = file.buffer.take() else { return Ok(()) };
         let mut done = Ok(());
@@ -503,7 +504,7 @@ fn fill_frames(frames: &Frames, file: &mut State, span: Span, data: &[u8]) {
     file.data_changed(time);
 }
 
-/// How many frames took a block for this.
+/// The number of frames that took a block for this.
 fn count<'f>(frames: impl Iterator<Item = &'f Frame>, what: frames::Taken) -> u64 {
     frames.filter(|frame| frame.taken == what).count() as u64
 }

@@ -1,4 +1,4 @@
-//! Files that share blocks: a clone is one Write, or a group, whose extents say *shared*.
+//! Files that share blocks: a clone is one Write, or a group, whose extents say *cloned*.
 //!
 //! The record names the blocks, so that it needs no other record: the files that have a block are counted at a mount, and the
 //! source may go before. What the source has reserved only reads as zeros, and becomes a hole of the target.
@@ -85,7 +85,7 @@ impl Volume {
         for run in runs {
             let first = run.file + range.to / BLOCK - range.from / BLOCK;
             match run.place.filter(|place| !place.unwritten) {
-                Some(place) => draft.share(first, place.block, run.count),
+                Some(place) => draft.map_cloned(first, place.block, run.count),
                 None => {
                     for hole in self.holes(file, first..first + run.count, draft.time)? {
                         sim::ran::push(&mut holes, hole);

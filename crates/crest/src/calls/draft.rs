@@ -77,7 +77,7 @@ pub(crate) fn records(ticket: &Ticket, write: &Write, more: &[Body], cuts: bool)
     group(ticket.id, bodies)
 }
 
-/// What the extents of a record have changed.
+/// The changes of blocks that the extents of a record have made.
 #[derive(Default)]
 pub(crate) struct Published {
     /// Blocks that the file had before.
@@ -123,7 +123,7 @@ impl Index {
                     self.moved(old.block, place.block);
                     done.freed.add(old.block);
                 }
-                if extent.shared {
+                if extent.cloned {
                     done.cloned.add(place.block);
                 }
             }
@@ -172,8 +172,8 @@ impl<'v> Draft<'v> {
     }
 
     /// Blocks of the file get those that another file has, or another part of this one.
-    pub(crate) fn share(&mut self, file: u64, place: u64, count: u64) {
-        self.place(file, place, count, &Extent { shared: true, ..Extent::default() });
+    pub(crate) fn map_cloned(&mut self, file: u64, place: u64, count: u64) {
+        self.place(file, place, count, &Extent { cloned: true, ..Extent::default() });
     }
 
     /// Blocks of the file get places, as an extent of this kind.
@@ -181,7 +181,7 @@ impl<'v> Draft<'v> {
         let mut done = 0;
         self.blocks += count;
         if let Some(last) = self.extents.last_mut()
-            && (last.unwritten, last.shared) == (like.unwritten, like.shared)
+            && (last.unwritten, last.cloned) == (like.unwritten, like.cloned)
             && last.file + u64::from(last.count) == file
             && last.place + u64::from(last.count) == place
         {
@@ -271,7 +271,7 @@ impl<'v> Draft<'v> {
             file.apply(body);
         }
         // First, so that a block that goes and comes at once stays in use.
-        published.cloned.0.iter().for_each(|run| index.zones.share(*run));
+        published.cloned.0.iter().for_each(|run| index.zones.add_clones(*run));
         match settles {
             true => published.freed.0.iter().for_each(|run| {
                 index.freed(*run);

@@ -1,6 +1,6 @@
 //! Overwrites in place: the mount with `atomic=words`.
 //!
-//! A write within the file, all of whose blocks are there, written and neither shared nor with checksums, stores its bytes past the
+//! A write within the file, all of whose blocks are there, written and neither cloned nor with checksums, stores its bytes past the
 //! cache where the old ones are, and a record of the new times: both under one fence. A crash leaves each aligned word old or new.
 //! Times that such a write changes have a granularity of [`TICK`]: where the last write was in the same tick no record is made.
 //! Every other write is made as under `atomic=whole`. With `sync=fsync` this is about the writes that are durable when they return.

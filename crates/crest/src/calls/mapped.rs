@@ -36,8 +36,8 @@ impl Volume {
         let (ino, page) = (file.ino, offset / PAGE);
         let was_clean = !self.maps.is_dirty(ino, page) || place(file, page)?.is_none();
         // A page that was cloned meanwhile needs a block of its own.
-        let shared = file.blocks()?.get(page).is_some_and(|place| !self.takes_stores(file, page, place));
-        if was_clean || shared {
+        let is_cloned = file.blocks()?.get(page).is_some_and(|place| !self.takes_stores(file, page, place));
+        if was_clean || is_cloned {
             self.prepare_page(file, page)?;
         }
         let hole = || Error::Corrupt(format!("inode {ino}: block {page} was just mapped and is a hole"));

@@ -1,6 +1,6 @@
 //! Renaming: one record that removes the old name, and the target's if there is one, and adds the new name.
 //!
-//! The lock order is in `mod.rs`. With a whiteout the record is one of a group: the other one makes the whiteout, under the old
+//! The lock order is in `locks.rs`. With a whiteout the record is one of a group: the other one makes the whiteout, under the old
 //! name.
 
 use std::sync::Arc;

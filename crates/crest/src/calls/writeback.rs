@@ -50,27 +50,27 @@ pub(crate) fn start(volume: &Arc<Volume>, tasks: u64) {
 impl Volume {
     /// Waits for something to do; none when the pool is being unmounted. Lists are looked at from that of one shard on.
     fn next_job(&self, first: usize) -> Option<Job> {
-        let mut shared = self.frames.shared();
-        while !shared.stop {
+        let mut pool = self.frames.pool();
+        while !pool.stop {
             let now = sim::now();
-            if now >= shared.next_round {
-                shared.next_round = now + self.frames.settings.wake;
-                shared.ages = true;
+            if now >= pool.next_round {
+                pool.next_round = now + self.frames.settings.wake;
+                pool.ages = true;
             }
-            let before = match (shared.reclaims, shared.ages) {
+            let before = match (pool.reclaims, pool.ages) {
                 (true, _) => Nanos::MAX,
                 (_, true) => Nanos(now.since(self.frames.settings.dirty_age).0),
                 _ => Nanos::ZERO,
             };
             if before > Nanos::ZERO {
-                drop(shared);
+                drop(pool);
                 if let Some(job) = self.choose(first, before) {
                     return Some(job);
                 }
-                shared = self.frames.shared();
+                pool = self.frames.pool();
             }
-            (shared.reclaims, shared.ages) = (false, false);
-            shared = self.frames.wait_for_work(shared);
+            (pool.reclaims, pool.ages) = (false, false);
+            pool = self.frames.wait_for_work(pool);
         }
         None
     }
@@ -102,7 +102,7 @@ impl Volume {
         } else if self.write_back(&mut file).is_err() {
             // A medium that fails here fails under the next sync of the file, which reports it. Not at once again.
             self.frames.list_again(job.listed, sim::now());
-            self.frames.shared().reclaims = false;
+            self.frames.pool().reclaims = false;
         }
     }
 }

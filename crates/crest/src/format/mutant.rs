@@ -138,13 +138,13 @@ pub const MSYNC_IN_PAGES: Mutant =
 pub const MAPPED_WRITTEN_BACK: Mutant =
     Mutant::new("mapped-written-back", "mmap=atomic: a page is durable before its msync");
 
-/// An unmount names an image before it is durable.
+/// An unmount names a saved index before it is durable.
 pub const IMAGE_BEFORE_FENCE: Mutant =
     Mutant::new("image-before-fence", "saved index: the clean word is set before the image is fenced");
-/// An image counts although the pool has changed since.
+/// A saved index counts although the pool has changed since.
 pub const IMAGE_NOT_VOIDED: Mutant =
     Mutant::new("image-not-voided", "saved index: it counts although the pool has changed since");
-/// A mount from an image knows of no record that waits for zones of earlier mounts.
+/// A mount from a saved index knows of no record that waits for zones of earlier mounts.
 pub const IMAGE_WITHOUT_WAITS: Mutant =
     Mutant::new("image-without-waits", "saved index: waiting removals are left out of it");
 

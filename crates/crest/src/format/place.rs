@@ -23,9 +23,9 @@ impl Block {
     /// checksum would leave a wrong one), nor in one over which recovery applies bytes of records: they would hide
     /// what was stored later.
     pub fn takes_stores(&self, rules: Rules) -> bool {
-        let shared = self.references > 1 && !rules.lacks(mutant::SHARED_IN_PLACE);
+        let cloned = self.references > 1 && !rules.lacks(mutant::SHARED_IN_PLACE);
         let checked = self.checked && !rules.lacks(mutant::CHECKED_IN_PLACE);
         let hidden = self.bytes_in_log && !rules.lacks(mutant::INLINE_IN_PLACE);
-        !(shared || checked || self.unwritten || hidden)
+        !(cloned || checked || self.unwritten || hidden)
     }
 }

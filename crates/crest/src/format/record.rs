@@ -176,7 +176,7 @@ pub struct Extent {
     /// How many.
     pub count: u16,
     /// Whether another file may have the same blocks.
-    pub shared: bool,
+    pub cloned: bool,
     /// Whether the blocks are allocated only, and read as zeros.
     pub unwritten: bool,
     /// CRC-32C of each block, or none. The written extents of a record all have some, or none of them has; others have none.
@@ -648,7 +648,7 @@ impl Write {
 }
 
 impl Extent {
-    const SHARED: u16 = 1 << 14;
+    const CLONED: u16 = 1 << 14;
     const UNWRITTEN: u16 = 1 << 15;
 
     /// Bytes in the record, its checksums included.
@@ -657,7 +657,7 @@ impl Extent {
     }
 
     fn raw(&self) -> RawExtent {
-        let flags = [(self.shared, Self::SHARED), (self.unwritten, Self::UNWRITTEN)];
+        let flags = [(self.cloned, Self::CLONED), (self.unwritten, Self::UNWRITTEN)];
         let flags = flags.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
         let single = if self.count == 1 { self.checksums.first().copied() } else { None };
         RawExtent {
@@ -681,8 +681,8 @@ impl Extent {
             }
         };
         let (file, place) = (raw.file.get(), raw.place.get());
-        let (shared, unwritten) = (word & Self::SHARED != 0, word & Self::UNWRITTEN != 0);
-        Ok(Self { file, place, count, shared, unwritten, checksums })
+        let (cloned, unwritten) = (word & Self::CLONED != 0, word & Self::UNWRITTEN != 0);
+        Ok(Self { file, place, count, cloned, unwritten, checksums })
     }
 }
 

@@ -1,34 +1,34 @@
 //! Saved indexes: what an unmount writes of the state in DRAM, so that the next mount need not read the logs.
 //!
 //! ```text
-//! clean word ──opening──► zones of the use image, with that opening
+//! saved word ──opening──► zones of the use saved, with that opening
 //! zone: header of a line, with a seal over it and what follows │ the next bytes of the stream
-//! stream: entries of inodes │ index: number and place of each │ free bits of zones │ shared blocks │ ends of logs │ checksums │
+//! stream: entries of inodes │ index: number and place of each │ free bits of zones │ cloned blocks │ ends of logs │ checksums │
 //!         Head
 //! ```
 //!
-//! The clean word names an image that is durable. It is stored as the last, and made void before a mount answers its first call:
-//! from then on the zones of the image are free. An image counts only while superblock and log zones are what they were at the
+//! The saved word names a saved index that is durable. It is stored as the last, and made void before a mount answers its first
+//! call: from then on its zones are free. A saved index counts only while superblock and log zones are what they were at the
 //! unmount, of which it has checksums; so one that other code has left behind, or beside damaged logs, is not used.
 //!
-//! What a later cleaning needs is not in an image: what waits is a function of the records and of the table of zones (`clean.rs`),
-//! both of which the cleaner reads where they are.
+//! What a later cleaning needs is not in a saved index: what waits is a function of the records and of the table of zones
+//! (`clean.rs`), both of which the cleaner reads where they are.
 
 use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::layout::{BITS_40, LINE, SUPERBLOCKS};
 
-/// The version of images that this code writes and reads.
+/// The version of saved indexes that this code writes and reads.
 pub(crate) const VERSION: u32 = 1;
 /// "WEIRSAVE".
 const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSAVE");
-/// Where the clean word lies: on a line of its own, behind the second superblock.
-pub(crate) const CLEAN: u64 = SUPERBLOCKS[1] + 4 * LINE as u64;
+/// Where the saved word lies: on a line of its own, behind the second superblock.
+pub(crate) const SAVED_WORD: u64 = SUPERBLOCKS[1] + 4 * LINE as u64;
 /// Bytes of the header of a piece.
 pub(crate) const HEADER: usize = size_of::<Piece>();
 
-/// The header of the part of an image that lies in one zone.
+/// The header of the part of a saved index that lies in one zone.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Piece {
@@ -36,7 +36,7 @@ pub(crate) struct Piece {
     seal: u64,
     magic: u64,
     pub(crate) version: u32,
-    /// Which piece of the image it is.
+    /// Which piece of the saved index it is.
     pub(crate) index: u32,
     opening: u64,
     /// Bytes that follow.
@@ -63,15 +63,15 @@ pub(crate) struct Head {
     /// Inodes.
     pub(crate) inodes: u64,
     /// Blocks that several files have.
-    pub(crate) shared: u64,
-    /// Where the index begins, which bits of zones, shared blocks and ends of logs follow.
+    pub(crate) cloned: u64,
+    /// Where the index begins, which bits of zones, cloned blocks and ends of logs follow.
     pub(crate) index: u64,
 }
 
 const _: () = assert!(HEADER == LINE && size_of::<Head>() == 64);
 
-/// The clean word of an image.
-pub(crate) fn clean_word(secret: u64, opening: u64) -> u64 {
+/// The saved word of a saved index.
+pub(crate) fn saved_word(secret: u64, opening: u64) -> u64 {
     let opening = opening & BITS_40;
     opening | XxHash3_64::oneshot_with_seed(secret, &opening.to_le_bytes()) << 40
 }

@@ -56,7 +56,7 @@ pub enum Slot {
         /// Its number.
         place: u64,
         /// Whether another file may have it.
-        shared: bool,
+        cloned: bool,
         /// Whether it reads as zeros.
         unwritten: bool,
         /// CRC-32C, if it has one.
@@ -189,7 +189,7 @@ impl Inode {
             }
             let value = Slot::Block {
                 place: extent.place + index,
-                shared: extent.shared,
+                cloned: extent.cloned,
                 unwritten: extent.unwritten,
                 checksum: extent.checksums.get(index as usize).copied(),
             };
@@ -340,7 +340,7 @@ impl Tree {
     fn places(&self) -> impl Iterator<Item = (u64, bool)> {
         self.inodes.in_order().flat_map(|(_, inode)| inode.blocks.in_order()).filter_map(|(_, slot)| {
             match slot.value {
-                Slot::Block { place, shared, .. } => Some((place, shared)),
+                Slot::Block { place, cloned, .. } => Some((place, cloned)),
                 Slot::Hole => None,
             }
         })
@@ -350,7 +350,7 @@ impl Tree {
     pub fn references(&self, rules: Rules) -> BTreeMap<u64, u32> {
         let mut references = BTreeMap::new();
         let forgets = rules.lacks(mutant::CLONES_NOT_COUNTED);
-        for (place, _) in self.places().filter(|(_, shared)| !(*shared && forgets)) {
+        for (place, _) in self.places().filter(|(_, cloned)| !(*cloned && forgets)) {
             *references.entry(place).or_insert(0) += 1;
         }
         references
@@ -359,7 +359,7 @@ impl Tree {
     /// Blocks that two files have although at most one of them says that it shares them: damage.
     pub fn blocks_twice(&self) -> BTreeSet<u64> {
         let mut owned: Vec<u64> =
-            self.places().filter(|(_, shared)| !shared).map(|(place, _)| place).collect();
+            self.places().filter(|(_, cloned)| !cloned).map(|(place, _)| place).collect();
         owned.sort_unstable();
         owned.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
     }

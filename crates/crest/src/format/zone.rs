@@ -26,7 +26,7 @@ pub enum Use {
     /// Records.
     Log,
     /// A saved index.
-    Image,
+    Saved,
     /// Not used, because the medium failed here.
     Bad,
     /// A further table of zones.
@@ -45,7 +45,7 @@ pub struct Word {
 }
 
 impl Word {
-    const KINDS: [Use; 5] = [Use::Free, Use::Log, Use::Image, Use::Bad, Use::Table];
+    const KINDS: [Use; 5] = [Use::Free, Use::Log, Use::Saved, Use::Bad, Use::Table];
 
     /// The word as it is stored: kind 4, shard 12, opening 40, check 8 bits.
     pub fn pack(self, zone: u32) -> u64 {

@@ -1,6 +1,6 @@
-//! The read cache: clean frames hold blocks of the medium that are read often, in every mount.
+//! The read cache: cached frames hold blocks of the medium that are read often, in every mount.
 //!
-//! A clean frame belongs to a block of the medium, not to a file, and holds what the block holds. So everything that gives a block
+//! A cached frame belongs to a block of the medium, not to a file, and holds what the block holds. So everything that gives a block
 //! of a file another place, or moves records, needs nothing of this page: only who stores to a block, or frees it, drops its frame.
 //!
 //! # A block and its frame
@@ -11,11 +11,11 @@
 //!
 //! | # | from | to | by | |
 //! |---|---|---|---|---|
-//! | 2 | on the medium | clean | a reader that has loaded the block | frame taken; bytes; tag ready; slot |
-//! | 9 | dirty | clean | what settles the file, while a fifth of the frames is free | the frame stays as it is: tag ready, slot |
-//! | 3 | clean | on the medium | a shard that wants a frame | tag not ready, version + 1; slot, but its heat; then the bytes |
-//! | 4 | clean | on the medium | a call that stores to the block or frees it | slot 0, tag as for 3; the frame is free |
-//! | 5 | clean | clean | such a store, if *read* | tag not ready, same version; bytes; ready; *read* is off |
+//! | 2 | on the medium | cached | a reader that has loaded the block | frame taken; bytes; tag ready; slot |
+//! | 9 | dirty | cached | what settles the file, while a fifth of the frames is free | the frame stays as it is: tag ready, slot |
+//! | 3 | cached | on the medium | a shard that wants a frame | tag not ready, version + 1; slot, but its heat; then the bytes |
+//! | 4 | cached | on the medium | a call that stores to the block or frees it | slot 0, tag as for 3; the frame is free |
+//! | 5 | cached | cached | such a store, if *read* | tag not ready, same version; bytes; ready; *read* is off |
 //!
 //! A reader takes no lock and writes no line: it loads slot and tag, copies word by word, and loads the tag again. If that has
 //! changed the bytes mean nothing, and it loads from the medium. A tag comes back to the same value after 2^23 uses of the frame
@@ -47,7 +47,7 @@
 //! A miss adds 1 to the heat of the block, to 31, if the load took 1.3 times what it takes from DRAM: else the processor's caches
 //! had the block, and have it without a frame. A core whose last 16 reads were all of that kind looks for frames in one read of 16
 //! only, until one is not. One hit in 16 of a core adds 1 to the heat, too. A shard that has no frame left looks at eight of its
-//! clean ones in turn (CLOCK): one whose block has no heat is used again, of the others the heat goes down by 1. The heat stays in
+//! cached ones in turn (CLOCK): one whose block has no heat is used again, of the others the heat goes down by 1. The heat stays in
 //! the slot when a block has lost its frame, and goes when the block is freed. So of a block that all cores read no line is
 //! written but a few times.
 //!
@@ -156,7 +156,7 @@ fn is_of(tag: u64, block: u64) -> bool {
     tag & READY != 0 && tag >> BLOCK_BIT == block
 }
 
-/// Clean frames that a shard has filled: number, version.
+/// Cached frames that a shard has filled: number, version.
 #[derive(Default)]
 struct List {
     frames: Vec<(u32, u64)>,
@@ -349,7 +349,7 @@ impl Cache {
             frames.put(shard, vec![page]);
             return false;
         }
-        frames.add_clean(1);
+        frames.add_cached(1);
         ran::push(&mut self.lists[shard].lock().frames, (page.0, version));
         true
     }
@@ -360,7 +360,7 @@ impl Cache {
         for _ in 0..TIDIED {
             list.tidy(frames);
         }
-        if let Some(page) = frames.take_for_clean(shard) {
+        if let Some(page) = frames.take_for_cache(shard) {
             return Some(page);
         }
         (0..LOOKS).find_map(|_| self.look(frames, &mut list, false))
@@ -378,7 +378,7 @@ impl Cache {
             return None;
         }
         list.frames.swap_remove(list.hand);
-        frames.sub_clean(1);
+        frames.sub_cached(1);
         sim::count(&EVICTED, 1);
         Some(Page(number))
     }
@@ -404,7 +404,7 @@ impl Cache {
         true
     }
 
-    /// Clean frames give way to dirty ones: frees so many, if there are.
+    /// Cached frames give way to dirty ones: frees so many, if there are.
     fn give_way(&self, frames: &Frames, shard: usize, count: u64) {
         let mut pages = Vec::new();
         for other in 0..self.lists.len() {
@@ -442,7 +442,7 @@ impl Cache {
                 ran::push(&mut pages, Page(number));
             }
         }
-        frames.sub_clean(pages.len() as u64);
+        frames.sub_cached(pages.len() as u64);
         frames.put(shard, pages);
     }
 
@@ -625,7 +625,7 @@ impl Index {
         Ok(())
     }
 
-    /// The cache, if frames that are settled may stay as clean ones.
+    /// The cache, if frames that are settled may stay as cached ones.
     pub(crate) fn keeping(&self) -> Option<&Cache> {
         self.cache.as_ref().filter(|_| self.frames.has_plenty())
     }
@@ -634,7 +634,7 @@ impl Index {
     pub(crate) fn take_frames(&self, count: u64) -> Option<Vec<Page>> {
         let shard = self.shard();
         let taken = self.frames.take(shard, count);
-        let Some(cache) = self.cache.as_ref().filter(|_| self.frames.has_clean()) else { return taken };
+        let Some(cache) = self.cache.as_ref().filter(|_| self.frames.has_cached()) else { return taken };
         if taken.is_none() || self.frames.is_short() {
             cache.give_way(&self.frames, shard, count + self.frames.missing());
         }

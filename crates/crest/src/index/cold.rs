@@ -53,7 +53,7 @@ impl Pieces {
         Entry::decode(&bytes)
     }
 
-    /// Pieces in their order, if they are all of an image.
+    /// Pieces in their order, if they are all of a saved index.
     pub(crate) fn of(mut read: Vec<(Piece, Box<[u8]>)>, each: u64) -> Option<Self> {
         read.sort_unstable_by_key(|(piece, _)| piece.index);
         let end = read.last()?.0.index;
@@ -78,7 +78,7 @@ struct Taken {
     left: u64,
 }
 
-/// Inodes that are in an image until a call uses them.
+/// Inodes that are in a saved index until a call uses them.
 pub(crate) struct Cold {
     pieces: Pieces,
     index: u64,

@@ -1,4 +1,4 @@
-//! What follows the blocks of files beside the records: checksums, clean frames, and pages of mapped files.
+//! What follows the blocks of files beside the records: checksums, cached frames, and pages of mapped files.
 //!
 //! A call that changes blocks tells the index ([`Index::filled`] and the others), which tells each follower. So no call knows who
 //! follows, and a new follower is one line in [`Index`].
@@ -11,7 +11,7 @@ use super::span::Span;
 use crate::store::Store;
 use crate::store::alloc::Blocks;
 
-/// What a call has changed of what a file shows.
+/// A change of the bytes that a file shows.
 #[derive(Clone, Debug)]
 pub(crate) enum Shown<'a> {
     /// These bytes were written from an offset on.

@@ -453,7 +453,7 @@ impl Inode {
 
     // ---- while tasks share it
 
-    /// What tasks have that share it.
+    /// The state of the tasks that share it.
     pub(crate) fn shares(&self) -> &Shares {
         self.shares.get_or_init(|| Box::new(Shares::new(self.sharing, self.is_dir)))
     }
@@ -494,7 +494,7 @@ impl Inode {
         if self.is_dir { self.sharing.buckets } else { self.sharing.granules && self.takes_data_ahead() }
     }
 
-    // ---- else
+    // ---- users
 
     /// Whether a write of whole blocks may store its data before it locks it.
     pub(crate) fn takes_data_ahead(&self) -> bool {

@@ -19,7 +19,7 @@ const PARTS: usize = 64;
 
 type Part = RwLock<FxHashMap<u64, Arc<Inode>>>;
 
-/// All inodes in use, by number: in DRAM, or in the image from which the pool was mounted until a call uses them.
+/// All inodes in use, by number: in DRAM, or in the saved index from which the pool was mounted until a call uses them.
 pub(crate) struct Inodes {
     parts: Box<[Part]>,
     cold: RwLock<Option<Arc<Cold>>>,
@@ -35,12 +35,12 @@ impl Inodes {
         &self.parts[(ino / NEIGHBOURS) as usize % PARTS]
     }
 
-    /// What is in an image still.
+    /// The inodes that are in a saved index still.
     pub(crate) fn cold(&self) -> Option<Arc<Cold>> {
         self.cold.read().clone()
     }
 
-    /// Takes an inode out of the image, if it is there.
+    /// Takes an inode out of the saved index, if it is there.
     #[cold]
     fn thaw(&self, ino: u64) -> Option<Arc<Inode>> {
         let cold = self.cold()?;
@@ -104,7 +104,7 @@ impl Inodes {
         all
     }
 
-    /// What a saved index has of an inode.
+    /// The entry of an inode for a saved index, or in one.
     pub(crate) fn entry(&self, ino: u64) -> Option<Entry> {
         if let Some(entry) = self.cold().and_then(|cold| cold.entry(ino)) {
             return Some(entry);

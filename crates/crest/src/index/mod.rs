@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `inode.rs` | inodes |
 //! | `sharing.rs` `beside.rs` | which inodes tasks share; changes that they make of these beside each other |
-//! | `inodes.rs` `cold.rs` `saved_inode.rs` | the table of inodes; those that are in a saved index still, and what that has of each |
+//! | `inodes.rs` `cold.rs` `saved_inode.rs` | the table of inodes; those that are in a saved index still, and their entries |
 //! | `map.rs` `dir.rs` | places of the blocks of a file; names of a directory |
 //! | `buffer.rs` `pages.rs` | what of a file is in frames: data that is not durable yet, pages of mappings |
 //! | `read.rs` `span.rs` | reading contents; ranges of bytes |
 //! | `follow.rs` | what follows the blocks of files; the three that do: |
 //! | `sums.rs` | checksums of blocks |
-//! | `cache.rs` | clean frames: blocks that are read often |
+//! | `cache.rs` | cached frames: blocks that are read often |
 //! | `mapped_pages.rs` | pages of mapped files that are in frames |
 //! | `lines.rs` | lines that the records of names and inodes may take |
 //!

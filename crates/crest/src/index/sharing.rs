@@ -32,7 +32,7 @@
 //! as is the time of an access. A task that takes the inode alone collects them, and a `stat` of a file reads them: the latest is
 //! that of one moment, because times only become later. Names need no order by ids. Times of two shards may be equal.
 //!
-//! Lock order: of an inode its lock, then its granules or buckets in ascending order, then the next inode (`mod.rs`).
+//! Lock order: of an inode its lock, then its granules or buckets in ascending order, then the next inode (`locks.rs`).
 
 use sim::sync::{AtomicU64, Contended, Ordering::Relaxed};
 use sim::{Mutex, MutexGuard, ran};
@@ -89,7 +89,7 @@ impl Stamps {
     }
 }
 
-/// What tasks have that share an inode.
+/// The state of the tasks that share an inode.
 #[derive(Debug)]
 pub(crate) struct Shares {
     stamps: Box<[Contended<Stamps>]>,

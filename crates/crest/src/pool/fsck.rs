@@ -145,7 +145,7 @@ fn check_zones(loaded: &Loaded, report: &mut FsckReport) {
                 let what = format!("both copies of the word of zone {zone} are damaged");
                 report.violate("words_valid", what);
             }
-            Some(word) if matches!(word.usage, Use::Log | Use::Image) && word.opening >= next => {
+            Some(word) if matches!(word.usage, Use::Log | Use::Saved) && word.opening >= next => {
                 let what = format!("zone {zone} has opening {}, the next is {next}", word.opening);
                 report.violate("words_valid", what);
             }

@@ -29,15 +29,15 @@ pub(crate) mod same;
 pub(crate) mod save;
 pub(crate) mod saved;
 
-/// How a pool is mounted.
+/// The options of a mount.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) rules: Rules,
-    /// Which inodes tasks may share.
+    /// The inodes that tasks may share.
     pub(crate) sharing: Sharing,
     pub(crate) without: Without,
     pub(crate) frames: frames::Settings,
-    /// Which blocks get clean frames.
+    /// The blocks that get cached frames.
     pub(crate) admit: Admit,
     /// Whether overwrites go in place (`atomic=words`).
     pub(crate) words: bool,

@@ -37,11 +37,11 @@ pub(crate) fn mount(region: &Arc<Region>, settings: &Settings) -> Result<Arc<Vol
     let (table, rules) = (zone_table::load(region)?, settings.rules);
     let mut losses = Losses::default();
     let trusts = rules.lacks(mutant::IMAGE_NOT_VOIDED);
-    let saved = if settings.without == Without::Image { Saved::None } else { look(region, &table, trusts) };
+    let saved = if settings.without == Without::Saved { Saved::None } else { look(region, &table, trusts) };
     let is_named = is_named(region) || matches!(saved, Saved::Damaged(_));
     let zones = table.saved_zones();
     let from_saved = match saved {
-        Saved::Whole(image) => build_from_saved(region, &table, settings, image),
+        Saved::Whole(saved) => build_from_saved(region, &table, settings, saved),
         Saved::Damaged(why) => {
             losses.note(format!("{why}; the mount has read the logs instead, and nothing is lost"));
             None

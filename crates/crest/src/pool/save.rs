@@ -1,10 +1,10 @@
-//! Saving the index at an unmount: the state in DRAM goes to free zones, which stay free, and the clean word names them.
+//! Saving the index at an unmount: the state in DRAM goes to free zones, which stay free, and the saved word names them.
 //!
 //! ```text
-//! pieces and the words of their zones ── FENCE ── clean word, flush ── FENCE
+//! pieces and the words of their zones ── FENCE ── saved word, flush ── FENCE
 //! ```
 //!
-//! Where that fails, because the pool is too full or the medium refuses a store, the clean word stays void and the next mount reads
+//! Where that fails, because the pool is too full or the medium refuses a store, the saved word stays void and the next mount reads
 //! the logs; an unmount does not fail for it. Inodes without a name are left out, as recovery drops them: which blocks are free is
 //! found out from the inodes that are saved.
 
@@ -18,7 +18,7 @@ use crate::ablation::Without;
 use crate::format::clean::Present;
 use crate::format::mutant::{self, Rules};
 use crate::format::record::Previous;
-use crate::format::saved::{CLEAN, HEADER, Head, clean_word, seal};
+use crate::format::saved::{HEADER, Head, SAVED_WORD, saved_word, seal};
 use crate::format::zone::{Log, Use, Word};
 use crate::index::Index;
 use crate::index::map::Place;
@@ -29,7 +29,7 @@ use crate::store::log::{At, Tail};
 use crate::store::zone_table::{self, Table};
 use base::persist::checksum::charge_for;
 
-/// An image that is being written.
+/// A saved index that is being written.
 struct Writer<'v> {
     index: &'v Index,
     opening: u64,
@@ -70,7 +70,7 @@ impl Writer<'_> {
         charge_for(self.piece.len());
         let at = geometry.zone_at(zone);
         region.nt_store(at, &self.piece).ok()?;
-        self.index.store_words(zone, Word { usage: Use::Image, shard: 0, opening: self.opening }).ok()?;
+        self.index.store_words(zone, Word { usage: Use::Saved, shard: 0, opening: self.opening }).ok()?;
         self.stored.push((at, self.piece.len() as u64));
         self.piece.truncate(HEADER);
         Some(())
@@ -80,7 +80,7 @@ impl Writer<'_> {
 /// Saves the index; the pool must not be in use.
 pub(crate) fn save(index: &Index) {
     // What was saved and is not void is what there is still.
-    if index.without == Without::Image || index.saved.load(Relaxed) {
+    if index.without == Without::Saved || index.saved.load(Relaxed) {
         return;
     }
     // The next mount must not take the damaged bytes for the right ones.
@@ -104,7 +104,7 @@ fn write_index(index: &Index) -> Option<()> {
     if !is_whole || present != index.zones.log_zones() {
         return None;
     }
-    // Records go to the last free zones, so that a zone of the image is not the first one that they take.
+    // Records go to the last free zones, so that a zone of the saved index is not the first one that they take.
     let mut free = index.zones.free_zones();
     free.reverse();
     let mut writer = Writer { index, opening, free, piece: vec![0; HEADER], stored: Vec::new(), len: 0 };
@@ -113,9 +113,9 @@ fn write_index(index: &Index) -> Option<()> {
     if !index.rules.lacks(mutant::IMAGE_BEFORE_FENCE) {
         index.region.fence();
     }
-    index.region.mark(Mark::Commit { at: CLEAN, needs: &writer.stored });
-    index.region.store_u64(CLEAN, clean_word(index.secret, opening)).ok()?;
-    index.region.flush(CLEAN, 8);
+    index.region.mark(Mark::Commit { at: SAVED_WORD, needs: &writer.stored });
+    index.region.store_u64(SAVED_WORD, saved_word(index.secret, opening)).ok()?;
+    index.region.flush(SAVED_WORD, 8);
     index.region.fence();
     index.saved.store(true, Relaxed);
     Some(())
@@ -139,10 +139,10 @@ fn write_stream(writer: &mut Writer<'_>, table: &Table, present: &[Present]) -> 
         places.extend([ino, writer.len]);
         writer.put(&entry.encode())?;
     }
-    let (at, inodes, shared) = (writer.len, places.len() as u64 / 2, zones.shared_blocks());
+    let (at, inodes, cloned) = (writer.len, places.len() as u64 / 2, zones.cloned_blocks());
     writer.words(places)?;
     writer.words(zones.free_bits().into_iter().flatten())?;
-    writer.words(shared.iter().flat_map(|(block, more)| [*block, u64::from(*more)]))?;
+    writer.words(cloned.iter().flat_map(|(block, more)| [*block, u64::from(*more)]))?;
     writer.words(log_ends(index, table)?.into_iter().flat_map(|end| match end {
         Some(Previous { zone, opening, lines }) => [u64::from(zone) | u64::from(lines) << 32, opening],
         None => [u64::from(NO_END) << 32, 0],
@@ -156,7 +156,7 @@ fn write_stream(writer: &mut Writer<'_>, table: &Table, present: &[Present]) -> 
         lines,
         inlines,
         inodes,
-        shared: shared.len() as u64,
+        cloned: cloned.len() as u64,
         index: at,
     };
     writer.put(head.as_bytes())

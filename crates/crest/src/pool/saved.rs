@@ -2,9 +2,9 @@
 //!
 //! | step | by |
 //! |---|---|
-//! | the pieces of the image and the log zones are read and summed | several tasks |
-//! | the image counts if the superblock and the log zones have the checksums that it says | |
-//! | free blocks, shared blocks, ends of logs, checksums of data | at the mount |
+//! | the pieces of the saved index and the log zones are read and summed | several tasks |
+//! | the saved index counts if the superblock and the log zones have the checksums that it says | |
+//! | free blocks, cloned blocks, ends of logs, checksums of data | at the mount |
 //! | inodes, with their names and blocks | when one is looked for ([`Cold::inode`]) |
 //!
 //! So a mount takes time by the bytes that it reads, not by the objects that it would make of them.
@@ -19,7 +19,7 @@ use super::loaded::by_tasks;
 use crate::format::clean::Present;
 use crate::format::layout::{BITS_40, Geometry};
 use crate::format::record::Previous;
-use crate::format::saved::{CLEAN, HEADER, Head, Piece, VERSION, clean_word};
+use crate::format::saved::{HEADER, Head, Piece, SAVED_WORD, VERSION, saved_word};
 use crate::index::cold::{Cold, INDEXED, Pieces};
 use crate::index::sharing::Sharing;
 use crate::index::sums::Sums;
@@ -30,13 +30,13 @@ use base::persist::checksum::charge_for;
 /// Lines of a log that has no end.
 pub(crate) const NO_END: u32 = u32::MAX;
 
-/// What there is of a saved index.
+/// A saved index, as far as there is one.
 pub(crate) enum Saved {
     /// None, or one that does not count.
     None,
     /// All of it.
     Whole(SavedIndex),
-    /// The clean word names one that is not whole, which no crash explains.
+    /// The saved word names one that is not whole, which no crash explains.
     Damaged(String),
 }
 
@@ -54,7 +54,7 @@ struct Job {
     is_piece: bool,
 }
 
-/// What is read of it.
+/// The result of reading it.
 enum Read {
     /// A piece of another version.
     Foreign,
@@ -121,13 +121,13 @@ pub(crate) fn sum_logs(region: &Arc<Region>, table: &Table, present: &[Present])
 
 /// Reads the saved index. `trusts`: a seeded bug takes one that the pool has changed after.
 pub(crate) fn look(region: &Arc<Region>, table: &Table, trusts: bool) -> Saved {
-    let word = match region.load_u64(CLEAN) {
+    let word = match region.load_u64(SAVED_WORD) {
         Ok(0) => return Saved::None,
         Ok(word) => word,
         Err(error) => return Saved::Damaged(format!("the clean word cannot be read: {error}")),
     };
     let opening = word & BITS_40;
-    if word != clean_word(table.superblock.secret[0], opening) {
+    if word != saved_word(table.superblock.secret[0], opening) {
         return Saved::Damaged("the clean word is damaged".to_owned());
     }
     // The copies of a word may differ after a crash or a fault, which the logs are read for.
@@ -163,17 +163,17 @@ pub(crate) fn look(region: &Arc<Region>, table: &Table, trusts: bool) -> Saved {
 }
 
 impl SavedIndex {
-    /// Where each part of the stream behind the index begins: free bits, shared blocks, ends of logs, checksums.
+    /// Where each part of the stream behind the index begins: free bits, cloned blocks, ends of logs, checksums.
     fn parts(&self, table: &Table) -> [u64; 4] {
         let bits = self.head.index + INDEXED * self.head.inodes;
-        let shared = bits + 8 * WORDS as u64 * u64::from(table.geometry.zones);
-        let ends = shared + 16 * self.head.shared;
-        [bits, shared, ends, ends + 16 * u64::from(table.superblock.shards)]
+        let cloned = bits + 8 * WORDS as u64 * u64::from(table.geometry.zones);
+        let ends = cloned + 16 * self.head.cloned;
+        [bits, cloned, ends, ends + 16 * u64::from(table.superblock.shards)]
     }
 
-    /// Tells which blocks are free, and which are shared; none if that cannot be.
+    /// Tells which blocks are free, and which are cloned; none if that cannot be.
     pub(crate) fn restore_zones(&self, table: &Table, zones: &Zones) -> Option<()> {
-        let [bits, shared, ..] = self.parts(table);
+        let [bits, cloned, ..] = self.parts(table);
         let mut bytes = [0; 8 * WORDS];
         for zone in 0..table.geometry.zones {
             self.pieces.copy(bits + u64::from(zone) * bytes.len() as u64, &mut bytes)?;
@@ -183,8 +183,8 @@ impl SavedIndex {
             }
             zones.restore(zone, words).then_some(())?;
         }
-        for at in (0..self.head.shared).map(|place| shared + 16 * place) {
-            zones.restore_shared(self.pieces.word(at)?, self.pieces.word(at + 8)? as u32);
+        for at in (0..self.head.cloned).map(|place| cloned + 16 * place) {
+            zones.restore_cloned(self.pieces.word(at)?, self.pieces.word(at + 8)? as u32);
         }
         zones.add_lines(self.head.lines);
         zones.change_inlines(self.head.inlines.cast_signed());

@@ -173,7 +173,7 @@ impl Sum {
     }
 }
 
-/// What all shards share.
+/// The states of all zones.
 struct Pool {
     states: Vec<State>,
     free: TreeSet<u32>,
@@ -191,9 +191,9 @@ pub(crate) struct Zones {
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
     /// Blocks that several files have: how many more than one.
-    shared: Mutex<TreeMap<u64, u32>>,
+    cloned: Mutex<TreeMap<u64, u32>>,
     /// The sum of these.
-    shares: AtomicU64,
+    clones: AtomicU64,
     /// Blocks of files; one that will replace another counts with it as one.
     used: Sum,
     /// Lines that the metadata of all files may take, at most.
@@ -254,8 +254,8 @@ impl Zones {
             pool: Mutex::new(&locks::ZONES, pool),
             bits: (0..zones).map(bits).collect(),
             heads: (0..shards).map(|_| Mutex::new(&locks::DATA, None)).collect(),
-            shared: Mutex::new(&locks::CLONED, TreeMap::new()),
-            shares: AtomicU64::new(0),
+            cloned: Mutex::new(&locks::CLONED, TreeMap::new()),
+            clones: AtomicU64::new(0),
             used: Sum::new(shards),
             lines: Sum::new(shards),
             inlines: Sum::new(shards),
@@ -280,7 +280,7 @@ impl Zones {
 
     /// Lines that live records may take, at most: one for each block of a file, and those of names, inodes and attributes.
     fn live_lines(&self) -> u64 {
-        self.used.get() + self.shares.load(Relaxed) + self.lines.get()
+        self.used.get() + self.clones.load(Relaxed) + self.lines.get()
     }
 
     /// The metadata of files takes so many lines more.
@@ -339,7 +339,7 @@ impl Zones {
         }
     }
 
-    /// What is known of the zones now.
+    /// The number of free zones, and who may take them, as of now.
     pub(crate) fn stock(&self) -> Stock {
         self.stock_of(&self.pool.lock())
     }
@@ -433,8 +433,8 @@ impl Zones {
     }
 
     /// Blocks that several files have, and how many more than one.
-    pub(crate) fn shared_blocks(&self) -> Vec<(u64, u32)> {
-        self.shared.lock().iter().map(|(block, more)| (*block, *more)).collect()
+    pub(crate) fn cloned_blocks(&self) -> Vec<(u64, u32)> {
+        self.cloned.lock().iter().map(|(block, more)| (*block, *more)).collect()
     }
 
     /// A zone has these free blocks, while a pool is mounted; false: a zone for data cannot have these.
@@ -457,9 +457,9 @@ impl Zones {
     }
 
     /// So many files more than one have a block, while a pool is mounted.
-    pub(crate) fn restore_shared(&self, block: u64, more: u32) {
-        self.shared.lock().insert(block, more);
-        self.shares.fetch_add(u64::from(more), Relaxed);
+    pub(crate) fn restore_cloned(&self, block: u64, more: u32) {
+        self.cloned.lock().insert(block, more);
+        self.clones.fetch_add(u64::from(more), Relaxed);
     }
 
     /// Where two pools differ in what is used, in words.
@@ -471,10 +471,10 @@ impl Zones {
             return Some(format!("zones {:?}, {:?}", a.states, b.states));
         }
         drop((a, b));
-        if self.free_bits() != other.free_bits() || self.shared_blocks() != other.shared_blocks() {
+        if self.free_bits() != other.free_bits() || self.cloned_blocks() != other.cloned_blocks() {
             return Some("blocks in use differ".to_owned());
         }
-        let sums = |zones: &Self| (zones.used.get(), zones.shares.load(Relaxed), zones.lines.get());
+        let sums = |zones: &Self| (zones.used.get(), zones.clones.load(Relaxed), zones.lines.get());
         let (a, b) = (sums(self), sums(other));
         (a != b).then(|| format!("blocks, shares and lines {a:?}, {b:?}"))
     }
@@ -559,36 +559,36 @@ impl Zones {
 
     /// How many files have a block that is in use.
     pub(crate) fn references(&self, block: u64) -> u32 {
-        if self.shares.load(Relaxed) == 0 {
+        if self.clones.load(Relaxed) == 0 {
             return 1;
         }
-        1 + self.shared.lock().get(&block).copied().unwrap_or(0)
+        1 + self.cloned.lock().get(&block).copied().unwrap_or(0)
     }
 
     /// One more file has these blocks.
-    pub(crate) fn share(&self, blocks: Blocks) {
+    pub(crate) fn add_clones(&self, blocks: Blocks) {
         if self.rules.lacks(mutant::CLONES_NOT_COUNTED) {
             return;
         }
-        let mut shared = self.shared.lock();
+        let mut cloned = self.cloned.lock();
         for block in blocks.first..blocks.first + blocks.count {
-            match shared.get_mut(&block) {
+            match cloned.get_mut(&block) {
                 Some(more) => *more += 1,
-                None => _ = shared.insert(block, 1),
+                None => _ = cloned.insert(block, 1),
             }
         }
-        self.shares.fetch_add(blocks.count, Relaxed);
+        self.clones.fetch_add(blocks.count, Relaxed);
     }
 
     /// One file less has a block; false: it was the last.
-    fn unshare(&self, block: u64) -> bool {
-        let mut shared = self.shared.lock();
-        match shared.get_mut(&block) {
-            Some(1) => _ = shared.remove(&block),
+    fn remove_clone(&self, block: u64) -> bool {
+        let mut cloned = self.cloned.lock();
+        match cloned.get_mut(&block) {
+            Some(1) => _ = cloned.remove(&block),
             Some(more) => *more -= 1,
             None => return false,
         }
-        self.shares.fetch_sub(1, Relaxed);
+        self.clones.fetch_sub(1, Relaxed);
         true
     }
 
@@ -621,10 +621,10 @@ impl Zones {
 
     /// Gives those of the blocks to `free` that no other file has.
     fn each_last(&self, blocks: Blocks, mut free: impl FnMut(Blocks)) {
-        if self.shares.load(Relaxed) == 0 {
+        if self.clones.load(Relaxed) == 0 {
             return free(blocks);
         }
-        let last = |block: &u64| !self.unshare(*block);
+        let last = |block: &u64| !self.remove_clone(*block);
         for first in (blocks.first..blocks.first + blocks.count).filter(last) {
             free(Blocks { first, count: 1 });
         }
@@ -667,7 +667,7 @@ impl Zones {
         if !bits.take_at(place) {
             drop(bits);
             drop(pool);
-            self.share(Blocks { first: block, count: 1 });
+            self.add_clones(Blocks { first: block, count: 1 });
             return true;
         }
         self.used.add(1);

@@ -1,4 +1,4 @@
-//! Frames: pages of DRAM. Dirty ones hold what a file has and the medium lacks, under `sync=fsync`; clean ones what is read often
+//! Frames: pages of DRAM. Dirty ones hold what a file has and the medium lacks, under `sync=fsync`; cached ones what is read often
 //! (`cache.rs`). Those of files that are mapped with `mmap=atomic` are taken and given back with the others, and are in no list of
 //! this page (`mapped_atomic.rs`).
 //!
@@ -11,15 +11,15 @@
 //! |---|---|---|---|---|
 //! | 6 | hole, reserved, on the medium | dirty | a write | frame and new block are taken, or only what follows the end |
 //! | 7 | dirty | dirty | a write | in the frame |
-//! | 9 | dirty | on the medium, or clean | what settles the file | bytes stored to the block, FENCE, record, FENCE |
+//! | 9 | dirty | on the medium, or cached | what settles the file | bytes stored to the block, FENCE, record, FENCE |
 //! | 11 | dirty | dirty | the same | a store is refused, or the log is full: both stay, the next sync tries again |
 //! | 12 | dirty | hole | truncation, removal | after the cut is durable, or with the inode; the frame and its block are free |
 //!
 //! # Which frame, and how many
 //!
-//! A mount has a fixed number of frames, one range of memory for those of this page and for clean ones (`cache.rs`). Each shard has
-//! some free ones, and takes more from what all share, a batch at a time; so tasks of different cores meet in one line for a batch,
-//! not for a frame. Clean frames leave a fifth of all for dirty ones, and give way when fewer are free.
+//! A mount has a fixed number of frames, one range of memory for those of this page and for cached ones (`cache.rs`). Each shard
+//! has some free ones, and takes more from what all share, a batch at a time; so tasks of different cores meet in one line for a
+//! batch, not for a frame. Cached frames leave a fifth of all for dirty ones, and give way when fewer are free.
 //!
 //! Each shard has a list of the files with dirty frames that its tasks wrote first, by last write. A file stands there as a whole.
 //! A write notes its time in the file alone: write-back looks at that, and gives a file that was written since it was listed
@@ -92,8 +92,8 @@ struct Shard {
     files: Lrw<u64>,
 }
 
-/// What all shards share.
-pub(crate) struct Shared {
+/// The frames that no shard has, and what write-back is to do.
+pub(crate) struct FramePool {
     /// Free frames that no shard has.
     free: Vec<Page>,
     /// The frames that were never used.
@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     pub(crate) stop: bool,
 }
 
-impl Shared {
+impl FramePool {
     fn free(&self) -> u64 {
         self.free.len() as u64 + self.unused.len() as u64
     }
@@ -121,15 +121,15 @@ pub(crate) struct Frames {
     batch: u64,
     /// Their bytes, of which the host gives what is used; none: it has no room.
     memory: OnceLock<Option<Memory>>,
-    /// Frames that are clean, and whether these have to give way. Hints.
-    clean: atomic::AtomicU64,
+    /// Frames that are cached, and whether these have to give way. Hints.
+    cached: atomic::AtomicU64,
     short: atomic::AtomicBool,
-    /// What each holds that is clean, see `cache.rs`.
+    /// What each holds that is cached, see `cache.rs`.
     tags: SlotTable<AtomicU64>,
     /// Whether the processor's caches have its bytes.
     recencies: SlotTable<Recency>,
     shards: Box<[Mutex<Shard>]>,
-    shared: Mutex<Shared>,
+    pool: Mutex<FramePool>,
     /// Write-back is wanted.
     wanted: Condvar,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -140,7 +140,7 @@ impl Frames {
         let limit = settings.limit;
         let share = |fraction: f64| ((limit as f64 * fraction) as u64).max(1);
         let shard = |_| Mutex::new(&locks::FRAMES, Shard { spare: Vec::new(), files: Lrw::new() });
-        let shared = Shared {
+        let pool = FramePool {
             free: Vec::new(),
             unused: 0..limit as u32,
             reclaims: false,
@@ -154,12 +154,12 @@ impl Frames {
             high: share(HIGH),
             batch: (limit / (BATCHES * shards as u64)).clamp(1, BATCH_MAX),
             memory: OnceLock::new(),
-            clean: atomic::AtomicU64::new(0),
+            cached: atomic::AtomicU64::new(0),
             short: atomic::AtomicBool::new(false),
             tags: SlotTable::new(limit.div_ceil(TAGS), TAGS),
             recencies: SlotTable::new(limit.div_ceil(TAGS), TAGS),
             shards: (0..shards).map(shard).collect(),
-            shared: Mutex::new(&locks::FRAME_POOL, shared),
+            pool: Mutex::new(&locks::FRAME_POOL, pool),
             wanted: Condvar::of_class(&locks::WRITEBACK_IDLE),
             tasks: Mutex::new(&locks::TASKS, Vec::new()),
         }
@@ -179,8 +179,8 @@ impl Frames {
         self.take_beside(shard, count, 0)
     }
 
-    /// Takes a frame for what is clean, unless those that are free are kept for what is dirty.
-    pub(crate) fn take_for_clean(&self, shard: usize) -> Option<Page> {
+    /// Takes a frame for the cache, unless those that are free are kept for what is dirty.
+    pub(crate) fn take_for_cache(&self, shard: usize) -> Option<Page> {
         self.take_beside(shard, 1, if self.settings.lazy { self.high } else { 0 })?.pop()
     }
 
@@ -200,26 +200,26 @@ impl Frames {
         if self.memory.get_or_init(|| Memory::new(Bytes(self.settings.limit * BLOCK)).ok()).is_none() {
             return false;
         }
-        let mut shared = self.shared.lock();
+        let mut pool = self.pool.lock();
         let missing = count - own.spare.len() as u64;
-        let more = shared.free().saturating_sub(kept).min(missing.max(self.batch));
+        let more = pool.free().saturating_sub(kept).min(missing.max(self.batch));
         let grants = more >= missing;
         if grants {
-            let rest = shared.free.len().saturating_sub(more as usize);
+            let rest = pool.free.len().saturating_sub(more as usize);
             let before = own.spare.len();
-            ran::extend(&mut own.spare, shared.free.drain(rest..));
+            ran::extend(&mut own.spare, pool.free.drain(rest..));
             let unused = more - (own.spare.len() - before) as u64;
-            for number in shared.unused.by_ref().take(unused as usize) {
+            for number in pool.unused.by_ref().take(unused as usize) {
                 self.tags.add_chunk(u64::from(number) / TAGS, |_| AtomicU64::new(0));
                 self.recencies.add_chunk(u64::from(number) / TAGS, |_| Recency::new());
                 ran::push(&mut own.spare, Page(number));
             }
         }
-        if kept == 0 && self.settings.lazy && shared.free() < self.low {
-            if self.has_clean() {
+        if kept == 0 && self.settings.lazy && pool.free() < self.low {
+            if self.has_cached() {
                 self.short.store(true, Relaxed);
-            } else if !shared.reclaims {
-                shared.reclaims = true;
+            } else if !pool.reclaims {
+                pool.reclaims = true;
                 self.wanted.notify_one();
             }
         }
@@ -238,40 +238,40 @@ impl Frames {
         if has <= 2 * self.batch {
             return;
         }
-        let mut shared = self.shared.lock();
-        ran::extend(&mut shared.free, own.spare.drain(self.batch as usize..));
-        if shared.free() > self.high {
-            shared.reclaims = false;
+        let mut pool = self.pool.lock();
+        ran::extend(&mut pool.free, own.spare.drain(self.batch as usize..));
+        if pool.free() > self.high {
+            pool.reclaims = false;
         }
     }
 
-    /// So many frames more are clean.
-    pub(crate) fn add_clean(&self, count: u64) {
-        self.clean.fetch_add(count, Relaxed);
+    /// So many frames more are cached.
+    pub(crate) fn add_cached(&self, count: u64) {
+        self.cached.fetch_add(count, Relaxed);
     }
 
-    /// So many frames fewer are clean.
-    pub(crate) fn sub_clean(&self, count: u64) {
-        self.clean.fetch_sub(count, Relaxed);
+    /// So many frames fewer are cached.
+    pub(crate) fn sub_cached(&self, count: u64) {
+        self.cached.fetch_sub(count, Relaxed);
     }
 
-    pub(crate) fn has_clean(&self) -> bool {
-        self.clean.load(Relaxed) > 0
+    pub(crate) fn has_cached(&self) -> bool {
+        self.cached.load(Relaxed) > 0
     }
 
-    /// Whether clean frames have to give way, since this was asked last.
+    /// Whether cached frames have to give way, since this was asked last.
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Relaxed) && self.short.swap(false, Relaxed)
     }
 
-    /// Whether clean frames may be kept.
+    /// Whether cached frames may be kept.
     pub(crate) fn has_plenty(&self) -> bool {
-        self.shared.lock().free() > self.high
+        self.pool.lock().free() > self.high
     }
 
     /// How many frames are missing until write-back has nothing to do.
     pub(crate) fn missing(&self) -> u64 {
-        self.high.saturating_sub(self.shared.lock().free())
+        self.high.saturating_sub(self.pool.lock().free())
     }
 
     // ---- bytes
@@ -381,8 +381,8 @@ impl Frames {
 
     // ---- write-back
 
-    pub(crate) fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock()
+    pub(crate) fn pool(&self) -> MutexGuard<'_, FramePool> {
+        self.pool.lock()
     }
 
     /// Wakes another task that writes back: there is more to do.
@@ -391,14 +391,14 @@ impl Frames {
     }
 
     /// Waits until write-back is wanted, or the next round is due.
-    pub(crate) fn wait_for_work<'a>(&self, shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
-        let left = Nanos(shared.next_round.0.saturating_sub(sim::now().0).max(1));
-        self.wanted.wait_timeout(shared, left).0
+    pub(crate) fn wait_for_work<'a>(&self, pool: MutexGuard<'a, FramePool>) -> MutexGuard<'a, FramePool> {
+        let left = Nanos(pool.next_round.0.saturating_sub(sim::now().0).max(1));
+        self.wanted.wait_timeout(pool, left).0
     }
 
     /// Ends the tasks that write back.
     pub(crate) fn stop(&self) {
-        self.shared.lock().stop = true;
+        self.pool.lock().stop = true;
         self.wanted.notify_all();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.into_iter().for_each(JoinHandle::join);

@@ -56,7 +56,7 @@ pub(crate) struct Tail {
     inos: Range<u64>,
 }
 
-/// What the superblock reserves.
+/// The openings and inode numbers that the superblock reserves.
 pub(crate) struct Reserved {
     superblock: Superblock,
     /// The next opening.
@@ -142,7 +142,7 @@ impl Store {
         (self.geometry.record_lines() as usize - 8) * 3
     }
 
-    /// What a call may know of its records; it must commit them before the log is unlocked.
+    /// Gives a call its id, and the number of the inode that it makes; the log is locked until its records are durable.
     pub(crate) fn ticket(&self, tail: &mut Tail, shard: usize, call: Call<'_>) -> Result<Ticket> {
         let after = if self.rules.lacks(mutant::CLOCK_OF_SHARD) { 0 } else { call.after };
         tail.clock = 1 + tail.clock.max(after);

@@ -1,4 +1,4 @@
-//! The superblock with the table of zones, and the word that names a saved index (`image.rs`).
+//! The superblock with the table of zones, and the word that names a saved index (`format/saved.rs`).
 
 use design::FsError;
 use media::nvmm::Region;
@@ -8,7 +8,7 @@ use super::superblock;
 use crate::format::clean::Present;
 use crate::format::layout::{Geometry, Superblock};
 use crate::format::mutant::Rules;
-use crate::format::saved::CLEAN;
+use crate::format::saved::SAVED_WORD;
 use crate::format::zone::{Use, Word};
 use base::error::Result;
 
@@ -35,7 +35,7 @@ impl Table {
     /// The zones of saved indexes, whether they count or not.
     pub(crate) fn saved_zones(&self) -> Vec<u32> {
         let words = self.words.iter().zip(0..);
-        let saved = words.filter(|(word, _)| word.is_some_and(|word| word.usage == Use::Image));
+        let saved = words.filter(|(word, _)| word.is_some_and(|word| word.usage == Use::Saved));
         saved.map(|(_, zone)| zone).collect()
     }
 
@@ -46,7 +46,7 @@ impl Table {
             match word {
                 Some(Word { usage: Use::Log, opening, .. }) => zones.set_log(zone, *opening),
                 // What a saved index has taken is free when the pool is mounted.
-                Some(Word { usage: Use::Free | Use::Image, .. }) => {}
+                Some(Word { usage: Use::Free | Use::Saved, .. }) => {}
                 _ => zones.set_bad(zone),
             }
         }
@@ -92,10 +92,10 @@ pub(crate) fn make_equal(region: &Region, loaded: &Table) -> Result<Vec<String>,
     Ok(done)
 }
 
-/// Makes the clean word void, and the zones of saved indexes free; durable on return.
+/// Makes the saved word void, and the zones of saved indexes free; durable on return.
 pub(crate) fn make_void(region: &Region, geometry: &Geometry, zones: &[u32]) -> Result<()> {
-    region.store_u64(CLEAN, 0)?;
-    region.flush(CLEAN, 8);
+    region.store_u64(SAVED_WORD, 0)?;
+    region.flush(SAVED_WORD, 8);
     region.fence();
     let free = Word::default();
     for zone in zones {
@@ -110,7 +110,7 @@ pub(crate) fn make_void(region: &Region, geometry: &Geometry, zones: &[u32]) -> 
     Ok(())
 }
 
-/// Whether the clean word says that there is a saved index, or may do so.
+/// Whether the saved word says that there is a saved index, or may do so.
 pub(crate) fn is_named(region: &Region) -> bool {
-    region.load_u64(CLEAN).is_ok_and(|word| word != 0)
+    region.load_u64(SAVED_WORD).is_ok_and(|word| word != 0)
 }

@@ -443,7 +443,7 @@ const QUESTIONS: [(&str, usize); 20] = [
     ("archsim", 57),
     ("base", 15),
     ("check", 87),
-    ("crest", 101),
+    ("crest", 90),
     ("design", 23),
     ("document", 6),
     ("ext4", 102),

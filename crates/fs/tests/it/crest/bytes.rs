@@ -18,7 +18,7 @@ fn extent(file: u64, count: u16, checked: bool) -> Extent {
         file,
         place: (1 << 40) - 1 - u64::from(count),
         count,
-        shared: count == 3,
+        cloned: count == 3,
         unwritten: false,
         checksums,
     }
@@ -229,7 +229,7 @@ fn extents_with_checksums_and_without_are_read_back_from_one_write() {
 
 #[test]
 fn a_word_of_a_zone_is_bound_to_its_zone() {
-    for usage in [Use::Free, Use::Log, Use::Image, Use::Bad, Use::Table] {
+    for usage in [Use::Free, Use::Log, Use::Saved, Use::Bad, Use::Table] {
         let word = Word { usage, shard: 4095, opening: (1 << 40) - 1 };
         assert_eq!(Word::unpack(5, word.pack(5)), Some(word));
     }

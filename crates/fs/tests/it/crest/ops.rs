@@ -548,7 +548,7 @@ impl Call<'_> {
             let slot = self.inode(source).ok()?.blocks.get(block)?.value;
             let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
             let checksums = checksum.into_iter().collect();
-            Some(Extent { file: block, place, count: 1, shared: true, unwritten, checksums })
+            Some(Extent { file: block, place, count: 1, cloned: true, unwritten, checksums })
         });
         let extents: Vec<_> = blocks.collect();
         if extents.len() < size.div_ceil(CELLS) {

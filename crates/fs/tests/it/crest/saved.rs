@@ -294,7 +294,7 @@ fn image_zone(region: &Region) -> (u64, u64) {
     let geometry = Geometry::new(superblock.size, superblock.made);
     let word = |zone: u32| Word::unpack(zone, region.load_u64(geometry.words_at(zone)[0]).expect("a load"));
     let found = (0..geometry.zones).find_map(|zone| {
-        let word = word(zone).filter(|word| word.usage == Use::Image)?;
+        let word = word(zone).filter(|word| word.usage == Use::Saved)?;
         Some((word.opening, geometry.zone_at(zone)))
     });
     found.expect("an image was saved")
