@@ -160,7 +160,7 @@ pub const COMPUTED_THEN_SAVED: Mutant =
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, those of parity a pool
-/// that has it, and [`ZONE_JUDGED_UNLOCKED`] one that is full: tests of their own find them.
+/// that has it, and [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`): tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,

@@ -684,7 +684,44 @@ impl Zones {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use sim::schedule::{Schedule, Switch};
+    use sim::{Machine, Seed, Setup, TaskSpec};
+
     use super::*;
+
+    /// In a pool without a free zone a task takes a block, and from a point of that on another one frees all blocks of a zone and
+    /// takes it for records. Whether both have the zone, and the points of the run.
+    fn both_have_the_zone(rules: Rules, point: u64) -> (bool, u64) {
+        let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+        let schedule = Schedule::Directed(vec![Switch { point, to: 1 }]);
+        let (done, order) = sim::explore(&setup, &schedule, move || {
+            let geometry = Geometry::new(256 << 10, 256 << 10);
+            let zones = Arc::new(Zones::new(geometry, 1, 0, rules));
+            let data: Vec<Blocks> = std::iter::from_fn(|| zones.take(0, u64::MAX).ok()).collect();
+            while zones.take_log(Want::Copies).is_ok() {}
+            let (other, freed) = (Arc::clone(&zones), data[data.len() / 2]);
+            let records = sim::spawn(TaskSpec::named("records"), move || {
+                other.put(freed);
+                other.take_log(Want::Copies).ok()
+            });
+            let blocks = zones.take(0, 1).ok().and_then(|blocks| geometry.zone_of(blocks.first));
+            let log = records.join();
+            blocks.is_some_and(|(zone, _)| log == Some(zone))
+        });
+        (done.expect("the run ends"), order.points)
+    }
+
+    #[test]
+    fn a_zone_that_becomes_free_is_not_taken_for_blocks_and_for_records() {
+        let points = both_have_the_zone(Rules::ALL, u64::MAX).1;
+        for point in 1..=points {
+            assert!(!both_have_the_zone(Rules::ALL, point).0, "another task goes on at point {point}");
+        }
+        let mutant = Rules::without(mutant::ZONE_JUDGED_UNLOCKED);
+        assert!((1..=points).any(|point| both_have_the_zone(mutant, point).0), "canary");
+    }
 
     #[test]
     fn neighbouring_zones_begin_on_other_modules() {
