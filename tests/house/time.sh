@@ -47,7 +47,7 @@ if wants nova; then
 fi
 if wants crest; then
     (cd "$tree" && cargo test --locked -p weir-fs --test it --no-run >/dev/null 2>&1)
-    echo "// a change" >>"$tree/crates/crest/src/file.rs"
+    echo "// a change" >>"$tree/crates/crest/src/calls/file.rs"
     timed "a change in crest, and its tests" "$tree" cargo test --locked -p weir-fs --test it -- crest::
     git -C "$tree" checkout --quiet crates
 fi

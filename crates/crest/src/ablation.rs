@@ -1,11 +1,8 @@
 //! Parts that a mount can leave out, to measure what each is worth (`weir run crest-ablations`).
 
-use super::Volume;
-use super::layout::{LINE, SUPERBLOCKS};
-
 /// A part that is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Without {
+pub(crate) enum Without {
     /// All parts are there.
     #[default]
     Nothing,
@@ -15,44 +12,29 @@ pub(super) enum Without {
     Seal,
     /// A small overwrite is a record with its bytes: without, its block is copied to a new one.
     Inline,
-    /// Blocks that are read often are in clean frames: without, all reads are the medium's but of what is dirty.
+    /// Blocks that are read often are in cached frames: without, all reads are the medium's but of what is dirty.
     Reads,
     /// The design resolves paths: without, the caches above it do.
     Paths,
     /// An unmount saves the indexes: without, the next mount reads the logs.
-    Image,
+    Saved,
 }
 
 impl Without {
     /// The words of the option, in the order of the parts.
-    pub(super) const WORDS: &'static [&'static str] =
+    pub(crate) const WORDS: &'static [&'static str] =
         &["nothing", "appends", "inline", "seal", "paths", "image", "reads"];
 
     /// The part of a word.
-    pub(super) fn of(word: &str) -> Self {
+    pub(crate) fn of(word: &str) -> Self {
         match word {
             "appends" => Self::Appends,
             "inline" => Self::Inline,
             "seal" => Self::Seal,
             "paths" => Self::Paths,
-            "image" => Self::Image,
+            "image" => Self::Saved,
             "reads" => Self::Reads,
             _ => Self::Nothing,
-        }
-    }
-}
-
-/// Lines of the page of the first superblock that the superblock does not have.
-const FREE_LINES: u64 = 60;
-
-impl Volume {
-    /// Stores where a shard's log ends, as a design must whose records do not certify themselves; durable on return. Recovery does
-    /// not read it, and a store that the medium refuses loses nothing.
-    pub(super) fn store_end(&self, shard: usize, line: u32) {
-        let at = SUPERBLOCKS[0] + (4 + shard as u64 % FREE_LINES) * LINE as u64;
-        if self.region.store_u64(at, u64::from(line)).is_ok() {
-            self.region.flush(at, 8);
-            self.region.fence();
         }
     }
 }

@@ -7,19 +7,20 @@ use design::{Checking, Design, Format, FsError, Given, Mutant, OptionKind, Optio
 use media::Storage;
 use sim::{Bytes, Count, LockClass};
 
-use super::ablation::Without;
-use super::cache::{Admit, COUNTS};
-use super::format::CrestFormat;
-use super::layout::BLOCK;
-use super::mutant::{self, Rules};
-use super::sharing::Sharing;
-use super::vfs::Mounted;
-use super::{Settings, frames, recovery, resize, writeback};
+use crate::ablation::Without;
+use crate::calls::writeback;
+use crate::format::layout::BLOCK;
+use crate::format::mutant::{self, Rules};
+use crate::index::cache::{Admit, COUNTS};
+use crate::index::sharing::Sharing;
+use crate::pool::format::CrestFormat;
+use crate::pool::{Settings, recovery, resize};
+use crate::store::frames;
+use crate::vfs::Mounted;
+use crate::{NAME, locks};
 
 /// Crest.
 pub struct CrestDesign;
-
-pub(super) const NAME: &str = "crest";
 
 static FORMAT: CrestFormat = CrestFormat;
 
@@ -234,7 +235,7 @@ impl Design for CrestDesign {
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {
-        super::CLASSES.to_vec()
+        locks::CLASSES.to_vec()
     }
 
     fn promises(&self, options: &Options) -> Promises {

@@ -10,22 +10,24 @@ use vfs::{
     XattrMode,
 };
 
-use super::Volume;
-use super::ablation::Without;
-use super::file::seek;
-use super::inode::{Body, now, unpack};
-use super::layout::{BLOCK, ROOT_INO};
-use super::log::Call;
-use super::namei::Node;
-use super::record::{self, Times, group};
-use super::tree::Stamped;
-use super::zone::Want;
-use super::{layout, xattr};
+use crate::ablation::Without;
+use crate::calls::Volume;
+use crate::calls::file::seek;
+use crate::calls::namei::Node;
+use crate::calls::xattr;
+use crate::format::layout;
+use crate::format::layout::{BLOCK, ROOT_INO};
+use crate::format::record::{self, Times, group};
+use crate::format::tree::Stamped;
+use crate::format::zone::Want;
+use crate::index::inode::{Body, now, unpack};
+use crate::pool::save::save;
+use crate::store::log::Call;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
 
 /// A mounted pool.
-pub(super) struct Mounted(pub(super) Arc<Volume>);
+pub(crate) struct Mounted(pub(crate) Arc<Volume>);
 
 /// Cursors before those of names: the beginning, after `.`, after `..`.
 const FIRST_NAME: u64 = 2;
@@ -140,7 +142,7 @@ impl FileSystem for Mounted {
         let is_kept = self.0.keep_accesses()?;
         self.0.end_zones();
         if is_kept {
-            self.0.save();
+            save(&self.0);
         }
         Ok(())
     }
@@ -305,7 +307,7 @@ impl FileSystem for Mounted {
     }
 
     fn mapped_files(&self) -> Option<&dyn MappedFiles> {
-        Some(self)
+        Some(&*self.0)
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

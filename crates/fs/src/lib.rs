@@ -2,8 +2,8 @@
 //!
 //! A design is a folder with the same file names for the same roles, so that two of them can be read side by side. Adding one is
 //! that folder and a line in [`FILE_SYSTEMS`]. A large one is a crate of its own (`crest`, `ext4`), whose `lib.rs` is its
-//! `mod.rs`. A role that has outgrown one file is a folder of its name (`ext4`'s `journal/`). A test, `architecture`, holds this
-//! table to the folders:
+//! `mod.rs`. A role that has outgrown one file is a folder of its name (`ext4`'s `journal/`); the files of `crest` lie in five
+//! folders, its rooms. A test, `architecture`, holds this table to the folders:
 //!
 //! | file | holds | of |
 //! |---|---|---|

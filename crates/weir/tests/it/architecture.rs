@@ -95,10 +95,17 @@ fn stem(path: &Path) -> String {
     if stem == "lib" { "mod".to_owned() } else { stem }
 }
 
-/// The files of a design; a folder counts as the file of its name.
+/// The files of a design; a folder counts as the file of its name, but for Crest's, whose folders are rooms with files.
 fn files_of(design: &str) -> BTreeSet<String> {
-    let entries = std::fs::read_dir(folder_of(design)).expect("a design is a folder");
-    entries.map(|entry| format!("{}.rs", stem(&entry.expect("an entry").path()))).collect()
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let all = entries(&folder_of(design));
+    let (rooms, mut files): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|path| design == "crest" && path.is_dir());
+    files.extend(rooms.iter().flat_map(|room| entries(room)));
+    files.iter().map(|path| format!("{}.rs", stem(path))).collect()
 }
 
 #[test]

@@ -444,7 +444,7 @@ const QUESTIONS: [(&str, usize); 21] = [
     ("base", 15),
     ("bench", 0),
     ("check", 179),
-    ("crest", 106),
+    ("crest", 90),
     ("design", 24),
     ("document", 6),
     ("ext4", 118),

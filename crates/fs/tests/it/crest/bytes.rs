@@ -1,13 +1,13 @@
 //! Records as bytes: what is encoded is read back, and nothing else passes for a record.
 
-use fs::crest::inline::{BYTES_MAX, Inline, Patch};
-use fs::crest::layout::{BLOCK, LINE, RECORD_LINES_MAX, item};
-use fs::crest::mutant::Rules;
-use fs::crest::record::{
+use fs::crest::format::inline::{BYTES_MAX, Inline, Patch};
+use fs::crest::format::layout::{BLOCK, LINE, RECORD_LINES_MAX, item};
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::record::{
     Body, Create, Cut, Extent, Hole, Id, Item, Names, Open, Owner, Previous, Record, Refused, Seal, Times,
     Void, Write, Xattr,
 };
-use fs::crest::zone::{Use, Word};
+use fs::crest::format::zone::{Use, Word};
 
 const SEAL: Seal = Seal { secret: 77, opening: 9, keyed: true, nonce: 5, rules: Rules::ALL };
 
@@ -18,7 +18,7 @@ fn extent(file: u64, count: u16, checked: bool) -> Extent {
         file,
         place: (1 << 40) - 1 - u64::from(count),
         count,
-        shared: count == 3,
+        cloned: count == 3,
         unwritten: false,
         checksums,
     }
@@ -229,7 +229,7 @@ fn extents_with_checksums_and_without_are_read_back_from_one_write() {
 
 #[test]
 fn a_word_of_a_zone_is_bound_to_its_zone() {
-    for usage in [Use::Free, Use::Log, Use::Image, Use::Bad, Use::Table] {
+    for usage in [Use::Free, Use::Log, Use::Saved, Use::Bad, Use::Table] {
         let word = Word { usage, shard: 4095, opening: (1 << 40) - 1 };
         assert_eq!(Word::unpack(5, word.pack(5)), Some(word));
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use check::{NEW, observe};
 use design::FsError;
-use fs::crest::layout::{Geometry, SUPERBLOCKS, Superblock, incompat};
-use fs::crest::zone::{Use, Word};
+use fs::crest::format::layout::{Geometry, SUPERBLOCKS, Superblock, incompat};
+use fs::crest::format::zone::{Use, Word};
 use media::Storage;
 use media::nvmm::Region;
 use sim::{Bytes, Machine, Seed, Setup};

@@ -3,10 +3,10 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use fs::crest::layout::LINE;
-use fs::crest::mutant::Rules;
-use fs::crest::record::Body;
-use fs::crest::zone::Want;
+use fs::crest::format::layout::LINE;
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::record::Body;
+use fs::crest::format::zone::Want;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::image::{Image, Unit};

@@ -348,7 +348,7 @@ pub(crate) fn mutants() -> Vec<Shown> {
 }
 
 fn of_commits() -> Vec<Shown> {
-    use fs::crest::mutant::*;
+    use fs::crest::format::mutant::*;
     let crashes = |count| move |family: &mut Family| family.crashes = count;
     let groups = |family: &mut Family| (family.setup.record_lines, family.crashes) = (1, 1);
     let poison = |family: &mut Family| family.poison = true;
@@ -387,7 +387,7 @@ fn of_commits() -> Vec<Shown> {
 }
 
 fn of_waiting() -> Vec<Shown> {
-    use fs::crest::mutant::*;
+    use fs::crest::format::mutant::*;
     let four = [(Create(A), 0), (Write(A, 0, 4), 0)];
     vec![
         shown(COPY_WITH_NEW_ID, 1, &[(Create(A), 0)], &[Write(A, 0, 2), CleanStep(0), Unlink(A), Remount], 4),
@@ -442,7 +442,7 @@ fn of_waiting() -> Vec<Shown> {
 }
 
 fn of_values() -> Vec<Shown> {
-    use fs::crest::mutant::*;
+    use fs::crest::format::mutant::*;
     let four = [(Create(A), 0), (Write(A, 0, 4), 0)];
     vec![
         shown(BIRTH_NOT_HELD, 1, &[(Symlink(A), 0)], &[Rename(A, B), Chmod(B), Utimes(B), Clean(0)], 5),
@@ -500,7 +500,7 @@ fn of_values() -> Vec<Shown> {
 }
 
 fn inlines() -> Vec<Shown> {
-    use fs::crest::mutant::*;
+    use fs::crest::format::mutant::*;
     let two = [(Create(A), 0), (Write(A, 0, 2), 0)];
     let one = [(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 1, 1), 0)];
     let clone = [(Create(A), 0), (Write(A, 0, 2), 0), (Inline(A, 1, 1), 0), (Create(B), 0)];

@@ -327,8 +327,8 @@ fn a_crash_loses_what_was_not_synced_and_shows_no_size_without_its_data() {
 #[test]
 fn sizes_ahead_of_their_data_are_found() {
     for (mutant, what) in [
-        (fs::crest::mutant::SIZE_AHEAD_OF_DATA, "which it never was"),
-        (fs::crest::mutant::NAME_BEFORE_SIZE, "allowed are"),
+        (fs::crest::format::mutant::SIZE_AHEAD_OF_DATA, "which it never was"),
+        (fs::crest::format::mutant::NAME_BEFORE_SIZE, "allowed are"),
     ] {
         let found = violations(with_bug(mutant));
         assert!(found.iter().any(|violation| violation.contains(what)), "{}: {found:?}", mutant.name());

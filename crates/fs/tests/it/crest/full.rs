@@ -1,7 +1,7 @@
 //! Histories that are too long to try all of: pools that fill up, files that are cut for ever; and what calls cost.
 
-use fs::crest::mutant::Rules;
-use fs::crest::zone::Use;
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::zone::Use;
 
 use super::explore::make_room;
 use super::image::Unit;

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use fs::crest::layout::LINE;
+use fs::crest::format::layout::LINE;
 use rustc_hash::FxHasher;
 
 /// Blocks of a zone that holds data, and cells of a block.
@@ -47,7 +47,7 @@ pub(crate) enum Unit {
 
 impl Image {
     pub(crate) fn new(zones: usize, zone_lines: usize, keyed: bool) -> Self {
-        let free = (0..zones).map(|zone| fs::crest::zone::Word::default().pack(zone as u32));
+        let free = (0..zones).map(|zone| fs::crest::format::zone::Word::default().pack(zone as u32));
         let table: Vec<_> = free.collect();
         Self {
             zone_lines,

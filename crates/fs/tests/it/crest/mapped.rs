@@ -7,7 +7,7 @@ use check::crash::{Effort, Subject, explore};
 use check::lockstep::Round;
 use check::{File, NEW, Op, Pattern};
 use design::Mutant;
-use fs::crest::mutant::{MAPPED_WRITTEN_BACK, MSYNC_IN_PAGES};
+use fs::crest::format::mutant::{MAPPED_WRITTEN_BACK, MSYNC_IN_PAGES};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::recorder::Plan;

@@ -38,7 +38,7 @@ use std::time::Instant;
 use design::Mutant;
 use explore::{Counts, Family, explore};
 use families::{families, mutants};
-use fs::crest::mutant::{self, Rules};
+use fs::crest::format::mutant::{self, Rules};
 use ops::Op;
 
 /// How deep a family is searched, and whether progress is printed.

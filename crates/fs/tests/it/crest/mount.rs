@@ -278,7 +278,7 @@ fn a_crash_while_the_cleaner_runs_leaves_an_allowed_state() {
 /// Canary: a zone that is freed before its copies are durable is found.
 #[test]
 fn a_cleaner_that_frees_a_zone_too_early_is_found() {
-    let design = with_mutant("crest", &[], fs::crest::mutant::CLEANED_BEFORE_FENCE);
+    let design = with_mutant("crest", &[], fs::crest::format::mutant::CLEANED_BEFORE_FENCE);
     let sound = subject("crest", &[]);
     let subject = Subject { size: SMALL, design, promises: promises("crest", &[]), ..sound };
     let found = (0..4).any(|nth| {

@@ -1,13 +1,13 @@
 //! Calls: what each stores, and what it means to a user.
 
-use fs::crest::layout::{LINE, ROOT_INO, item, times};
-use fs::crest::mutant;
-use fs::crest::place::Block;
-use fs::crest::record::{
+use fs::crest::format::layout::{LINE, ROOT_INO, item, times};
+use fs::crest::format::mutant;
+use fs::crest::format::place::Block;
+use fs::crest::format::record::{
     Body, Create, Cut, Extent, Hole, Id, Item, Names, Owner, Record, Times, Void, Write, Xattr, group,
 };
-use fs::crest::tree::{Inode, Slot};
-use fs::crest::zone::Want;
+use fs::crest::format::tree::{Inode, Slot};
+use fs::crest::format::zone::Want;
 
 use super::image::{CELLS, NEVER, Unit, ZONE_BLOCKS};
 use super::view::{File, View};
@@ -548,7 +548,7 @@ impl Call<'_> {
             let slot = self.inode(source).ok()?.blocks.get(block)?.value;
             let Slot::Block { place, unwritten, checksum, .. } = slot else { return None };
             let checksums = checksum.into_iter().collect();
-            Some(Extent { file: block, place, count: 1, shared: true, unwritten, checksums })
+            Some(Extent { file: block, place, count: 1, cloned: true, unwritten, checksums })
         });
         let extents: Vec<_> = blocks.collect();
         if extents.len() < size.div_ceil(CELLS) {

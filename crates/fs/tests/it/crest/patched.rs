@@ -1,10 +1,10 @@
 //! Calls about blocks of which records have bytes: what makes such a record, and what may not meet one.
 
-use fs::crest::inline::Inline;
-use fs::crest::mutant;
-use fs::crest::place::Block;
-use fs::crest::record::{Body, Record, Write, group};
-use fs::crest::zone::Want;
+use fs::crest::format::inline::Inline;
+use fs::crest::format::mutant;
+use fs::crest::format::place::Block;
+use fs::crest::format::record::{Body, Record, Write, group};
+use fs::crest::format::zone::Want;
 
 use super::image::{CELLS, Unit};
 use super::ops::{Call, Outcome, Path, Stop};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use check::{File, Op, Pattern, Runner, observe};
 use design::{Design, FsError};
-use fs::crest::layout::{Geometry, LINE, ROOT_INO, Superblock, item};
-use fs::crest::mutant::Rules;
-use fs::crest::record::{Body, Create, Extent, Hole, Id, Item, Names, Record, Seal, Write, Xattr};
-use fs::crest::zone::{Log, Use, Word};
+use fs::crest::format::layout::{Geometry, LINE, ROOT_INO, Superblock, item};
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::record::{Body, Create, Extent, Hole, Id, Item, Names, Record, Seal, Write, Xattr};
+use fs::crest::format::zone::{Log, Use, Word};
 use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
@@ -118,7 +118,7 @@ type Canary = (&'static str, fn(&Region));
 
 const CANARIES: &[Canary] = &[
     ("superblock_valid", |region| {
-        for at in fs::crest::layout::SUPERBLOCKS {
+        for at in fs::crest::format::layout::SUPERBLOCKS {
             region.store_u64(at + 40, 77).expect("a store");
         }
     }),
@@ -280,7 +280,7 @@ fn images_that_are_not_its_own_or_newer_are_refused_with_what_to_do() {
         assert!(matches!(refused(&foreign), FsError::WrongFormat { .. }));
         let change = |change: fn(&mut Superblock)| {
             let region = image();
-            for at in fs::crest::layout::SUPERBLOCKS {
+            for at in fs::crest::format::layout::SUPERBLOCKS {
                 let mut superblock: Superblock = region.read(at).expect("a load");
                 change(&mut superblock);
                 region.write(at, &superblock.next()).expect("a store");
@@ -359,7 +359,7 @@ fn one_damaged_copy_is_read_from_the_other() {
         for copy in 0..2 {
             let region = image();
             let geometry = look(&region).geometry;
-            let at = fs::crest::layout::SUPERBLOCKS[copy];
+            let at = fs::crest::format::layout::SUPERBLOCKS[copy];
             let whole: Superblock = region.read(at).expect("a load");
             region.store_u64(at + 72, 1).expect("a store");
             region.store_u64(geometry.words_at(1)[copy], 0).expect("a store");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use check::schedules::{Effort, Scenario, Tally, explore};
 use check::{Configured, Limits, NEW};
-use fs::crest::mutant;
+use fs::crest::format::mutant;
 use media::nvmm::Region;
 use media::{Medium, Storage};
 use sim::{Bytes, Machine, Seed, Setup, TaskSpec};

@@ -7,9 +7,9 @@ use check::crash::programs::Program;
 use check::crash::{Effort, Subject, explore};
 use check::{File, Generator, NEW, Op, Pattern, Runner, Tree, observe};
 use design::{FsckReport, Mutant};
-use fs::crest::layout::{Geometry, LINE, SUPERBLOCKS, Superblock};
-use fs::crest::mutant;
-use fs::crest::zone::{Use, Word};
+use fs::crest::format::layout::{Geometry, LINE, SUPERBLOCKS, Superblock};
+use fs::crest::format::mutant;
+use fs::crest::format::zone::{Use, Word};
 use media::Storage;
 use media::fault::Fault;
 use media::nvmm::Region;
@@ -294,7 +294,7 @@ fn image_zone(region: &Region) -> (u64, u64) {
     let geometry = Geometry::new(superblock.size, superblock.made);
     let word = |zone: u32| Word::unpack(zone, region.load_u64(geometry.words_at(zone)[0]).expect("a load"));
     let found = (0..geometry.zones).find_map(|zone| {
-        let word = word(zone).filter(|word| word.usage == Use::Image)?;
+        let word = word(zone).filter(|word| word.usage == Use::Saved)?;
         Some((word.opening, geometry.zone_at(zone)))
     });
     found.expect("an image was saved")

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use check::{NEW, Runner};
-use fs::crest::layout::{Geometry, SUPERBLOCKS, Superblock};
-use fs::crest::merge::merge;
-use fs::crest::mutant::Rules;
-use fs::crest::record::Seal;
-use fs::crest::sieve::Facts;
-use fs::crest::tree::Tree;
-use fs::crest::zone::{Found, Log, Use, Word};
+use fs::crest::format::layout::{Geometry, SUPERBLOCKS, Superblock};
+use fs::crest::format::merge::merge;
+use fs::crest::format::mutant::Rules;
+use fs::crest::format::record::Seal;
+use fs::crest::format::sieve::Facts;
+use fs::crest::format::tree::Tree;
+use fs::crest::format::zone::{Found, Log, Use, Word};
 use media::nvmm::Region;
 use sim::Bytes;
 
@@ -55,8 +55,8 @@ fn sieved(mut zones: Vec<Vec<Found>>) -> Option<Vec<Found>> {
 /// A tree in words, without the numbers of records.
 fn in_words(tree: &Tree) -> Vec<String> {
     let names = tree.names.iter().map(|name| format!("{:?}", (name.dir, name.ino, &name.name, name.add)));
-    let inodes = tree.inodes.iter().map(|(ino, inode)| {
-        let blocks: Vec<_> = inode.blocks.iter().map(|(block, held)| (block, held.value)).collect();
+    let inodes = tree.inodes.in_order().map(|(ino, inode)| {
+        let blocks: Vec<_> = inode.blocks.in_order().map(|(block, held)| (block, held.value)).collect();
         let xattrs: Vec<_> = inode.xattrs.iter().map(|(name, held)| (name, &held.value)).collect();
         let times = (inode.atime.value, inode.mtime.value, inode.ctime.value);
         let values = (&inode.birth.value, inode.owner.value, inode.links, inode.bytes());

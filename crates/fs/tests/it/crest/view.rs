@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fs::crest::layout::ROOT_INO;
+use fs::crest::format::layout::ROOT_INO;
 
 use super::image::CELLS;
 

@@ -7,15 +7,15 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use fs::crest::clean::{Present, Survey};
-use fs::crest::inline::Patch;
-use fs::crest::layout::{BLOCK, LINE, ROOT_INO};
-use fs::crest::merge::merge;
-use fs::crest::mutant::{self, Rules};
-use fs::crest::record::{Body, Create, Id, Open, Previous, Record, Seal};
-use fs::crest::sieve::{Facts, Sieve};
-use fs::crest::tree::{Held, Slot, Tree};
-use fs::crest::zone::{Damage, Found, Log, Stock, Use, Want, Word, lost_ends};
+use fs::crest::format::clean::{Present, Survey};
+use fs::crest::format::inline::Patch;
+use fs::crest::format::layout::{BLOCK, LINE, ROOT_INO};
+use fs::crest::format::merge::merge;
+use fs::crest::format::mutant::{self, Rules};
+use fs::crest::format::record::{Body, Create, Id, Open, Previous, Record, Seal};
+use fs::crest::format::sieve::{Facts, Sieve};
+use fs::crest::format::tree::{Held, Slot, Tree};
+use fs::crest::format::zone::{Damage, Found, Log, Stock, Use, Want, Word, lost_ends};
 
 use super::image::{CELLS, Image, Moment, NEVER, Super, Unit, ZONE_BLOCKS};
 use super::view::{File, View};
@@ -592,7 +592,7 @@ fn view(tree: &Tree, image: &Image) -> Result<View, String> {
     }
     let names = tree.names.iter().map(|name| ((name.dir, name.name[0]), name.ino)).collect();
     let mut files = BTreeMap::new();
-    for (ino, inode) in tree.inodes.iter() {
+    for (ino, inode) in tree.inodes.in_order() {
         let written = |held: &Held<Slot>| matches!(held.value, Slot::Block { unwritten: false, .. });
         let has_place = |block: &u64| inode.blocks.get(*block).is_some_and(written);
         let mut patched = inode.patches.iter().filter(|(_, patches)| !patches.is_empty());
@@ -645,9 +645,9 @@ const _: () =
     assert!(CELLS == 2 && BLOCK as usize == 2 * CELL_BYTES, "two cells meet in the middle of a block");
 
 /// Bytes of a cell.
-pub(crate) const CELL_BYTES: usize = fs::crest::layout::BLOCK as usize / CELLS;
+pub(crate) const CELL_BYTES: usize = fs::crest::format::layout::BLOCK as usize / CELLS;
 
-fn read_cell(inode: &fs::crest::tree::Inode, image: &Image, cell: usize) -> Result<u32, String> {
+fn read_cell(inode: &fs::crest::format::tree::Inode, image: &Image, cell: usize) -> Result<u32, String> {
     let Some(held) = inode.blocks.get((cell / CELLS) as u64) else { return Ok(0) };
     match held.value {
         Slot::Block { place, unwritten: false, checksum: sum, .. } => {
