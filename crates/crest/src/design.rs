@@ -23,6 +23,9 @@ pub(super) const NAME: &str = "crest";
 
 static FORMAT: CrestFormat = CrestFormat;
 
+/// What holds with every option. A write may need new blocks and a record, for which no reservation keeps space.
+pub(super) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
+
 /// Options of mkfs and mount.
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -238,7 +241,7 @@ impl Design for CrestDesign {
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let whole = Promises { msync_is_atomic: maps_atomically(options), ..Promises::STRICT };
+        let whole = Promises { msync_is_atomic: maps_atomically(options), ..PROMISES };
         let write = if options.choice("atomic") == "words" { Atomicity::Words } else { whole.write };
         match buffers(options) {
             true => Promises { data: Durability::OnSync, sync: SyncScope::File, write, ..whole },

@@ -540,7 +540,7 @@ impl Volume {
         });
     }
 
-    /// Reserves, zeroes or frees a range; one operation.
+    /// Zeroes or frees a range; one operation. Nothing is only reserved ([`super::design::PROMISES`]).
     pub(super) fn fallocate(
         &self,
         file: &mut Changing<'_>,
@@ -555,26 +555,20 @@ impl Volume {
         if !punches && !mode.contains(FallocateMode::KEEP_SIZE) {
             draft.size = draft.size.max(end);
             // A block that is zeroed whole needs no zeros behind the end; it must get one place only.
-            let zeroed =
-                mode.contains(FallocateMode::ZERO_RANGE) && span.whole().contains(&(file.size / BLOCK));
-            if !zeroed {
+            if !span.whole().contains(&(file.size / BLOCK)) {
                 self.zero_tail(file, &mut draft, end)?;
             }
         }
         let mut holes = Vec::new();
-        if punches || mode.contains(FallocateMode::ZERO_RANGE) {
-            self.zero_edges(file, &mut draft, span)?;
-        }
+        self.zero_edges(file, &mut draft, span)?;
         if punches {
             holes = self.holes(file, span.whole(), draft.time)?;
         } else {
-            self.reserve_blocks(file, &mut draft, span, mode.contains(FallocateMode::ZERO_RANGE))?;
+            self.zero_blocks(file, &mut draft, span)?;
         }
         let want = if punches && draft.extents.is_empty() { Want::Removals } else { Want::Records };
         self.commit_draft(file, draft, want, &holes)?;
-        if punches || mode.contains(FallocateMode::ZERO_RANGE) {
-            self.show_zeros(file, span);
-        }
+        self.show_zeros(file, span);
         Ok(())
     }
 
@@ -626,8 +620,8 @@ impl Volume {
         }
     }
 
-    /// Lets every block of a span have a place; with `zero`, those that it covers whole read as zeros.
-    fn reserve_blocks(&self, file: &State, draft: &mut Draft<'_>, span: Span, zero: bool) -> Result<()> {
+    /// Lets every block of a span have a place; those that it covers whole read as zeros.
+    fn zero_blocks(&self, file: &State, draft: &mut Draft<'_>, span: Span) -> Result<()> {
         let range = span.blocks();
         let missing = (range.end - range.start).saturating_sub(file.blocks()?.mapped());
         if missing > self.zones.counts().1 {
@@ -636,7 +630,7 @@ impl Volume {
         for run in file.blocks()?.runs(range) {
             match run.place {
                 None => self.reserve_new(draft, run.file..run.file + run.count)?,
-                Some(place) if zero && !place.unwritten => {
+                Some(place) if !place.unwritten => {
                     let whole = span.whole();
                     for at in whole.start.max(run.file)..whole.end.min(run.file + run.count) {
                         let block = place.block + at - run.file;

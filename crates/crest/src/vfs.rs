@@ -12,6 +12,7 @@ use vfs::{
 
 use super::Volume;
 use super::ablation::Without;
+use super::design::PROMISES;
 use super::file::seek;
 use super::inode::{Body, now, unpack};
 use super::layout::{BLOCK, ROOT_INO};
@@ -257,6 +258,7 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
+        PROMISES.check_reserving(mode)?;
         let inode = self.0.inodes.get(ino.0)?;
         inode.is_special.store(true, Relaxed);
         let mut file = inode.changing()?;
