@@ -148,7 +148,8 @@ def files(folder):
     run(["weir", "mkfs", "ext2", "pool.weir", "--size", "32MiB", "--quiet"], cwd=folder)
     machines = work / "config/weir/machines"
     machines.mkdir(parents=True)
-    (machines / "this-host.toml").write_text(run(["weir", "show", "spr-server", "--toml"]))
+    for file in (machines / "this-host.toml", folder / "my.toml"):
+        file.write_text(run(["weir", "show", "spr-server", "--toml"]))
     disk(folder)
     curves(folder)
 
