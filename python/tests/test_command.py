@@ -14,7 +14,7 @@ import weirlab
 from weirlab import _command
 from weirlab._plan import to_toml
 
-from .shared import FOLDER, command, result
+from .shared import FOLDER, command, needs, result
 
 
 class Finding(unittest.TestCase):
@@ -223,6 +223,25 @@ class Comparing(unittest.TestCase):
             mine, theirs = (pair["ratio"], pair["low"], pair["high"]), (row["ratio"], row["ratio_low"], row["ratio_high"])
             if row["best"] == "nova":
                 self.assertEqual(mine, theirs)
+
+    @needs("pandas")
+    def test_the_types_of_a_comparison_are_those_of_the_tables_of_its_result(self):
+        wide = weirlab.bench(
+            "fxmark/DWAL", fs=["pmfs", "nova"], threads=[2, 10], runtime="1ms", repeats=2, progress=False
+        )
+        for of in (result(), wide):
+            frame, samples = of.ratio("fs").frame, of.samples
+            for name in (one for one in frame.columns if one.startswith("axis.")):
+                self.assertEqual(frame[name].dtype, samples[name].dtype, name)
+            self.assertEqual(str(frame["axis.threads"].dtype), "Int64")
+            self.assertEqual(len(frame[frame["axis.threads"] == 10]), 1)
+            self.assertEqual(frame["ratio"].dtype.kind, "f")
+            joined = samples[samples["axis.fs"] == "nova"].merge(frame, on="axis.threads")
+            self.assertEqual(len(joined), len(samples) // 2)
+        # A size and a name: bytes and text.
+        cell = {"axes": {"iosize": "4KiB", "mode": "x"}, "quantities": {"iosize": 4096.0}, "ratio": 1.5, "verdict": "same"}
+        frame = weirlab._result.Comparison({"cells": [cell, {**cell, "axes": {**cell["axes"], "mode": "9"}}]}).frame
+        self.assertEqual((list(frame["axis.iosize"]), str(frame["axis.mode"].dtype)), ([4096, 4096], "string"))
 
     def test_a_result_compared_with_itself_does_not_differ(self):
         for pair in weirlab.compare(result(), result()).cells:

@@ -229,8 +229,24 @@ class Comparison:
 
     @property
     def frame(self) -> Any:
-        """The cells as a pandas frame."""
-        return _tables.need("pandas", "pandas").DataFrame(self.cells)
+        """The cells as a pandas frame, with the types of the tables of a result: an axis of numbers is one here, too."""
+        return self._table().to_pandas()
+
+    def _table(self) -> Table:
+        several = self.document.get("results", [self.document])
+        found = [cell for one in several for cell in one.get("cells", [])]
+        quantities = [cell.get("quantities", {}) for cell in found]
+        rows = self.cells
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        values: Dict[str, List[Any]] = {name: [row.get(name) for row in rows] for name in names}
+        columns = []
+        for name in names:
+            kind = "number" if name in ("ratio", "low", "high") else "text"
+            axis = name[len("axis.") :] if name.startswith("axis.") else None
+            if axis is not None and all(axis in numbers for numbers in quantities):
+                kind, values[name] = "number", [numbers[axis] for numbers in quantities]
+            columns.append(_tables.Column(name, kind, "", ""))
+        return Table("comparison", columns, values)
 
     def __repr__(self) -> str:
         lines = []

@@ -9,7 +9,7 @@ use media::nvmm::Region;
 use media::nvmm::null::Null;
 use rustix::time::{ClockId, clock_gettime};
 use sim::{Bytes, Machine, Seed, Setup};
-use vfs::FileSystem;
+use vfs::{FileSystem, Promises};
 
 /// A design with its options; with a flaw, or a judge of its own, in tests of the harnesses. Errors say what is wrong and where.
 #[derive(Clone)]
@@ -106,6 +106,11 @@ impl Configured {
     /// All its options.
     pub fn options(&self) -> &Options {
         &self.sound.options
+    }
+
+    /// What it promises with its options.
+    pub fn promises(&self) -> Promises {
+        self.sound.design.promises(&self.sound.options)
     }
 
     /// The design's name, for reports.

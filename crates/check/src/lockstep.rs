@@ -131,7 +131,7 @@ impl Lockstep {
         let region = configured::region(size);
         design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let runner = Runner::new(design.mount(&region).map_err(|error| format!("mount: {error}"))?);
-        let model = Model::of(&*runner.fs)?;
+        let model = Model::of(&*runner.fs, design.promises())?;
         let design = Arc::clone(design);
         Ok(Self { design, region, runner, model, seen: Seen::default(), space: Vec::new() })
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use vfs::copy::check_clone;
 use vfs::mapping::{PAGE, page_pieces, within_file};
-use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags, Timestamp, XattrMode};
+use vfs::{
+    Errno, FallocateMode, FileKind, FileSystem, NewInode, Promises, RenameFlags, Timestamp, XattrMode,
+};
 
 use crate::op::{File, NEW, Op, Reply, WHITEOUT, split};
 use crate::tree::{Entry, Tree};
@@ -61,6 +63,7 @@ pub struct Model {
     maps: bool,
     /// Bytes of the blocks that files can share.
     clone_unit: Option<u64>,
+    promises: Promises,
 }
 
 impl Model {
@@ -69,11 +72,11 @@ impl Model {
         Self::making(NEW, perm, owner)
     }
 
-    /// An empty file system like that one.
-    pub(crate) fn of(fs: &dyn FileSystem) -> Result<Self, String> {
+    /// An empty file system like that one, which makes these promises.
+    pub(crate) fn of(fs: &dyn FileSystem, promises: Promises) -> Result<Self, String> {
         let root = fs.getattr(fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
         let (maps, clone_unit) = (fs.mapped_files().is_some(), fs.clone_unit());
-        Ok(Self { maps, clone_unit, ..Self::new(root.perm, (root.owner.uid, root.owner.gid)) })
+        Ok(Self { maps, clone_unit, promises, ..Self::new(root.perm, (root.owner.uid, root.owner.gid)) })
     }
 
     /// The same, where new inodes get `new`.
@@ -89,6 +92,7 @@ impl Model {
             new,
             maps: true,
             clone_unit: Some(PAGE),
+            promises: Promises::STRICT,
         }
     }
 
@@ -447,6 +451,7 @@ impl Model {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
+        self.promises.check_reserving(mode)?;
         let bytes = self.bytes_mut(file)?;
         let end = (offset + len) as usize;
         if !mode.contains(FallocateMode::KEEP_SIZE) {

@@ -24,6 +24,9 @@ pub struct CrestDesign;
 
 static FORMAT: CrestFormat = CrestFormat;
 
+/// What holds with every option. A write may need new blocks and a record, for which no reservation keeps space.
+pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
+
 /// Options of mkfs and mount.
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -239,7 +242,7 @@ impl Design for CrestDesign {
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let whole = Promises { msync_is_atomic: maps_atomically(options), ..Promises::STRICT };
+        let whole = Promises { msync_is_atomic: maps_atomically(options), ..PROMISES };
         let write = if options.choice("atomic") == "words" { Atomicity::Words } else { whole.write };
         match buffers(options) {
             true => Promises { data: Durability::OnSync, sync: SyncScope::File, write, ..whole },

@@ -15,6 +15,7 @@ use crate::calls::Volume;
 use crate::calls::file::seek;
 use crate::calls::namei::Node;
 use crate::calls::xattr;
+use crate::design::PROMISES;
 use crate::format::layout;
 use crate::format::layout::{BLOCK, ROOT_INO};
 use crate::format::record::{self, Times, group};
@@ -259,6 +260,7 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
+        PROMISES.check_reserving(mode)?;
         let inode = self.0.inodes.get(ino.0)?;
         inode.is_special.store(true, Relaxed);
         let mut file = inode.changing()?;

@@ -53,11 +53,13 @@ fn among<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a st
     near.into_iter().map(|(_, other)| other).collect()
 }
 
-/// Letters to insert, delete, change or exchange, whatever their case; a name of which the other is the beginning is near.
+/// Letters to insert, delete, change or exchange, whatever their case; a name of which the other is the beginning is near, and one
+/// whose last part (`linux/xfs`) is the other is nearest.
 fn distance(name: &str, known: &str) -> usize {
     let (name, known) = (name.to_lowercase(), known.to_lowercase());
     let typed = strsim::damerau_levenshtein(&name, &known);
     let cut = match () {
+        () if known.rsplit_once('/').is_some_and(|(_, last)| last == name) => 0,
         () if name.len() >= 3 && known.starts_with(&name) => 1,
         () if known.len() >= 3 && name.starts_with(&known) => 2,
         () => usize::MAX,
@@ -75,6 +77,7 @@ mod tests {
         assert_eq!(nearest("colour", ["fs", "threads"]), "there are: fs, threads");
         assert_eq!(nearest("colour", ["fs", "threads", "fs"]), "there are: fs, threads");
         assert_eq!(nearest("colour", []), "there are none");
+        assert_eq!(nearest("xfs", ["hinfs", "linux/xfs", "fs"]), "did you mean \"linux/xfs\"?");
     }
 
     #[test]

@@ -302,6 +302,8 @@ impl Design for ExtDesign {
             repaired,
             // Records move when the leaf of an index is split, or when the index is made.
             names_may_tear: repaired && options.flag("dir_index"),
+            // As in Linux: without extents nothing says of blocks that they are reserved.
+            reservations: self.modern,
         }
     }
 

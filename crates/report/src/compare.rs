@@ -56,6 +56,8 @@ pub struct Compared {
 pub struct ComparedCell {
     /// The cell.
     pub axes: BTreeMap<String, String>,
+    /// The values of axes that are numbers, sizes in bytes or times in ns.
+    pub quantities: BTreeMap<String, f64>,
     /// Median throughput of the baseline.
     pub baseline_ops_per_s: f64,
     /// Median throughput of the other.
@@ -246,7 +248,9 @@ fn compare_cell(
     axes: BTreeMap<String, String>,
 ) -> Option<ComparedCell> {
     let (old_values, new_values) = (old.throughputs(), new.throughputs());
+    let quantities = axes.iter().filter_map(|(name, value)| Some((name.clone(), axis::quantity(value)?)));
     Some(ComparedCell {
+        quantities: quantities.collect(),
         axes,
         baseline_ops_per_s: statistics::median(&old_values)?,
         new_ops_per_s: statistics::median(&new_values)?,

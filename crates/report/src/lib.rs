@@ -78,6 +78,8 @@ use results::ResultFile;
 pub struct Report {
     /// One section for each result, in the order of the page.
     pub sections: Vec<Section>,
+    /// The name of the page without its ending, where its results lie beside it under that name; else as a run leaves them.
+    pub page: Option<String>,
 }
 
 /// One result and its figures.
@@ -93,7 +95,17 @@ impl Report {
     /// A report of `results`, with the figures that each plan lists under `figure` or else the default ones.
     pub fn new(results: Vec<ResultFile>) -> Result<Self, FigureError> {
         let sections = results.into_iter().map(Section::new).collect::<Result<_, _>>()?;
-        Ok(Self { sections })
+        Ok(Self { sections, page: None })
+    }
+
+    /// The name of the file with a result that lies beside the page.
+    pub fn file_of(&self, result: &ResultFile) -> String {
+        match (&self.page, self.sections.len()) {
+            (None, 1) => "result.json".to_owned(),
+            (None, _) => format!("{}.json", result.name),
+            (Some(page), 1) => format!("{page}.json"),
+            (Some(page), _) => format!("{page}.{}.json", result.name),
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub use sync::{
     SequenceGuard, Server, SpreadReadGuard, SpreadRwLock, SpreadWriteGuard, takes_no_time,
 };
 pub use task::{
-    Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, socket, spawn,
-    work_for, works_for,
+    Attached, Handle, JoinHandle, LONGEST_RUN, MOST_TASKS, RunError, Setup, TaskSpec, core, pin, run,
+    run_here, socket, spawn, work_for, works_for,
 };
 pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

@@ -83,7 +83,23 @@ pub enum RunError {
         /// Who waits for what, held by whom.
         waits: String,
     },
+    /// The virtual clock has come to its end ([`LONGEST_RUN`]).
+    #[error(
+        "the virtual clock ends after 26 days, and the run goes on: give it less time, or leave out the pauses of what it replays"
+    )]
+    TooLong,
+    /// More tasks are alive at once than a virtual run has numbers for ([`MOST_TASKS`]).
+    #[error(
+        "more than {} tasks at once, which is the most under the virtual clock: give the run fewer threads",
+        MOST_TASKS
+    )]
+    TooManyTasks,
 }
+
+/// A run under the virtual clock ends before this time, 26 days: 2^51 ns.
+pub const LONGEST_RUN: Nanos = Nanos(crate::virt::MAX_TIME);
+/// Tasks that a run under the virtual clock can have at once.
+pub const MOST_TASKS: usize = crate::virt::MAX_TASKS;
 
 impl RunError {
     /// The error of a run in which the task of `cx` has panicked.

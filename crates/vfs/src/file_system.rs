@@ -206,7 +206,8 @@ pub trait FileSystem: Send + Sync {
     /// Writes `data` at `offset`, or at the end. `ENOSPC`, `EFBIG`.
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written>;
 
-    /// Reserves, zeroes or frees a range. `EOPNOTSUPP` for a mode that the design does not have.
+    /// Reserves, zeroes or frees a range. `EOPNOTSUPP` for a mode that the design does not have, and for one that only reserves
+    /// where a reservation cannot be kept ([`crate::Promises::reservations`]).
     fn fallocate(&self, _ino: Ino, _mode: FallocateMode, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }

@@ -1,4 +1,4 @@
-//! What a design promises about a crash, as clauses that a checker judges by (`docs/models/crash.md`).
+//! What a design promises, as clauses that a checker judges by: about a crash (`docs/models/crash.md`), and about space.
 //!
 //! Recovery must leave a state that the clauses allow. A design states them for the options that it is mounted with, so
 //! that no checker knows a design by name, or guesses its guarantee from an option.
@@ -16,12 +16,16 @@
 //! | [`Promises::repaired`] | whether a crash may leave an image that contradicts itself, which a repair then makes sound |
 //! | [`Promises::names_may_tear`] | whether such an image may show a file under a name of which a part is another's |
 //! | [`Promises::times_may_tear`] | whether an interrupted write may leave the seconds of one time with the fraction of another |
+//! | [`Promises::reservations`] | whether a write to a range that was reserved finds space |
 //!
 //! All designs promise that a change of names is atomic, that a call that failed has changed nothing, and that `sync` makes
 //! everything durable. Metadata that is durable at a sync becomes durable in the order of its calls. [`Promises::repaired`] takes
 //! all but the durability of a sync back.
 
 use std::fmt;
+
+use crate::errno::{Errno, Result};
+use crate::flags::FallocateMode;
 
 /// When a change is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,9 @@ pub struct Promises {
     /// With `repaired`: whether a file whose directory was changed may have a name there that is half its own and half another's.
     /// It may where a change of one name moves the records of others, so that a sector boundary lies in them.
     pub names_may_tear: bool,
+    /// Whether no write fails for lack of space in a range that fallocate(2) has reserved, however often it is written. A design
+    /// that gives a block a new place with each write cannot promise that: it reserves nothing ([`Promises::check_reserving`]).
+    pub reservations: bool,
 }
 
 impl Promises {
@@ -99,6 +106,7 @@ impl Promises {
         times_may_tear: false,
         repaired: false,
         names_may_tear: false,
+        reservations: true,
     };
 
     /// The class of the promise, by which designs are compared: `fsync` where a call is durable after a sync only, else what a
@@ -110,6 +118,13 @@ impl Promises {
             (Durability::OnReturn, Durability::OnReturn, Atomicity::Words) => "words",
             _ => "fsync",
         }
+    }
+
+    /// Checks that a call of fallocate(2) asks for nothing that is not kept: `EOPNOTSUPP` for a mode that only reserves, without
+    /// [`Promises::reservations`]. `posix_fallocate` of the C library then writes the range.
+    pub fn check_reserving(&self, mode: FallocateMode) -> Result<()> {
+        let frees = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
+        if self.reservations || mode.intersects(frees) { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
     }
 
     /// Whether written data may be lost until it is synced.
@@ -157,6 +172,7 @@ impl fmt::Display for Promises {
             ),
             (self.repaired, "a crash may leave damage that the next mount repairs"),
             (self.names_may_tear, "a crash may leave a name made of an old one and a new one"),
+            (!self.reservations, "no space can be reserved, as an overwrite needs new blocks"),
         ];
         clauses.iter().filter(|(holds, _)| *holds).try_for_each(|(_, words)| write!(f, "; {words}"))
     }

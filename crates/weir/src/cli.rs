@@ -1,8 +1,12 @@
 //! The shape of the command line. Each subcommand is a file in `command/` and a line in [`Command`].
 
-use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::command as c;
+use crate::command::list::{Kind, Row};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -149,13 +153,53 @@ impl Command {
     }
 }
 
+/// The command that the arguments say.
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = with_numbers(Cli::command());
+    let matches = command.try_get_matches_from_mut(with_help(arguments))?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// A number with a sign behind an option is its value, which its parser refuses, and no option of another name.
+fn with_numbers(command: clap::Command) -> clap::Command {
+    let named = |arg: clap::Arg| {
+        let takes = arg.get_action().takes_values() && !arg.is_positional();
+        if takes { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(named).mut_subcommands(with_numbers)
+}
+
+/// `weir help` and `weir help bench` are `weir --help` and `weir bench --help`.
+fn with_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|first| first == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
+}
+
+/// The names that an option takes which was given without one, or is missing, in a line.
+pub(crate) fn names_for(error: &clap::Error) -> Option<String> {
+    const KINDS: [(&str, Kind); 3] =
+        [("--fs", Kind::Fs), ("--medium", Kind::Media), ("--machine", Kind::Machines)];
+    let is_empty =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    let asked = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::InvalidValue, ContextValue::String(option)) if is_empty => vec![option.clone()],
+        (ErrorKind::MissingRequiredArgument, ContextValue::Strings(options)) => options.clone(),
+        _ => return None,
+    };
+    let is = |option: &&(&str, Kind)| asked.iter().any(|text| text.split(' ').next() == Some(option.0));
+    let (option, kind) = KINDS.iter().find(is)?;
+    let names: Vec<String> = kind.rows().ok()?.into_iter().map(|row| Row::named(row).0).collect();
+    Some(format!("{option}: there are: {}", names.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use clap::CommandFactory;
-    use clap::error::ErrorKind;
 
     /// The texts of README, CONTRIBUTING and every page below `docs/`.
     fn documents() -> Vec<String> {

@@ -3,18 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use document::nearest;
+use lab::campaign::estimate::estimate;
 use lab::cells::Kept;
 use lab::plan::free::{self, NOTHING};
-use lab::{Plan, Runner, Settings, canonical, environment};
+use lab::{Plan, Runner, Settings, Silent, canonical, environment};
 use report::{FigureSpec, Report};
 use results::{FailureKind, ResultFile, Sample};
 use sim::{Bytes, Clock};
 
+use crate::command::campaign::duration;
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, several};
 use crate::progress::Bar;
 use crate::store;
 use crate::{inputs, interrupt};
@@ -47,6 +50,11 @@ pub(crate) struct How {
     #[arg(skip)]
     pub(crate) keep_files: bool,
 }
+
+/// From so many runs on it is said before how long they take.
+const LONG: usize = 200;
+/// Time for that.
+const ESTIMATES: Duration = Duration::from_secs(5);
 
 /// The least that a run of its own takes.
 const LEAST_MEMORY: Bytes = Bytes(64 << 20);
@@ -110,6 +118,7 @@ impl How {
         let mut runner = Runner::new(settings, &bar);
         let inputs: Vec<_> = plans.iter().map(inputs::of).collect();
         self.go_on(&plans, &mut runner, output)?;
+        self.tell_time(&plans, &runner, output)?;
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
         }
@@ -120,6 +129,29 @@ impl How {
         }
         leave_cells(&runner, &results, output);
         Ok(results)
+    }
+
+    /// Says before a long run how long it will take, from runs of the smallest cell of each kind.
+    fn tell_time(&self, plans: &[Plan], runner: &Runner<'_>, output: &Output) -> Result<(), Failure> {
+        let mut cells = Runner::cells(plans)?;
+        cells.retain(|cell| runner.sample(&cell.key).is_none());
+        let is_told = output.shows_progress() || output.tells_progress();
+        let has_real = plans.iter().any(|plan| plan.clock == Clock::Real);
+        if cells.len() < LONG || !is_told || has_real {
+            return Ok(());
+        }
+        let (_, all) = estimate(plans, &cells, ESTIMATES, &self.settings(), &Silent)?;
+        let jobs = self.jobs.unwrap_or_else(environment::cores).clamp(1, environment::cores().max(1));
+        let wall = |cpu_ns: u64| duration(cpu_ns / jobs as u64);
+        output.note(&format!(
+            "{}, {} to {} on {} (by {}); what an interrupted run has kept does not run again",
+            several(cells.len(), "run"),
+            wall(all.low_ns),
+            wall(all.high_ns),
+            several(jobs, "core"),
+            all.basis
+        ));
+        Ok(())
     }
 
     /// Takes the cells that a run of these plans with these texts by this build has kept because it was interrupted or cells of it
@@ -161,10 +193,10 @@ impl How {
         };
         let report = Report::new(results)?;
         let page = folder.as_ref().map(|folder| folder.join("report.html"));
-        for path in self.outputs.iter().chain(&page) {
-            if let Err(failure) = store::write_report(&report, path, output) {
-                lost.get_or_insert(failure);
-            }
+        let outputs = self.outputs.iter().map(|path| store::write_report(&report, path, output));
+        let own = page.iter().map(|path| store::write_as(&report, store::format_of(path)?, path, output));
+        for failure in outputs.chain(own).filter_map(Result::err) {
+            lost.get_or_insert(failure);
         }
         if let Some(folder) = &folder {
             output.note(&format!("results  {}", folder.display()));

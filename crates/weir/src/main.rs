@@ -38,9 +38,6 @@ mod topics;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::Cli;
 use failure::{Exit, Failure};
 use output::Output;
 
@@ -58,7 +55,7 @@ fn main() -> ExitCode {
     let arguments = command::mount::by_type::arguments(std::env::args_os());
     let arguments = command::check::program_arguments(arguments);
     let json = arguments.iter().any(|argument| argument == "--json");
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, json),
     };
@@ -79,11 +76,16 @@ fn main() -> ExitCode {
 
 /// Help and version go to the standard output; a usage error is told as every other.
 fn usage(error: &clap::Error, json: bool) -> ExitCode {
+    let names = cli::names_for(error);
     if error.use_stderr() && json {
         let message = error.render().to_string();
-        output::print_failure_json(&Failure::new(Exit::Usage, message.trim()));
+        let told: Vec<&str> = [message.trim()].into_iter().chain(names.as_deref()).collect();
+        output::print_failure_json(&Failure::new(Exit::Usage, told.join("\n")));
     }
     // Nothing is left to be done when the terminal is gone.
     let _ = error.print();
+    if let Some(names) = names {
+        output::say(&names);
+    }
     if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
 }

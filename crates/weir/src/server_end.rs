@@ -141,13 +141,15 @@ fn holder_in(locks: &str, id: &str) -> Option<u32> {
 
 /// The end of a server, as the program that unmounts it hears of it.
 pub(crate) struct Report {
-    /// None where it ended when it was asked.
+    /// None where it ended when it was asked, or before.
     stream: Option<UnixStream>,
+    /// It had ended before it was asked: it was killed, or has ended itself.
+    gone: bool,
 }
 
 impl Report {
-    /// Asks the server of the mount on `dir` to say how it ends. None where it cannot: it has gone, it is of an older version, or
-    /// it does not see the folder of temporary files. Fails if it does not answer.
+    /// Asks the server of the mount on `dir` to say how it ends. None where it cannot: it is of an older version, or does not see
+    /// the folder of temporary files. Fails if it does not answer.
     pub(crate) fn ask(dir: &Path, pool: &Path) -> Result<Option<Self>, Failure> {
         let Some(folder) = Folder::make() else { return Ok(None) };
         let socket = folder.0.join("end");
@@ -156,7 +158,8 @@ impl Report {
         };
         Ok(match answer_to(asking, (dir, pool))? {
             Some(ASKED) => Self::of(&listener).ok(),
-            Some(ABORTED) => Some(Self { stream: None }),
+            Some(ABORTED) => Some(Self { stream: None, gone: false }),
+            Some(GONE) => Some(Self { stream: None, gone: true }),
             _ => None,
         })
     }
@@ -165,11 +168,19 @@ impl Report {
     fn of(listener: &UnixListener) -> io::Result<Self> {
         let (stream, _) = listener.accept()?;
         stream.set_read_timeout(Some(TELL_EVERY))?;
-        Ok(Self { stream: Some(stream) })
+        Ok(Self { stream: Some(stream), gone: false })
+    }
+
+    /// Whether the server had ended before the unmount.
+    pub(crate) fn has_gone(&self) -> bool {
+        self.gone
     }
 
     /// Waits for the end of the server; fails unless it has left a clean pool.
     pub(crate) fn wait(self, pool: &Path) -> Result<(), Failure> {
+        if self.gone {
+            return Ok(());
+        }
         let mut wait = Wait::for_pool(pool);
         let mut said = Vec::new();
         if let Some(mut stream) = self.stream {
@@ -193,9 +204,10 @@ impl Report {
     }
 }
 
-/// How a process ends that has asked a server: it will say how it ends; the mount was aborted.
+/// How a process ends that has asked a server: it will say how it ends; the mount was aborted; there is no server any more.
 const ASKED: i32 = 0;
 const ABORTED: i32 = 3;
+const GONE: i32 = 4;
 const REFUSED: i32 = 1;
 
 /// The longest wait for the answer of a server.
@@ -215,6 +227,7 @@ pub(crate) fn ask_here(dir: &Path, socket: &Path) -> i32 {
     match rustix::fs::getxattr(dir, name, &mut [0_u8; 1]) {
         Ok(_) => ASKED,
         Err(Errno::CONNABORTED) => ABORTED,
+        Err(Errno::NOTCONN) => GONE,
         Err(_) => REFUSED,
     }
 }

@@ -477,7 +477,7 @@ fn ranges(table: &mut Table) {
     table.add(
         "fallocate, then truncate up",
         vec![create("foo")],
-        vec![fallocate(keep, 0, 16_384), truncate("foo", 4096)],
+        vec![fallocate(zero | keep, 0, 16_384), truncate("foo", 4096)],
     );
     table.add(
         "truncate, then punch beyond the end",
@@ -486,12 +486,12 @@ fn ranges(table: &mut Table) {
     );
     table.add(
         "fallocate, write beyond, truncate",
-        vec![create("foo"), fallocate(keep, 0, 16_384)],
+        vec![create("foo"), fallocate(zero | keep, 0, 16_384)],
         vec![write("foo", 9000, 100, 2), truncate("foo", 0), truncate("foo", 12_288)],
     );
     table.add(
         "fallocate, truncate to the same size",
-        vec![create("foo"), fallocate(keep, 0, 16_384)],
+        vec![create("foo"), fallocate(zero | keep, 0, 16_384)],
         vec![truncate("foo", 0)],
     );
 }

@@ -83,7 +83,7 @@ pub(crate) fn record(
     let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
     let mut runner = Runner::new(mount()?);
     fill_free_blocks(&*runner.fs)?;
-    let mut model = Model::of(&*runner.fs)?;
+    let mut model = Model::of(&*runner.fs, subject.promises)?;
     for op in &program.setup {
         let Some(_) = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? else {
             return Ok(None);
@@ -94,7 +94,7 @@ pub(crate) fn record(
     prepare(&region);
     let mut states = States::new(subject.promises, &model);
     if let (Some(history), true) = (&mut states.history, program.stores()) {
-        let own = subject.design.design().promises(subject.design.options());
+        let own = subject.design.promises();
         match (own.msync_is_atomic, own.buffers_data()) {
             (true, false) => history.know_synced(&model),
             // Of a word that was written and stored to, a crash may leave the bytes that were written.

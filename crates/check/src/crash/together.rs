@@ -109,7 +109,7 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Result<Opti
     let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
     let mut runner = Runner::new(fs);
     fill_free_blocks(&*runner.fs)?;
-    let mut model = Model::of(&*runner.fs)?;
+    let mut model = Model::of(&*runner.fs, subject.promises)?;
     for op in &program.setup {
         let Some(_) = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? else {
             return Ok(None);

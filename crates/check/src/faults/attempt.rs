@@ -65,7 +65,7 @@ impl<'a> Ground<'a> {
         let region = configured::region(subject.size);
         subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let fs = subject.design.mount(&region).map_err(|error| format!("mount: {error}"))?;
-        let model = Model::of(&*fs)?;
+        let model = Model::of(&*fs, subject.promises)?;
         let states = States::new(subject.promises, &model);
         let mut ground = Self { subject, region, runner: Runner::new(fs), model, ops: Vec::new(), states };
         for op in ops {

@@ -56,7 +56,7 @@ impl<'a> Reading<'a> {
         subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let mut reading = Self { subject, region, tree: Tree::new(), lines: BTreeMap::new() };
         let mut runner = Runner::new(reading.mount()?);
-        let mut model = Model::of(&*runner.fs)?;
+        let mut model = Model::of(&*runner.fs, subject.promises)?;
         let attribute = |path: &str, len| {
             let value = Pattern { len, tag: 7 };
             Op::SetXattr(path.to_owned(), "user.a".to_owned(), value, XattrMode::Set)

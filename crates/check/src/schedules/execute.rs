@@ -60,9 +60,7 @@ impl Ground {
             let region = configured::region(size);
             design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
             let mut runner = Runner::new(design.mount(&region).map_err(|error| format!("mount: {error}"))?);
-            let root =
-                runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
-            let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+            let mut model = Model::of(&*runner.fs, design.promises())?;
             for op in tree() {
                 both(&mut runner, &mut model, &op)?;
             }

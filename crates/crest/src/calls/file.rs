@@ -178,7 +178,7 @@ impl Volume {
         Ok(draft)
     }
 
-    /// Reserves, zeroes or frees a range; one operation.
+    /// Zeroes or frees a range; one operation. Nothing is only reserved ([`crate::design::PROMISES`]).
     pub(crate) fn fallocate(
         &self,
         file: &mut Changing<'_>,
@@ -193,26 +193,20 @@ impl Volume {
         if !punches && !mode.contains(FallocateMode::KEEP_SIZE) {
             draft.size = draft.size.max(end);
             // A block that is zeroed whole needs no zeros behind the end; it must get one place only.
-            let zeroed =
-                mode.contains(FallocateMode::ZERO_RANGE) && span.whole().contains(&(file.size / BLOCK));
-            if !zeroed {
+            if !span.whole().contains(&(file.size / BLOCK)) {
                 draft.zero_tail(file, end)?;
             }
         }
         let mut holes = Vec::new();
-        if punches || mode.contains(FallocateMode::ZERO_RANGE) {
-            draft.zero_edges(file, span)?;
-        }
+        draft.zero_edges(file, span)?;
         if punches {
             holes = self.holes(file, span.whole(), draft.time)?;
         } else {
-            draft.reserve_blocks(file, span, mode.contains(FallocateMode::ZERO_RANGE))?;
+            draft.zero_blocks(file, span)?;
         }
         let want = if punches && draft.extents.is_empty() { Want::Removals } else { Want::Records };
         draft.commit(file, want, &holes)?;
-        if punches || mode.contains(FallocateMode::ZERO_RANGE) {
-            self.shown(file, &Shown::Zeros(span));
-        }
+        self.shown(file, &Shown::Zeros(span));
         Ok(())
     }
 }

@@ -152,8 +152,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Lets every block of a span have a place; with `zero`, those that it covers whole read as zeros.
-    pub(crate) fn reserve_blocks(&mut self, file: &State, span: Span, zero: bool) -> Result<()> {
+    /// Lets every block of a span have a place; those that it covers whole read as zeros.
+    pub(crate) fn zero_blocks(&mut self, file: &State, span: Span) -> Result<()> {
         let range = span.blocks();
         let missing = (range.end - range.start).saturating_sub(file.blocks()?.mapped());
         if missing > self.index.zones.counts().1 {
@@ -162,7 +162,7 @@ impl Draft<'_> {
         for run in file.blocks()?.runs(range) {
             match run.place {
                 None => self.reserve_new(run.file..run.file + run.count)?,
-                Some(place) if zero && !place.unwritten => {
+                Some(place) if !place.unwritten => {
                     let whole = span.whole();
                     for at in whole.start.max(run.file)..whole.end.min(run.file + run.count) {
                         let block = place.block + at - run.file;

@@ -16,6 +16,9 @@ pub(crate) struct NovaDesign;
 
 const NAME: &str = "nova";
 
+/// A write gives its blocks new places, which no reservation keeps free.
+pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
+
 static FORMAT: NovaFormat = NovaFormat { design: NAME };
 
 /// Options of mkfs and mount, shared with the designs that use this format.
@@ -84,7 +87,7 @@ impl Design for NovaDesign {
     }
 
     fn promises(&self, _: &Options) -> Promises {
-        Promises::STRICT
+        PROMISES
     }
 
     fn checking(&self) -> Checking {

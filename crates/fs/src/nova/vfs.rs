@@ -272,6 +272,7 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
+        super::design::PROMISES.check_reserving(mode)?;
         let volume = self.sound()?;
         let mut file = volume.changing(self.inode(ino)?)?;
         Volume::check_regular(&file)?;

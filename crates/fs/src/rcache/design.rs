@@ -155,7 +155,7 @@ impl Design for RcacheDesign {
     }
 
     fn promises(&self, _: &Options) -> Promises {
-        Promises::STRICT
+        crate::nova::design::PROMISES
     }
 
     fn checking(&self) -> Checking {

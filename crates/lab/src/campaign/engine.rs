@@ -82,7 +82,9 @@ pub fn slurm(
         }
     }
     let (memory, minutes) = needs(campaign, shards);
-    let log = campaign.folder.join("log").join("slurm-%A_%a.txt").display().to_string();
+    // A % of the folder's own name is no pattern of sbatch.
+    let folder = campaign.folder.display().to_string().replace('%', "%%");
+    let log = Path::new(&folder).join("log").join("slurm-%A_%a.txt").display().to_string();
     let command = |(offset, tasks): &(usize, Vec<usize>)| {
         let mut words = vec!["sbatch".to_owned(), "--parsable".to_owned(), "--requeue".to_owned()];
         words.push(format!("--array={}", ranges(tasks)));
@@ -207,6 +209,19 @@ mod tests {
         let some = slurm(&of, Path::new("/s.sh"), &[3, 999, 1000, 1002], 1001, &[]);
         let arrays: Vec<_> = some.iter().map(|words| words[3].clone()).collect();
         assert_eq!(arrays, ["--array=3,999", "--array=0,2"]);
+    }
+
+    #[test]
+    fn a_folder_of_any_name_is_one_word_and_no_pattern() {
+        let of = Campaign { folder: "/a%j/it's \"x\"".into(), ..campaign(2) };
+        let command = &slurm(&of, Path::new("/s.sh"), &[0], 1001, &[])[0];
+        assert!(command.contains(&"--output=/a%%j/it's \"x\"/log/slurm-%A_%a.txt".to_owned()), "{command:?}");
+        assert!(
+            plain(&of, &[1]).contains(r#"campaign run '/a%j/it'\''s "x"' --index 1"#),
+            "{}",
+            plain(&of, &[1])
+        );
+        assert!(slurm_script(&of.folder).contains(r#"exec '/a%j/it'\''s "x"/bin/weir' campaign run"#));
     }
 
     #[test]

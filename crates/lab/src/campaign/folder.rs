@@ -47,7 +47,7 @@ pub struct Campaign {
 pub enum State {
     /// Nothing of it is there.
     Missing,
-    /// A process was begun and has ended before the shard was whole.
+    /// A process was begun and has ended before the shard was whole, or its file lacks cells.
     Failed,
     /// A process runs it.
     Running,
@@ -196,20 +196,60 @@ impl Campaign {
         Ok((attempts, others))
     }
 
-    /// The state of each shard.
+    /// The state of each shard. All of its files are read.
     pub fn states(&self) -> Result<Vec<State>, Error> {
-        let here = Writer::here();
         let mut states = vec![State::Missing; self.manifest.shards.len()];
         for attempt in self.attempts()?.0 {
-            let state = match attempt.kind {
-                Kind::Whole => State::Done,
-                Kind::Part if states[attempt.shard] >= State::Running => continue,
-                Kind::Part if is_alive(&attempt.path, &here) => State::Running,
-                Kind::Left | Kind::Part => State::Failed,
-            };
-            states[attempt.shard] = states[attempt.shard].max(state);
+            states[attempt.shard] = self.with(states[attempt.shard], &attempt)?;
         }
         Ok(states)
+    }
+
+    /// The state of a shard.
+    pub fn state(&self, shard: usize) -> Result<State, Error> {
+        let (attempts, _) = self.attempts()?;
+        let mut own = attempts.iter().filter(|attempt| attempt.shard == shard);
+        own.try_fold(State::Missing, |state, attempt| self.with(state, attempt))
+    }
+
+    /// The state of a shard of which a further file is there.
+    fn with(&self, state: State, attempt: &Attempt) -> Result<State, Error> {
+        let of = match attempt.kind {
+            _ if state == State::Done => State::Done,
+            Kind::Whole if self.is_whole(attempt)? => State::Done,
+            Kind::Part if state < State::Running && is_alive(&attempt.path, &Writer::here()) => {
+                State::Running
+            }
+            _ => State::Failed,
+        };
+        Ok(state.max(of))
+    }
+
+    /// Whether a file holds all cells of its shard: a copy that broke off, or a full disk, leaves one that does not, under the name
+    /// of a whole one.
+    pub fn is_whole(&self, attempt: &Attempt) -> Result<bool, Error> {
+        let contents = match cells::read_file_of::<IgnoredAny>(&attempt.path) {
+            Err(crate::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            contents => contents?,
+        };
+        let Some(contents) = contents.filter(|contents| contents.wrong.is_none()) else { return Ok(false) };
+        let has: BTreeSet<&String> = contents.cells.iter().map(|cell| &cell.key).collect();
+        Ok(self.manifest.shards[attempt.shard].cells.iter().all(|key| has.contains(key)))
+    }
+
+    /// Names the files of a shard that claim to be whole and are not as those that a process has left: their cells are in a whole
+    /// one now, and a merge passes them over. One of another build or campaign keeps its name, for the merge to refuse.
+    fn set_aside(&self, shard: usize) -> Result<(), Error> {
+        let (attempts, _) = self.attempts()?;
+        for attempt in attempts.iter().filter(|one| one.shard == shard && one.kind == Kind::Whole) {
+            let is_ours =
+                cells::read_head(&attempt.path).is_none_or(|head| self.check_head(attempt, &head).is_ok());
+            if is_ours && !self.is_whole(attempt)? {
+                let left = self.name(shard, &format!("cut-{}", &new_attempt()[..8]), Kind::Left);
+                std::fs::rename(&attempt.path, &left).map_err(io("rename", &attempt.path))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the file was written for this campaign by its build.
@@ -304,6 +344,9 @@ impl Campaign {
             of.cells.iter().filter(|key| !held.contains_key(*key)).cloned().collect();
         let (kept, ended) = alive(|| work(&wanted, kept), &part);
         let kind = if matches!(ended, Ok(true)) { Kind::Whole } else { Kind::Left };
+        if kind == Kind::Whole {
+            self.set_aside(shard)?;
+        }
         kept.rename(&self.name(shard, attempt, kind))?;
         ended.map(|whole| Ran { cells: wanted.len(), known: held.len(), whole })
     }

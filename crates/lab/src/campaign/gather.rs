@@ -98,7 +98,8 @@ impl<S: Serialize + DeserializeOwned> Gathering<'_, S> {
             // One that was left may be as short as its process lived.
             if attempt.kind == Kind::Whole {
                 self.faults.push(Fault::damaged(format!(
-                    "{path}: is no file of cells: take it away, and run its shard again"
+                    "{path}: is no file of cells: run shard {} again, by `weir campaign run DIR --missing`",
+                    attempt.shard
                 )));
             }
             return Ok(());
@@ -109,7 +110,7 @@ impl<S: Serialize + DeserializeOwned> Gathering<'_, S> {
         }
         if let Some((line, what)) = contents.wrong.filter(|_| attempt.kind == Kind::Whole) {
             self.faults.push(Fault::damaged(format!(
-                "{path}:{line}: {what}; take the file away, and run shard {} again",
+                "{path}:{line}: {what}; run shard {} again, by `weir campaign run DIR --missing`",
                 attempt.shard
             )));
         }

@@ -5,6 +5,7 @@
 //! | [`events`] | the host's events by name, in groups that are counted together |
 //! | [`probe`] | which of them this host counts: each is opened, and counts something known |
 //! | `counting` | counts while a workload runs |
+//! | `refusal` | why the kernel refuses to count, and what helps |
 //! | [`simulated`] | the same cell under qemu's user mode, with a plugin that simulates caches and TLBs |
 //!
 //! The two sources never meet in one number: counters of the host are called `event.NAME`, those of the simulation `sim_NAME`.
@@ -12,6 +13,7 @@
 pub(crate) mod counting;
 pub mod events;
 pub mod probe;
+pub(crate) mod refusal;
 pub mod simulated;
 
 use std::str::FromStr;

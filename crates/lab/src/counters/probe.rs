@@ -77,12 +77,14 @@ pub fn states() -> &'static [(Event, State)] {
 
 /// In words, why an event could not be opened.
 pub(crate) fn told(event: &Event, error: &io::Error) -> String {
+    /// Any user may count what his programs do, in the kernel as well, at this level.
+    const ENOUGH: i32 = 1;
+    if let Some(told) = super::refusal::told(error, ENOUGH) {
+        return told;
+    }
     let number = error.raw_os_error().and_then(|code| NUMBERS.iter().find(|(number, _)| *number == code));
     let name = number.map_or_else(|| error.to_string(), |(_, name)| (*name).to_owned());
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            format!("{name}: it needs root, CAP_PERFMON, or kernel.perf_event_paranoid of 1 or less")
-        }
         io::ErrorKind::NotFound if !event.is_software() && !has_processor_counters() => {
             format!("{name}: this host shows no counters of its processor, as most virtual machines do")
         }
@@ -92,8 +94,7 @@ pub(crate) fn told(event: &Event, error: &io::Error) -> String {
 }
 
 /// The errors that perf_event_open(2) names, by their numbers in Linux.
-const NUMBERS: [(i32, &str); 6] =
-    [(1, "EPERM"), (2, "ENOENT"), (13, "EACCES"), (19, "ENODEV"), (22, "EINVAL"), (95, "EOPNOTSUPP")];
+const NUMBERS: [(i32, &str); 4] = [(2, "ENOENT"), (19, "ENODEV"), (22, "EINVAL"), (95, "EOPNOTSUPP")];
 
 /// Whether the kernel knows a unit of the processor that counts.
 fn has_processor_counters() -> bool {

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::tracing::{self, Tracepoint};
 use super::waits::{Event, What};
+use crate::counters::refusal;
 
 /// Processor time between two samples of a processor.
 pub(super) const INTERVAL_NS: u64 = 500_000;
@@ -133,12 +134,9 @@ fn on_each(processors: &[usize], kind: &Kind) -> Result<Vec<(Kind, Sampler)>, St
 }
 
 fn told(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            format!("events of all tasks are for root, or for programs with CAP_PERFMON ({error})")
-        }
-        _ => format!("perf_event_open: {error}"),
-    }
+    /// Tracepoints with what they carry are for any user at this level only.
+    const ENOUGH: i32 = -1;
+    refusal::told(error, ENOUGH).unwrap_or_else(|| format!("perf_event_open: {error}"))
 }
 
 fn sampler(processor: usize, kind: &Kind) -> io::Result<Sampler> {

@@ -114,6 +114,11 @@ impl CellSpec {
     }
 }
 
+/// Whether a run that is measured so long comes to the end of the virtual clock, whatever it takes to prepare.
+fn passes_the_end(warm_up: Nanos, time: Nanos) -> bool {
+    warm_up.0.saturating_add(time.0) >= sim::LONGEST_RUN.0
+}
+
 impl Plan {
     /// Every cell, after every check. The first axis varies slowest, workloads slower still.
     pub fn cells(&self) -> Result<Vec<CellSpec>, Error> {
@@ -352,10 +357,13 @@ impl Plan {
             WarmUp::Auto if !named::warms_up(&workload.name) => Nanos::ZERO,
             warm_up => warm_up.before(stop),
         };
-        let wrong = match whole {
-            true if !ends => "does not end by itself: give it a time or a count",
-            true if warm_up > Nanos::ZERO => {
+        let wrong = match (whole, stop) {
+            (true, _) if !ends => "does not end by itself: give it a time or a count",
+            (true, _) if warm_up > Nanos::ZERO => {
                 "runs to its own end, all of which is measured: give it no warm-up"
+            }
+            (false, Stop::After(time)) if self.clock == Clock::Virtual && passes_the_end(warm_up, time) => {
+                "would go on behind the end of the virtual clock, which is after 26 days: give it less time, or a count"
             }
             _ => return Ok((warm_up, stop)),
         };

@@ -175,6 +175,35 @@ fn a_shard_that_is_run_again_runs_nothing_and_one_that_was_killed_runs_what_is_m
     assert_eq!(bytes(&merged(&of, &cells)), bytes(&alone()));
 }
 
+/// A copy that broke off, a full disk, an engine that brought half a file: under the name of a whole one.
+#[test]
+fn a_file_that_lacks_cells_is_failed_and_its_shard_can_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (of, cells) = cut(folder.path(), 2);
+    run(&of, 0, "first");
+    run(&of, 1, "first");
+    let (whole, left) = (file(&of, 1, "first", "jsonl"), |kind: &str| file(&of, 1, "first", kind));
+    let text = std::fs::read_to_string(&whole).unwrap();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    // Cells that the run has to make: without the last line, cut within it, within the head, empty, and with one byte changed.
+    let changed = text[..ends[3]].replacen("\"sample\":{", "\"sample\": {", 1) + &text[ends[3]..];
+    let cuts: [(&str, usize); 5] =
+        [(&text[..ends[3]], 1), (&text[..text.len() - 9], 1), (&text[..20], 4), ("", 4), (&changed, 4)];
+    for (bytes_left, cells_to_run) in cuts {
+        std::fs::write(left("jsonl"), bytes_left).unwrap();
+        assert_eq!(of.states().unwrap(), [State::Done, State::Failed], "{} bytes", bytes_left.len());
+        assert!(gather(&of, &cells, false).is_err(), "{} bytes", bytes_left.len());
+        assert_eq!(run(&of, 1, "again"), cells_to_run, "{} bytes", bytes_left.len());
+        assert_eq!(of.states().unwrap(), [State::Done, State::Done]);
+        assert_eq!(bytes(&merged(&of, &cells)), bytes(&alone()));
+        for entry in std::fs::read_dir(whole.parent().unwrap()).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("00001.") {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_part_is_running_while_its_process_lives() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,7 @@
 //! What an SSD is made of: geometry, times, policies; and which combinations are impossible.
 
+use sim::Bytes;
+
 use super::FlashError;
 
 /// Bytes of a logical page: the unit of the mapping.
@@ -187,6 +189,43 @@ impl Config {
         (block * u64::from(self.planes)).div_ceil(self.oneshot_page) * self.oneshot_pages()
     }
 
+    /// Blocks of each die that are modelled: at most [`Config::blocks`], and no more than the capacity fills. A block holds whole
+    /// one-shot pages of all planes, so that of a small capacity, or of one that does not divide, fewer blocks are made.
+    pub fn lines(&self) -> u32 {
+        let row = self.block_pages() * PAGE * u64::from(self.dies());
+        u64::from(self.blocks).min(self.capacity.div_ceil(row)) as u32
+    }
+
+    /// Bytes of flash in these blocks: the capacity, or more by less than a block of each die.
+    pub fn flash(&self) -> u64 {
+        u64::from(self.lines()) * self.block_pages() * PAGE * u64::from(self.dies())
+    }
+
+    /// What is simulated, in a sentence: flash, blocks, what hosts see, and the spare share of it. None but for a conventional
+    /// device, whose values follow from others.
+    pub fn geometry(&self) -> Option<String> {
+        if self.kind != Kind::Conventional {
+            return None;
+        }
+        let (flash, visible) = (self.flash(), self.visible());
+        let spare = (flash - visible.min(flash)) as f64 / visible.max(1) as f64 * 100.0;
+        let (lines, dies, block) = (self.lines(), self.dies(), Bytes(self.block_pages() * PAGE));
+        let fewer = if lines < self.blocks {
+            format!(
+                ", not {}: a block holds whole one-shot pages of {}",
+                self.blocks,
+                Bytes(self.oneshot_page)
+            )
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "simulated: {} of flash, {lines} blocks of {block} on each of {dies} dies{fewer}; hosts see {}, {spare:.1} % is spare",
+            Bytes(flash),
+            Bytes(visible)
+        ))
+    }
+
     /// Bytes that the host sees, whole pages.
     pub fn visible(&self) -> u64 {
         let share = u128::from(self.capacity) * 100 / u128::from(100 + self.over_provisioning);
@@ -250,14 +289,14 @@ impl Config {
         require(pages < 1 << 31, || "a line has 2^31 pages or more: give the device more blocks".to_owned())?;
         let groups = u64::from(self.partitions * spread);
         let host = (self.visible() / PAGE).div_ceil(groups);
-        let lines = u64::from(self.blocks);
+        let lines = u64::from(self.lines());
         let spare = lines.saturating_sub(host.div_ceil(pages));
         let need = 3 + u64::from(self.gc.threshold);
         require(spare >= need, || {
             let percent = self.over_provisioning;
             format!(
                 "{lines} blocks with {percent} % over-provisioning leave {spare} lines to collect into; \
-                 {need} are needed: give it more blocks or more over-provisioning"
+                 {need} are needed: give it more capacity, more over-provisioning, or, where blocks are large, more of them"
             )
         })
     }

@@ -172,15 +172,16 @@ impl Ftl {
         };
         let block_pages = config.block_pages() as u32;
         let line_pages = block_pages * width;
+        let blocks = config.lines();
         let group = |number: u32| Group {
             first_die: number * width,
             dies: width,
-            first_line: number * config.blocks,
-            fresh: number * config.blocks,
+            first_line: number * blocks,
+            fresh: number * blocks,
             erased: VecDeque::new(),
             open: [NONE; 2],
             held: 0,
-            victims: Victims::new(number * config.blocks, config.blocks, line_pages),
+            victims: Victims::new(number * blocks, blocks, line_pages),
         };
         let partition = |number: u32| Partition {
             first: number * groups,
@@ -197,12 +198,12 @@ impl Ftl {
             cells: config.timing.cells,
             planes: config.planes,
             shift: line_pages.next_power_of_two().trailing_zeros(),
-            blocks: config.blocks,
+            blocks,
             block_pages,
             map: PageMap::new(config.visible() / PAGE),
             partitions: (0..config.partitions).map(partition).collect(),
             groups: (0..all).map(group).collect(),
-            lines: vec![free; (all * config.blocks) as usize],
+            lines: vec![free; (all * blocks) as usize],
             slots: Vec::new(),
             free_slots: Vec::new(),
             spare_names: Vec::new(),

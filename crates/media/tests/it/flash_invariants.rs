@@ -266,6 +266,28 @@ fn write_amplification_at_seven_per_cent_is_that_of_greedy_collection() {
     assert!((5.5..9.0).contains(&amplification), "{amplification}");
 }
 
+/// A capacity that does not divide into blocks is not rounded up to one that has more spare space than was asked for.
+#[test]
+fn the_flash_of_a_device_is_its_capacity_to_a_row_of_blocks() {
+    let presets = ["fast24", "fast24,allocation=on", "nvmevirt.970pro", "nvme-a", "sata-2015,planes=2"];
+    for (preset, capacity) in
+        presets.iter().flat_map(|preset| [60_u64, 700, 2_100, 61_440].map(|mib| (preset, mib * MIB)))
+    {
+        let model = format!("{preset},capacity={capacity},over_provisioning=40");
+        let config =
+            SsdModel::parse(&model).unwrap().config().unwrap_or_else(|error| panic!("{model}: {error}"));
+        let row = config.block_pages() * PAGE * u64::from(config.dies());
+        assert!((capacity..capacity + row).contains(&config.flash()), "{model}: {} of flash", config.flash());
+        assert!(config.lines() <= config.blocks, "{model}");
+    }
+    // 17 MiB in 64 blocks of each die are 34 of 64 KiB: 7 per cent of them are too few to collect into.
+    let tight = SsdModel::parse("fast24,capacity=17MiB,blocks=64").unwrap().config().unwrap_err().to_string();
+    assert!(tight.contains("34 blocks") && tight.contains("more capacity"), "{tight}");
+    // What the presets say of themselves is what is simulated.
+    let whole = SsdModel::parse("fast24").unwrap().config().unwrap();
+    assert_eq!((whole.lines(), whole.flash()), (8192, 60 << 30));
+}
+
 #[test]
 fn hints_that_send_everything_to_one_die_fill_the_others_next() {
     let mut rig = Rig::new(&format!("{SMALL},allocation=on"));

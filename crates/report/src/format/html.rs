@@ -65,6 +65,8 @@ struct PageSection {
     figures: Vec<PageFigure>,
     tables: Vec<Table>,
     origins: Vec<Origin>,
+    /// The file with the result, beside the page.
+    file: String,
     hypotheses: Option<Table>,
     claims: Vec<PageClaim>,
     /// The specification curve and its tables.
@@ -129,9 +131,10 @@ impl Page {
         let mut palette = Palette::default();
         let built: Vec<Vec<_>> = report.sections.iter().map(|section| build(section, &mut palette)).collect();
         let sections = report.sections.iter().zip(built).enumerate();
-        let look = (&palette, report.sections.len() == 1);
-        let sections: Vec<PageSection> =
-            sections.map(|(at, (section, figures))| page_section(at, section, figures, look)).collect();
+        let section = |(at, (section, figures)): (usize, (&Section, _))| {
+            page_section(at, section, figures, (&palette, report.file_of(&section.results)))
+        };
+        let sections: Vec<PageSection> = sections.map(section).collect();
         let names: Vec<&str> = report.sections.iter().map(|s| s.results.name.as_str()).collect();
         let modelled = report.sections.iter().any(|section| section.results.clock == Clock::Virtual);
         Self {
@@ -175,11 +178,9 @@ fn page_section(
     at: usize,
     section: &Section,
     figures: Vec<Built>,
-    (palette, alone): (&Palette, bool),
+    (palette, file): (&Palette, String),
 ) -> PageSection {
     let results = &section.results;
-    // As a run leaves it in its folder.
-    let file = if alone { "result.json".to_owned() } else { format!("{}.json", results.name) };
     let id = format!("r{}", at + 1);
     let figures = section.figures.iter().zip(figures).enumerate();
     let whys = answer::whys(results);
@@ -204,6 +205,7 @@ fn page_section(
             .chain(characterized(&id, results, palette))
             .collect(),
         origins: spread::origins(results, &file),
+        file,
         tables: standing::tables(results)
             .into_iter()
             .chain(summary::tables(results))

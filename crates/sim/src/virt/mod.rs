@@ -63,7 +63,8 @@ use crate::units::Nanos;
 use cores::Cores;
 pub(crate) use cores::OnCore;
 use explore::Explorer;
-use ready::{MAX_TASKS, MAX_TIME, Ready};
+use ready::Ready;
+pub(crate) use ready::{MAX_TASKS, MAX_TIME};
 use stack::{Pool, Stack};
 
 /// No task.
@@ -283,7 +284,9 @@ impl Scheduler {
     pub(crate) fn spawn(&self, spec: TaskSpec, time: u64, body: Body) -> TaskId {
         let TaskSpec { name, core, background, movable, buffer, .. } = spec;
         let id = self.free.borrow_mut().pop().unwrap_or_else(|| self.numbers.replace(self.numbers.get() + 1));
-        assert!((id as usize) < MAX_TASKS, "more than {MAX_TASKS} tasks at once");
+        if id as usize >= MAX_TASKS {
+            ready::fail(RunError::TooManyTasks);
+        }
         let context = Context::new(&self.shared, ptr::from_ref(self), id, name, core);
         context.time.set(time);
         context.run_ahead_limit.set(time.saturating_add(self.run_ahead_ns));

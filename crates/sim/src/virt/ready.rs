@@ -12,15 +12,17 @@
 //! ```
 
 use std::cell::Cell;
+use std::panic::resume_unwind;
 
 use crate::context::TaskId;
+use crate::task::RunError;
 use crate::virt::NO_TASK;
 
 const ID_BITS: u32 = 12;
 /// Most tasks that can be alive at once.
-pub(super) const MAX_TASKS: usize = 1 << ID_BITS;
+pub(crate) const MAX_TASKS: usize = 1 << ID_BITS;
 /// A virtual run ends before this time: 26 days.
-pub(super) const MAX_TIME: u64 = 1 << (64 - ID_BITS - 1);
+pub(crate) const MAX_TIME: u64 = 1 << (64 - ID_BITS - 1);
 const NOT_READY: u64 = u64::MAX;
 const NODES: usize = 2 * MAX_TASKS;
 
@@ -116,7 +118,9 @@ impl Ready {
     /// Doubles the number of leaves.
     fn grow(&self) {
         let capacity = self.capacity.get();
-        assert!(capacity < MAX_TASKS, "more than {MAX_TASKS} tasks at once");
+        if capacity >= MAX_TASKS {
+            fail(RunError::TooManyTasks);
+        }
         for leaf in capacity..2 * capacity {
             self.tree[leaf + capacity].set(self.tree[leaf].get());
         }
@@ -129,8 +133,16 @@ impl Ready {
 
 #[inline]
 fn pack(id: TaskId, time: u64) -> u64 {
-    assert!(time < MAX_TIME, "a virtual run of more than 26 days");
+    if time >= MAX_TIME {
+        fail(RunError::TooLong);
+    }
     time << ID_BITS | u64::from(id)
+}
+
+/// Ends the run with an error, which is no fault of the program: nothing is printed of a panic.
+#[cold]
+pub(super) fn fail(error: RunError) -> ! {
+    resume_unwind(Box::new(error))
 }
 
 #[inline]

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use ::report::characterize;
 use clap::{Args, ValueEnum};
+use design::{Design, Options};
 use lab::counters::Counters;
 use lab::kernel_fs::KernelFs;
 use lab::plan::{Axis, AxisValue, Stop, WarmUp, Workload};
 use lab::presets;
 use lab::{MachinePreset, Plan, Prices};
+use media::block::BlockModel;
 use sim::{Bytes, Clock, Nanos};
 
 use crate::beside::Beside;
@@ -29,7 +31,7 @@ pub(crate) struct Bench {
     /// Workloads: filebench/varmail, a suite, or a .f or .fio file (`weir list workloads`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
-    /// Designs, device (the medium alone), or host:DIR (`weir list fs`)
+    /// Designs (`weir list fs`), all of them that fit the medium (all), device (the medium alone), or host:DIR
     #[arg(long, value_delimiter = ',', required_unless_present = "kernel_fs", value_name = "A,B")]
     fs: Vec<String>,
     #[command(flatten)]
@@ -109,6 +111,9 @@ const MACHINE: &str = lab::plan::DEFAULT_MACHINE;
 /// Runs of each cell on a file system of the host's kernel, whose times vary.
 const KERNEL_REPEATS: u32 = 3;
 
+/// What stands for every design.
+const ALL: &str = "all";
+
 /// The name of plans made from flags, and of their results.
 const NAME: &str = "bench";
 
@@ -129,6 +134,7 @@ impl Bench {
     pub(crate) fn run(mut self, output: &Output) -> Result<(), Failure> {
         self.how.kernel_locks = self.kernel.kernel_locks;
         self.how.keep_files = self.keep_files;
+        self.name_all()?;
         for (flag, values) in [("--fs", &self.fs), ("--medium", &self.medium)] {
             once(flag, values)?;
         }
@@ -166,6 +172,30 @@ impl Bench {
         }
         experiment::end(&kept)?;
         chosen.map_or(Ok(()), |chosen| chosen.end())
+    }
+
+    /// Puts the names of all designs in the place of `all`: those with an image that the media are right for. Models of the
+    /// kernel's file systems are asked for by their names.
+    fn name_all(&mut self) -> Result<(), Failure> {
+        if !self.fs.iter().any(|name| name == ALL) {
+            return Ok(());
+        }
+        if self.fs.len() > 1 {
+            return Err(Failure::usage("--fs all: it has every design already; give it alone"));
+        }
+        let blocks: Vec<bool> = self.medium.iter().map(|name| BlockModel::parse(name).is_ok()).collect();
+        let blocks = if blocks.is_empty() { vec![false] } else { blocks };
+        let fits = |design: &&&dyn Design| {
+            let needs = design.format().needs(&Options::defaults(design.options()));
+            blocks.iter().all(|is_block| needs.fit(*is_block))
+        };
+        self.fs = fs::FILE_SYSTEMS.iter().filter(fits).map(|design| design.name().to_owned()).collect();
+        match self.fs.is_empty() {
+            true => Err(Failure::usage(
+                "--fs all: no design is made on memory and on a block device: run the media one by one",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// What is said of the host's kernel must be for it.

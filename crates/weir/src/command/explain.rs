@@ -13,6 +13,7 @@ use results::{ResultFile, Sample};
 use sim::LockClass;
 use vfs::Errno;
 
+use super::show;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::partition::Part;
@@ -46,7 +47,7 @@ pub(crate) struct Explain {
 }
 
 /// What words in results mean.
-const WORDS: [(&str, &str); 30] = [
+const WORDS: [(&str, &str); 36] = [
     ("throughput", "operations of the workload divided by the measured time; preparation does not count"),
     ("latency", "the time from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
@@ -91,6 +92,44 @@ const WORDS: [(&str, &str); 30] = [
     ("flushes", "calls that write cache lines back"),
     ("fences", "calls that wait until earlier write-backs are done"),
     ("virtual", "the clock that models time: deterministic from the seed, on any host"),
+    (
+        "media",
+        "what file systems lie on: memory or block devices, each with a model of what an access takes. `weir list media`, \
+         `weir show NAME` (every constant with its source), `weir sim medium NAME` (what accesses take)",
+    ),
+    (
+        "machines",
+        "what CPU work, copies, locks and lines that cores share take under the virtual clock. `weir list machines`, `weir show \
+         NAME`; `weir calibrate` measures this host (docs/my-machine.md)",
+    ),
+    (
+        "kernel",
+        "of a machine: what Linux does above every file system, its path and its locks (NAME,kernel=none leaves them out). \
+         --kernel-fs measures file systems of this host's kernel, --kernel-locks says what tasks wait for in it",
+    ),
+    (
+        "robust",
+        "of a winner: it also wins in the settings that --robust tries, other seeds, a shorter run, other prices, media and \
+         machines. Of a claim: it holds under every reading of the paper (`weir reproduce PAPER --readings`)",
+    ),
+    (
+        "accuracy",
+        "how far a modelled ratio of two designs may be wrong, from pairs that others have measured; no difference smaller than \
+         that is called one. `weir validate` prints it, docs/validation.md explains it",
+    ),
+    (
+        "prices",
+        "what designs do beside loads and stores, one set for all: --prices originals, ran, port:least, port:most",
+    ),
+];
+
+/// Other names of these words.
+const SAME: [(&str, &str); 5] = [
+    ("medium", "media"),
+    ("machine", "machines"),
+    ("trust", "accuracy"),
+    ("error", "accuracy"),
+    ("price", "prices"),
 ];
 
 const EXIT_CODES: [(&str, &str); 9] = [
@@ -142,6 +181,8 @@ impl Explain {
         let pairs = WORDS.iter().chain(&EXIT_CODES);
         // As tables print it: lock wait.
         let asked = self.what.to_lowercase().replace(' ', "_");
+        let asked =
+            SAME.iter().find(|(other, _)| *other == asked).map_or(asked, |(_, word)| (*word).to_owned());
         if let Some((_, meaning)) = pairs.into_iter().find(|(word, _)| *word == asked) {
             return Some((*meaning).to_owned());
         }
@@ -167,6 +208,12 @@ impl Explain {
             // A directory that the user cannot look into exists.
             if !matches!(Path::new(&self.what).try_exists(), Ok(false)) {
                 return failure;
+            }
+            if show::knows(&self.what) {
+                let what = &self.what;
+                return Failure::usage(format!(
+                    "{what} is no result and no word; `weir show {what}` says all about it"
+                ));
             }
             let words: Vec<_> = WORDS.iter().map(|(word, _)| *word).collect();
             Failure {

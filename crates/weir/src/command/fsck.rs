@@ -67,8 +67,14 @@ impl Fsck {
             (0, _) if outcome.repairs.is_empty() => Ok(()),
             (0, _) => Err(Failure::new(Exit::Check, String::new())),
             (_, true) => {
-                let what =
-                    format!("{pool}: {left} violations are left; copy what can be read to another pool");
+                let loss = if self.force_loss {
+                    ""
+                } else {
+                    ", or give --force-loss, which gives up what is damaged where the design can"
+                };
+                let what = format!(
+                    "{pool}: {left} violations are left; copy what can be read to another pool{loss}"
+                );
                 Err(Failure::new(Exit::Run, what))
             }
             (_, false) => {
@@ -120,6 +126,11 @@ impl Fsck {
         let (design, part) = image::identify(&region, self.fs.as_deref(), (&self.pool, self.part))?;
         let open = |file: &Path| image::open(file, None, access);
         let (storage, journal) = image::storage(design, &part, self.names(), &open)?;
+        // Recovery takes what an unmount has saved, as a mount does: where nothing is to be said, nothing is changed.
+        let untouched = design.format().fsck(&storage);
+        if untouched.violations.is_empty() && untouched.notes.is_empty() {
+            return Ok((design, Outcome { found: untouched, repairs: Vec::new(), refused: None }));
+        }
         let recovered = match self.checked(design, &storage, |format, storage| format.replay(storage)) {
             Ok(found) if found.violations.is_empty() => {
                 let found = FsckReport {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -64,14 +64,42 @@ fn paragraph(line: &str, code: bool) -> String {
     }
 }
 
+/// The command with the text of every option: pages leave out that of options which the short help does not show.
+fn whole(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(whole)
+}
+
 impl Man {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let folder = &self.folder;
         std::fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
-        clap_mangen::generate_to(Cli::command(), folder)
+        clap_mangen::generate_to(whole(Cli::command()), folder)
             .map_err(|error| Failure::io("write into", folder, &error))?;
         results::file::write_atomic(&folder.join("weir.toml.5"), roff("WEIR.TOML", PLANS))?;
         output.note(&format!("man pages  {}", folder.display()));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A term of a list is a line of its own after `.TP`; the text follows it.
+    #[test]
+    fn every_option_of_every_page_has_its_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        clap_mangen::generate_to(whole(Cli::command()), folder.path()).expect("pages");
+        let mut options = 0;
+        for entry in std::fs::read_dir(folder.path()).expect("the folder").flatten() {
+            let page = std::fs::read_to_string(entry.path()).expect("a page");
+            let lines: Vec<&str> = page.lines().collect();
+            for at in (0..lines.len()).filter(|at| lines[*at] == ".TP") {
+                let (term, text) = (lines[at + 1], lines.get(at + 2).copied().unwrap_or_default());
+                assert!(!text.is_empty() && text != ".TP", "{}: {term} has no text", entry.path().display());
+                options += 1;
+            }
+        }
+        assert!(options > 200, "{options} options");
     }
 }

@@ -32,13 +32,16 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "weir show [OPTIONS] [KIND] <NAME>",
-    after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show plan quick · weir show plan mine.toml"
+    after_help = "Examples: weir show pmfs · weir show plan quick · weir show mine.toml · weir show spr-server --toml > my.toml"
 )]
 pub(crate) struct Show {
     /// A name (`weir list`) or a file; before it, if several kinds have that name, the kind: fs, medium, suite, workload,
     /// plan, paper, machine, processor
     #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
     name: Vec<String>,
+    /// Print a machine or a medium as the file that --machine or --medium takes, to change values in
+    #[arg(long)]
+    toml: bool,
 }
 
 /// What is shown of one thing.
@@ -73,6 +76,15 @@ impl Show {
         };
         if let Some(kind) = prefix.filter(|prefix| KINDS.iter().all(|(kind, _)| kind != prefix)) {
             return Err(unknown_kind(kind));
+        }
+        if self.toml {
+            let text = as_file(prefix, name)?;
+            if output.is_json() {
+                output.document(&json!({ "schema": "weir.show/1", "name": name, "toml": text }));
+            } else {
+                output.data(&text);
+            }
+            return Ok(());
         }
         let wanted = KINDS.iter().filter(|(kind, _)| prefix.is_none_or(|prefix| prefix == *kind));
         let found = wanted.filter_map(|(kind, show)| Some((*kind, show(name)?)));
@@ -125,6 +137,31 @@ fn rows(table: &Table) -> Vec<Value> {
         Value::Object(cells.collect())
     };
     table.rows.iter().map(row).collect()
+}
+
+/// A machine or a medium as a file of its own.
+fn as_file(kind: Option<&str>, name: &str) -> Result<String, Failure> {
+    let is = |other: &str| kind.is_none_or(|kind| kind == other);
+    if is("machine")
+        && let Some(shown) = machine(name)
+    {
+        shown?;
+        return Ok(MachinePreset::load(name)?.to_toml());
+    }
+    match Medium::parse(name) {
+        Ok(medium) if is("medium") => Ok(medium.to_toml()),
+        _ if kind.map_or_else(|| knows(name), |kind| names(kind).contains(&name)) => {
+            Err(Failure::usage(format!(
+                "--toml: {name} is no machine and no medium of memory, which alone are files that --machine and --medium take"
+            )))
+        }
+        _ => Err(unknown(kind, name)),
+    }
+}
+
+/// Whether a design, medium, suite, workload, plan, paper, machine or processor is called so.
+pub(crate) fn knows(name: &str) -> bool {
+    KINDS.iter().any(|(kind, _)| names(kind).contains(&name))
 }
 
 fn unknown_kind(kind: &str) -> Failure {
@@ -291,7 +328,12 @@ fn block_device(name: &str) -> Option<Shown> {
     }
     let row = |param: &Param| vec![param.name.to_owned(), param.value.to_string(), param.source.clone()];
     table.rows = model.parameters().iter().map(row).collect();
-    Some(Shown::of_table(&table, "parameters").with("summary", model.summary()))
+    let shown = Shown::of_table(&table, "parameters").with("summary", model.summary());
+    let simulated = model.config().map_or_else(|error| Some(error.to_string()), |config| config.geometry());
+    Some(match simulated {
+        Some(simulated) => shown.and(&format!("  {simulated}\n")).with("simulated", simulated),
+        None => shown,
+    })
 }
 
 fn suite(name: &str) -> Option<Result<Shown, Failure>> {

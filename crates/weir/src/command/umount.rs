@@ -40,14 +40,24 @@ impl Umount {
         check_owner(&dir, mount.owner)?;
         let has_file = mount.source.is_absolute() && !self.lazy;
         let report = if has_file { Report::ask(&dir, &mount.source)? } else { None };
+        let gone = report.as_ref().is_some_and(Report::has_gone);
         Unmounting { dir: &dir, lazy: self.lazy }.run()?;
         if has_file {
             output.detail(&format!("waiting until {} is clean", mount.source.display()));
             let left = report.map_or(Ok(()), |report| report.wait(&mount.source));
             left.and(server_end::wait_until_left(&mount.source))?;
         }
+        if gone {
+            output.note(&format!(
+                "{}: the server had gone, because it was killed or has ended itself; the next mount recovers {} as after a crash",
+                dir.display(),
+                mount.source.display()
+            ));
+        }
         if output.is_json() {
-            output.document(&serde_json::json!({ "schema": "weir.umount/1", "dir": dir, "clean": has_file }));
+            output.document(
+                &serde_json::json!({ "schema": "weir.umount/1", "dir": dir, "clean": has_file && !gone, "server_gone": gone }),
+            );
         }
         Ok(())
     }

@@ -374,6 +374,72 @@ const MISTAKEN: [Case; 14] = [
     ),
 ];
 
+/// Words that other programs take, and limits that nothing says beforehand.
+const STRANGERS: [Case; 17] = [
+    (
+        "a run longer than the clock",
+        &["bench", "varmail", "--fs", "pmfs", "--runtime", "100000h"],
+        2,
+        &["filebench/varmail", "26 days", "less time"],
+    ),
+    (
+        "a warm-up longer than the clock",
+        &["bench", "varmail", "--fs", "pmfs", "--runtime", "1s", "--warm-up", "700h"],
+        2,
+        &["filebench/varmail", "26 days"],
+    ),
+    (
+        "no design after --fs",
+        &["bench", "varmail", "--fs"],
+        2,
+        &["a value is required for '--fs", "there are: ", "crest", "linux/xfs"],
+    ),
+    ("no design", &["bench", "varmail"], 2, &["--fs", "there are: ", "crest"]),
+    ("every design, and one again", &["bench", "varmail", "--fs", "all,pmfs"], 2, &["--fs all", "alone"]),
+    (
+        "a file system of the kernel",
+        &["bench", "varmail", "--fs", "tmpfs"],
+        2,
+        &["\"tmpfs\"", "did you mean \"linux/tmpfs\"?"],
+    ),
+    ("another", &["bench", "varmail", "--fs", "xfs"], 2, &["did you mean \"linux/xfs\"?"]),
+    (
+        "fewer than no threads",
+        &["bench", "varmail", "--fs", "pmfs", "--threads", "-1"],
+        2,
+        &["'-1' for '--threads", "from 1 to 10000"],
+    ),
+    (
+        "fewer than no repeats",
+        &["bench", "varmail", "--fs", "pmfs", "--repeats", "-1"],
+        2,
+        &["'-1' for '--repeats", "1..=1000"],
+    ),
+    (
+        "a trace whose lines nothing describes",
+        &["trace", "import", "lasr", "idle.f", "-o", "new.wtrace"],
+        2,
+        &["lasr", "docs/traces.md"],
+    ),
+    ("a name that is no word", &["explain", "optane.100"], 2, &["optane.100", "weir show optane.100"]),
+    ("a plan as a machine", &["show", "quick", "--toml"], 2, &["quick", "--machine", "--medium"]),
+    (
+        "a name of the mount",
+        &["mount", "pmfs", "good.pm", ".", "-o", "fsname=mine"],
+        2,
+        &["fsname=mine", "path of the pool"],
+    ),
+    ("an owner of all files", &["mount", "pmfs", "good.pm", ".", "-o", "uid=5"], 2, &["uid=5", "chown(1)"]),
+    ("root alone", &["mount", "pmfs", "good.pm", ".", "-O", "allow_root"], 2, &["allow_root", "allow_other"]),
+    ("help of no command", &["help", "benhc"], 2, &["benhc", "bench"]),
+    (
+        "an SSD without spare space",
+        &["sim", "flash", "idle.f", "--device", "fast24,capacity=2MiB"],
+        2,
+        &["blocks", "more capacity"],
+    ),
+];
+
 /// Changes bytes of a copy of `good.pm`.
 fn changed(home: &Path, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(home.join("good.pm")).unwrap();
@@ -450,6 +516,11 @@ fn check(cases: &[Case]) {
 #[test]
 fn bad_experiments_are_told_with_place_reason_and_remedy() {
     check(&EXPERIMENTS);
+}
+
+#[test]
+fn words_of_other_programs_and_limits_are_told() {
+    check(&STRANGERS);
 }
 
 #[test]
@@ -558,7 +629,11 @@ fn an_image_that_no_mount_recovers_is_repaired_and_what_is_left_is_named() {
     assert_eq!(torn.status.code(), Some(1), "{}", told(&torn));
     let again = weir(home.path()).args(["fsck", "--repair", "pool.nova"]).output().unwrap();
     assert_eq!(again.status.code(), Some(0), "{}", told(&again));
-    let lost = repair(|bytes| bytes[root_of_nova(bytes).0 + 40] ^= 1);
+    // The owner of the root: all else of it can be read.
+    let sealed = repair(|bytes| bytes[root_of_nova(bytes).0 + 40] ^= 1);
+    assert_eq!(sealed.status.code(), Some(1), "{}", told(&sealed));
+    // Its kind: what its log says is not for an inode of that kind.
+    let lost = repair(|bytes| bytes[root_of_nova(bytes).0 + 33] ^= 0x41);
     assert_eq!(lost.status.code(), Some(4), "{}", told(&lost));
     let left = String::from_utf8_lossy(&lost.stdout).into_owned();
     assert!(left.contains("inode 1: its checksum"), "{left}");

@@ -198,3 +198,93 @@ fn files_of_media_devices_and_machines_are_taken_where_their_names_are() {
     std::fs::write(home.path().join("p.toml"), plan).unwrap();
     printed(home.path(), &["run", "p.toml", "-q"]);
 }
+
+#[test]
+fn help_is_asked_for_by_a_word_too() {
+    let home = tempfile::tempdir().unwrap();
+    assert_eq!(printed(home.path(), &["help"]), printed(home.path(), &["--help"]));
+    assert_eq!(
+        printed(home.path(), &["help", "trace", "cut"]),
+        printed(home.path(), &["trace", "cut", "--help"])
+    );
+}
+
+#[test]
+fn words_of_pages_are_explained_and_an_importer_offers_what_it_reads() {
+    let home = tempfile::tempdir().unwrap();
+    for word in ["media", "medium", "machines", "machine", "kernel", "robust", "accuracy", "prices"] {
+        let meaning = printed(home.path(), &["explain", word]);
+        assert!(meaning.starts_with(word) && meaning.len() > 40, "{meaning}");
+    }
+    let offered = told(&run(home.path(), &["trace", "import", "ibm", "x", "-o", "y"]));
+    assert!(offered.contains("strace, dbench, mobigen, nbw, fio") && !offered.contains("lasr"), "{offered}");
+}
+
+/// A machine and a medium as files are the machine and the medium.
+#[test]
+fn what_show_prints_as_a_file_is_taken_as_one() {
+    let home = tempfile::tempdir().unwrap();
+    for (flag, name, file) in
+        [("--machine", "spr-server", "machine.toml"), ("--medium", "optane.100", "medium.toml")]
+    {
+        let text = printed(home.path(), &["show", name, "--toml"]);
+        std::fs::write(home.path().join(file), &text).unwrap();
+        let rows = |of: &str| {
+            let bench =
+                ["bench", "fxmark/DWAL", "--fs", "pmfs", "--runtime", "1ms", "-q", "--json", flag, of];
+            document(&run(home.path(), &bench))["samples"][0]["operations"].clone()
+        };
+        assert_eq!(rows(file), rows(name), "{name}");
+        assert_eq!(printed(home.path(), &["show", file, "--toml"]), text, "{name}");
+    }
+}
+
+#[test]
+fn all_stands_for_every_design_that_the_medium_is_right_for() {
+    let home = tempfile::tempdir().unwrap();
+    let bench =
+        ["bench", "fxmark/DWAL", "--fs", "all", "--runtime", "1ms", "-q", "--json", "--medium", "dram"];
+    let result = document(&run(home.path(), &bench));
+    let samples = result["samples"].as_array().unwrap();
+    let designs: Vec<&str> = samples.iter().map(|sample| sample["axes"]["fs"].as_str().unwrap()).collect();
+    assert!(["pmfs", "nova", "crest", "redo"].iter().all(|name| designs.contains(name)), "{designs:?}");
+    assert!(!designs.iter().any(|name| name.contains('/')), "models have to be named: {designs:?}");
+}
+
+/// The page names the file with its result, which is there, and which its commands run again.
+#[test]
+fn beside_a_page_lies_its_result() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = ["bench", "fxmark/DWAL", "--fs", "pmfs", "--runtime", "1ms", "-q", "-o", "page.html"];
+    printed(home.path(), &bench);
+    let page = std::fs::read_to_string(home.path().join("page.html")).unwrap();
+    assert!(page.contains("<code>page.json</code> is the result beside this page"));
+    printed(home.path(), &["run", "--like", "page.json", "-q"]);
+    // A file of another program is left alone.
+    std::fs::write(home.path().join("other.json"), "{}").unwrap();
+    let said = told(&run(home.path(), &["report", "page.json", "-o", "other.html"]));
+    assert!(said.contains("other.json is another file"), "{said}");
+    assert_eq!(std::fs::read_to_string(home.path().join("other.json")).unwrap(), "{}");
+}
+
+/// Not even what an unmount has saved for the next mount.
+#[test]
+fn a_repair_of_a_clean_pool_changes_no_byte_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let images = home.path().join("images");
+    for design in fs::FILE_SYSTEMS.iter().map(|design| design.name()) {
+        let bench =
+            ["bench", "varmail", "--fs", design, "--medium", "dram", "--runtime", "1ms", "-D", "nfiles=200"];
+        let more = ["-q", "--save-image", "images", "--region", "64MiB", "--prices", "ran"];
+        let output = run(home.path(), &[&bench[..], &more[..]].concat());
+        assert!(output.status.success(), "{design}: {}", told(&output));
+        for image in std::fs::read_dir(&images).unwrap().flatten() {
+            let before = std::fs::read(image.path()).unwrap();
+            let repaired = run(home.path(), &["fsck", "--repair", image.path().to_str().unwrap()]);
+            assert!(repaired.status.success(), "{design}: {}", told(&repaired));
+            let same = std::fs::read(image.path()).unwrap() == before;
+            assert!(same, "{design}: {}", String::from_utf8_lossy(&repaired.stdout));
+            std::fs::remove_file(image.path()).unwrap();
+        }
+    }
+}

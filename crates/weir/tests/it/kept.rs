@@ -174,7 +174,7 @@ fn a_result_is_run_again_from_itself_whole_or_in_part() {
     let page = weir(home.path()).args(["report", "first.json", "-o", "first.html"]).output().unwrap();
     assert!(page.status.success());
     let page = std::fs::read_to_string(home.path().join("first.html")).unwrap();
-    assert!(page.contains("weir run --like result.json --only workload=filebench/varmail"));
+    assert!(page.contains("weir run --like first.json --only workload=filebench/varmail"));
     // As an interrupt leaves it: one value of an axis was not measured.
     let mut part = results::ResultFile::read(home.path().join("first.json")).unwrap();
     part.samples.retain(|sample| sample.axis("workload") == Some("filebench/varmail"));
@@ -182,7 +182,7 @@ fn a_result_is_run_again_from_itself_whole_or_in_part() {
     let page = weir(home.path()).args(["report", "part.json", "-o", "part.html"]).output().unwrap();
     assert!(page.status.success());
     let page = std::fs::read_to_string(home.path().join("part.html")).unwrap();
-    assert!(page.contains("weir run --like result.json --only workload=filebench/varmail"));
+    assert!(page.contains("weir run --like part.json --only workload=filebench/varmail"));
 }
 
 #[test]

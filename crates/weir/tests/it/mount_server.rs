@@ -292,6 +292,29 @@ fn a_mount_goes_on_when_who_started_it_does_not_hear_that_it_is_ready() {
 }
 
 #[test]
+fn an_unmount_says_that_the_server_had_gone() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("pmfs");
+    let mut server = place.serve("");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let output = weir().arg("umount").arg(place.dir()).output().unwrap();
+    assert!(
+        output.status.success() && stderr(&output).contains("the server had gone"),
+        "{}",
+        stderr(&output)
+    );
+    // One that is there has nothing to tell.
+    let mut server = place.serve("");
+    let output = weir().arg("umount").arg(place.dir()).output().unwrap();
+    assert!(output.status.success() && !stderr(&output).contains("had gone"), "{}", stderr(&output));
+    server.wait().unwrap();
+    place.check();
+}
+
+#[test]
 fn a_mount_whose_server_has_gone_is_replaced_when_that_is_asked_for() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);

@@ -72,11 +72,33 @@ fn reserve(calls: &dyn Syscalls, fd: Fd, path: &str, laid: &Laid) -> Result<()> 
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => Ok(()),
             other => other,
         },
-        Fallocate::Posix => calls.fallocate(fd, FallocateMode::empty(), 0, laid.size),
+        Fallocate::Posix => reserve_or_write(calls, fd, laid.size),
         Fallocate::Keep => calls.fallocate(fd, FallocateMode::KEEP_SIZE, 0, laid.size),
         Fallocate::Truncate => calls.ftruncate(fd, laid.size),
     };
     reserved.map_err(CallFailed::of("fallocate", path))
+}
+
+/// posix_fallocate(3) as glibc has it: where the file system reserves nothing, a zero byte is written to each block that has none
+/// at its start, so that it has its space.
+fn reserve_or_write(calls: &dyn Syscalls, fd: Fd, size: u64) -> std::result::Result<(), Errno> {
+    /// glibc takes the block size of the file system, and this at most.
+    const STEP: u64 = 4096;
+    match calls.fallocate(fd, FallocateMode::empty(), 0, size) {
+        Err(Errno::EOPNOTSUPP) => {}
+        other => return other,
+    }
+    let was = calls.fstat(fd)?.size;
+    let mut at = (size - 1) % STEP;
+    while at < size {
+        let mut byte = [0];
+        let has_data = at < was && calls.pread(fd, &mut byte, at)? == 1 && byte[0] != 0;
+        if !has_data {
+            calls.pwrite(fd, &[0], at)?;
+        }
+        at += STEP;
+    }
+    Ok(())
 }
 
 fn write(calls: &dyn Syscalls, fd: Fd, path: &str, laid: &Laid, seed: Seed) -> Result<()> {

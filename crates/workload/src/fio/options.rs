@@ -95,7 +95,7 @@ table! {
     Honoured "offset": "bytes, or a percentage of the file, rounded up to a block";
     Honoured "offset_increment": "bytes or a percentage of the file; is multiplied by the number of the clone";
     Honoured "offset_align": "an offset given as a percentage is rounded up to a multiple of this";
-    Honoured "fallocate": "none, native, posix, keep, truncate; native is skipped on a design without fallocate";
+    Honoured "fallocate": "none, native, posix, keep, truncate; on designs that reserve nothing posix writes, keep fails";
     Honoured "create_on_open": "the first open creates the file, within the measured time";
     Ignored "create_serialize": "files are always laid out one after the other, before anything is measured";
     Honoured "create_fsync": "each file is synced after it is laid out";

@@ -48,7 +48,7 @@ fn made(table: &mut Table) {
     table.add("clone within a file", foo(9000), vec![Op::Clone((at("foo"), 0), (at("foo"), 8192), 8192)]);
     table.add(
         "clone of reserved blocks",
-        and(two(4096), [fallocate(FallocateMode::empty(), 4096, 8192)]),
+        and(two(4096), [fallocate(FallocateMode::ZERO_RANGE, 4096, 8192)]),
         vec![clone("foo", "bar", 12_288), write("foo", 4096, 100, 2), write("bar", 5000, 100, 3)],
     );
 }

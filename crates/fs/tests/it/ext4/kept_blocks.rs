@@ -68,7 +68,7 @@ fn a_reservation_that_finds_no_space_leaves_no_block_beyond_the_end_of_a_file_wi
         fs.sync().expect("sync");
         let free = fs.statfs().expect("statfs").blocks_free;
         assert!(free >= 12, "{free}");
-        let mode = FallocateMode::empty();
+        let mode = FallocateMode::ZERO_RANGE;
         assert_eq!(fs.fallocate(file, mode, 500, 40 << 10), Err(Errno::ENOSPC));
         assert_eq!(fs.getattr(file).expect("attributes").size, 700);
         assert_eq!(fs.statfs().expect("statfs").blocks_free, free);

@@ -85,7 +85,7 @@ fn whole_path(folder: &Path) -> Result<std::path::PathBuf, Failure> {
 }
 
 /// `3.2 h`, `41 min`, `12 s`.
-fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match seconds {
         s if s >= 5400.0 => format!("{:.1} h", s / 3600.0),

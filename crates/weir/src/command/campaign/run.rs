@@ -109,7 +109,7 @@ impl Run {
         settings: &Settings,
         (bar, output): (&Bar, &Output),
     ) -> Result<Value, Failure> {
-        if campaign.states()?[shard] == State::Done {
+        if campaign.state(shard)? == State::Done {
             output.note(&format!("shard {shard} is done"));
             return Ok(
                 json!({ "shard": shard, "cells": 0, "known": campaign.manifest.shards[shard].cells.len(), "done": true }),

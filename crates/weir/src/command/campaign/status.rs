@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use lab::campaign::folder::{Campaign, Kind};
-use lab::campaign::{State, ranges};
+use lab::campaign::{State, engine, ranges};
 use lab::cells;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -76,9 +76,11 @@ fn count(campaign: &Campaign) -> Result<Counted, Failure> {
     let (mut cells, mut cpu_ns, mut seen) = (0, (0, 0), vec![false; shards.len()]);
     let states = campaign.states()?;
     for attempt in campaign.attempts()?.0 {
-        if attempt.kind != Kind::Whole || std::mem::replace(&mut seen[attempt.shard], true) {
+        let counts = attempt.kind == Kind::Whole && !seen[attempt.shard] && campaign.is_whole(&attempt)?;
+        if !counts {
             continue;
         }
+        seen[attempt.shard] = true;
         cells += shards[attempt.shard].cells.len();
         cpu_ns.1 += shards[attempt.shard].cpu_ns;
         let contents = cells::read_file_of::<IgnoredAny>(&attempt.path)?;
@@ -120,11 +122,15 @@ fn text(campaign: &Campaign, counted: &Counted) -> String {
             lines.push(format!("{word}: {}", ranges(&shards)));
         }
     }
-    lines.extend(engine(campaign));
+    lines.extend(queues(campaign));
     if counted.of(State::Done).len() == counted.states.len() {
-        lines.push(format!("next: weir campaign merge {} -o result.json", campaign.folder.display()));
+        let folder = engine::quoted(&campaign.folder.display().to_string());
+        lines.push(format!("next: weir campaign merge {folder} -o result.json"));
     } else if !counted.of(State::Failed).is_empty() {
-        lines.push("next: submit again with --missing; cells that have run do not run again".to_owned());
+        let folder = engine::quoted(&campaign.folder.display().to_string());
+        lines.push(format!(
+            "next: weir campaign run {folder} --missing, or submit again with --missing; cells that have run do not run again"
+        ));
     }
     lines.join("\n") + "\n"
 }
@@ -148,12 +154,12 @@ fn document(campaign: &Campaign, counted: &Counted) -> Value {
         "cpu_ns": counted.cpu_ns.0,
         "cpu_left_ns": left_ns(campaign, counted),
         "lists": lists,
-        "engine": engine(campaign),
+        "engine": queues(campaign),
     })
 }
 
 /// What the engine says of its jobs, with the remedy where it waits for a person.
-fn engine(campaign: &Campaign) -> Vec<String> {
+fn queues(campaign: &Campaign) -> Vec<String> {
     let ids: Vec<String> = jobs::all(campaign)
         .into_iter()
         .filter_map(|job| if let Job::Slurm { id, .. } = job { Some(id) } else { None })

@@ -67,7 +67,7 @@ const OWN: [&str; 21] = [
 ];
 
 /// What mount(8), fstab and systemd write for themselves, and what is so anyway.
-const IGNORED: [&str; 24] = [
+const IGNORED: [&str; 25] = [
     "remount",
     "defaults",
     "auto",
@@ -92,6 +92,24 @@ const IGNORED: [&str; 24] = [
     "norelatime",
     "nostrictatime",
     "sloppy",
+    "user_xattr",
+];
+
+/// Words of other FUSE file systems, each with why it is refused and what to do.
+const REFUSED: [(&str, &str); 7] = [
+    (
+        "fsname",
+        "the list of mounts has the path of the pool there, by which umount(8), fstab and weir find the mount",
+    ),
+    ("subtype", "the type of the mount is fuse.weir.DESIGN, by which weir knows its own mounts"),
+    ("uid", "a pool keeps the owner of each file: chown(1) the files, once"),
+    ("gid", "a pool keeps the group of each file: chgrp(1) the files, once"),
+    ("umask", "a pool keeps the mode of each file: chmod(1) the files, once"),
+    (
+        "allow_root",
+        "allow_other lets root in as well; modes and owners are checked by the kernel for everyone",
+    ),
+    ("nouser_xattr", "extended attributes of users are always kept"),
 ];
 
 /// The same, with a value: of mount(8), and what the list of mounts says of ours.
@@ -176,6 +194,9 @@ impl Words {
     }
 
     fn take(&mut self, word: &str, design: Option<&dyn Design>) -> Result<(), Failure> {
+        if let Some((_, why)) = refused(word) {
+            return Err(Failure::usage(format!("-o {word}: {why}")));
+        }
         if let Some((set, _, flag)) = FLAG_WORDS.iter().find(|(set, clear, _)| *set == word || *clear == word)
         {
             self.flags.set(*flag, *set == word);
@@ -254,6 +275,12 @@ impl Words {
         self.design.insert(key.to_owned(), value);
         Ok(())
     }
+}
+
+/// The word of this list that is meant, with or without a value.
+fn refused(word: &str) -> Option<&'static (&'static str, &'static str)> {
+    let key = word.split_once('=').map_or(word, |(key, _)| key);
+    REFUSED.iter().find(|(refused, _)| *refused == key)
 }
 
 fn unknown_word(key: &str, design: &dyn Design) -> String {
@@ -352,6 +379,27 @@ mod tests {
             assert!(refused.message.contains(advice), "{word}: {}", refused.message);
         }
         assert!(parse("alow_other,sloppy").is_ok(), "mount -s asks to pass over what is unknown");
+    }
+
+    #[test]
+    fn words_of_other_file_systems_are_taken_or_refused_with_the_reason() {
+        assert!(parse("user_xattr").unwrap().design.is_empty());
+        for (word, reason) in [
+            ("fsname=mine", "path of the pool"),
+            ("subtype=x", "fuse.weir"),
+            ("uid=1000", "chown(1)"),
+            ("gid=5", "chgrp(1)"),
+            ("umask=022", "chmod(1)"),
+            ("allow_root", "allow_other"),
+            ("nouser_xattr", "always kept"),
+        ] {
+            let refused = parse(word).expect_err(word);
+            assert!(
+                refused.message.contains(word) && refused.message.contains(reason),
+                "{}",
+                refused.message
+            );
+        }
     }
 
     #[test]

@@ -213,6 +213,10 @@ impl Shown<'_> {
         if host == 0 { 1.0 } else { replay::programmed(counters) as f64 / host as f64 }
     }
 
+    fn geometry(&self) -> Option<String> {
+        self.model.config().ok()?.geometry()
+    }
+
     fn utilisation(&self) -> Vec<f64> {
         let took = self.replayed.took.0.max(1) as f64;
         self.replayed.busy.iter().map(|busy| busy.0 as f64 / took).collect()
@@ -235,6 +239,7 @@ impl Shown<'_> {
             "trace": self.path.file_name().map(|name| name.to_string_lossy()),
             "format": survey.format.word(),
             "device": self.model.to_string(),
+            "geometry": self.geometry(),
             "requests": survey.requests,
             "bad_lines_skipped": survey.bad_lines,
             "beyond_skipped": survey.beyond,
@@ -276,6 +281,9 @@ impl Shown<'_> {
         let left_out =
             format!("{} bad lines and {} beyond the device left out", survey.bad_lines, survey.beyond);
         let _ = writeln!(text, "\n  took {} for {} of trace; {left_out}", replayed.took, survey.span);
+        if let Some(geometry) = self.geometry() {
+            let _ = writeln!(text, "  {geometry}");
+        }
         if survey.passed_through > 0 {
             let _ =
                 writeln!(text, "  {} commands passed through to the device left out", survey.passed_through);

@@ -47,7 +47,9 @@ enum Format {
     Dbench,
     Mobigen,
     Nbw,
+    #[value(hide = true)]
     Ibench,
+    #[value(hide = true)]
     Lasr,
     Fio,
 }

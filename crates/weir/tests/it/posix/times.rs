@@ -5,6 +5,7 @@ use vfs::{
     XattrMode,
 };
 
+use super::contents::reserve_or_zero;
 use super::world::{
     ALICE, BOB, Ground, MAKE, READ, ROOT, WRITE, attr, contents, done, fails, make, mode, owner, with, write,
 };
@@ -190,7 +191,7 @@ fn truncating_open_marks(ground: &Ground<'_>) -> Check {
 fn fallocate_marks(ground: &Ground<'_>) -> Check {
     ground.by(ROOT, |calls| write(calls, "f", b"contents"))?;
     marks(ground, "f", BOTH, |calls| {
-        with(calls, "f", WRITE, |fd| calls.fallocate(fd, FallocateMode::empty(), 0, 10_000))
+        with(calls, "f", WRITE, |fd| reserve_or_zero(calls, fd, FallocateMode::empty(), 8, 10_000))
     })
 }
 
