@@ -356,7 +356,7 @@ fn charge(cx: &Context, level: Level, lines: u64, miss: bool, medium: impl FnOnc
             if miss {
                 clock::work(Work::MISS, lines);
                 if let Some(excess) = memory::excess_of_misses(cx, lines) {
-                    clock::advance(cx, Activity::MEDIUM_WAIT, excess);
+                    clock::advance(cx, Activity::MEMORY_LATENCY, excess);
                 }
             }
             medium();

@@ -14,6 +14,8 @@
 //! | copies | [`Activity::COPY`]; in a scope that collects work, that |
 //! | the medium | the activity in scope |
 //! | waiting for the medium's bandwidth | [`Activity::MEDIUM_WAIT`] |
+//! | a line of a memory under load, beyond its idle latency | [`Activity::MEMORY_LATENCY`] |
+//! | waiting for a turn at that memory's greatest traffic | [`Activity::MEMORY_TURN`] |
 //! | waiting for locks, conditions | [`Activity::LOCK_WAIT`], in a scope that collects waits, that; and the lock's name |
 //! | waiting for a cache line | as CPU work; and the name of the line, or of the lock whose word it is |
 //! | sleeping | [`Activity::SLEEP`], in a scope that collects waits, that |
@@ -63,7 +65,7 @@ enum Collects {
 
 impl Activity {
     /// Limit of activities.
-    pub const MAX: usize = 12;
+    pub const MAX: usize = 14;
 
     /// Declares activity `index` (below [`Activity::MAX`], one of its own).
     pub const fn new(index: u8, name: &'static str) -> Self {
@@ -115,7 +117,7 @@ impl PartialEq for Activity {
 
 impl Eq for Activity {}
 
-/// What this crate books by itself. Indices 0 to 6.
+/// What this crate books by itself. Indices 0 to 6, 12 and 13.
 impl Activity {
     /// CPU work other than copying: searching, checking, book-keeping.
     pub const SOFTWARE: Self = Self::new(0, "software");
@@ -131,6 +133,10 @@ impl Activity {
     pub const SLEEP: Self = Self::new(5, "sleep");
     /// Waiting for a core that another task has.
     pub const CORE_WAIT: Self = Self::new(6, "core_wait");
+    /// The time of a line from a memory under load beyond the latency of the memory when it is idle.
+    pub const MEMORY_LATENCY: Self = Self::new(12, "memory_latency");
+    /// Waiting for a turn at the greatest traffic of a memory.
+    pub const MEMORY_TURN: Self = Self::new(13, "memory_turn");
 
     /// The activities that this crate declares.
     pub const OF_SIM: &[Self] = &[
@@ -141,6 +147,8 @@ impl Activity {
         Self::LOCK_WAIT,
         Self::SLEEP,
         Self::CORE_WAIT,
+        Self::MEMORY_LATENCY,
+        Self::MEMORY_TURN,
     ];
 }
 

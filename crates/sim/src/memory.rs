@@ -48,16 +48,20 @@
 //!   when idle. In explored runs times do not compare: L is idle, and there is neither window nor turn.
 //! * *Rounding.* A task's time is in nanoseconds; what a transfer leaves below one is kept for the task's next transfer.
 //!
+//! * *Errors on purpose.* A model may be wrong in one way ([`Mutant`]): `tests/it/memory.rs` says which test finds each.
+//!
 //! Not modelled: banks and refresh one by one, sub-NUMA clusters, wrong prefetches, coherence of a shared card.
 //!
 //! [`Machine::memory`]: crate::Machine::memory
 
 mod law;
 mod model;
+mod mutant;
 mod stream;
 
 pub use law::{Curve, Ddr, Law, Share};
 pub use model::{ACCEPT, Core, Link, MemoryModel, Tail};
+pub use mutant::Mutant;
 pub(crate) use stream::{Moved, copy_lines, excess_of_misses, post_copied};
 pub use stream::{Stream, copy_cost, fence, local};
 
@@ -174,7 +178,8 @@ impl Memory {
         state.bin[0] += reads * LINE;
         state.bin[1] += writes * LINE;
         let service = ((reads + writes) * LINE * state.fs_per_byte).div_ceil(1_000);
-        state.free_at_ps = state.free_at_ps.max(now_ps(cx)) + service;
+        let free_at = if self.model.is(Mutant::ChannelOfTask) { 0 } else { state.free_at_ps };
+        state.free_at_ps = free_at.max(now_ps(cx)) + service;
         Turn { latency_ps: state.latency_ps, end_ps: state.free_at_ps }
     }
 
@@ -200,8 +205,8 @@ impl Memory {
         };
         for _ in 0..lines {
             let turn = self.transfer(cx, 1, 0);
-            let latency = self.drawn(cx, turn.latency_ps);
-            self.pass_load(cx, latency, turn.end_ps);
+            let over = turn.latency_ps.saturating_sub(self.idle_ps);
+            pass_load(cx, self.drawn(cx, turn.latency_ps), over, turn.end_ps);
         }
     }
 
@@ -213,18 +218,7 @@ impl Memory {
         }
         let latency = self.latency_of(cx, lines);
         let all = (0..lines).map(|_| self.drawn(cx, latency)).sum();
-        self.pass_load(cx, all, 0);
-    }
-
-    fn pass_load(&self, cx: &Context, latency_ps: u64, turn_end_ps: u64) {
-        let end = (now_ps(cx) + latency_ps).max(turn_end_ps);
-        let waited = (end - now_ps(cx)).saturating_sub(self.idle_ps);
-        pass_until(
-            cx,
-            end,
-            [(Activity::MEDIUM_WAIT, waited), (cx.activity.get(), self.idle_ps)],
-            cx.activity.get(),
-        );
+        pass_load(cx, all, latency.saturating_sub(self.idle_ps) * lines, 0);
     }
 
     /// The latency of one load, longer or shorter where the memory has a tail: by the seed, the task and its loads so far.
@@ -234,7 +228,8 @@ impl Memory {
         }
         let ordinal = cx.loads.replace(cx.loads.get() + 1);
         let drawn = rng::mix(rng::mix(cx.run.seed.0.wrapping_add(u64::from(cx.id))) ^ ordinal);
-        latency_ps * self.model.tail.per_mille((drawn >> 44) as u32) / 1_000
+        let more = if self.model.is(Mutant::TailMovesMean) { 50 } else { 0 };
+        latency_ps * (self.model.tail.per_mille((drawn >> 44) as u32) + more) / 1_000
     }
 
     /// What a traffic generator does: moves lines with as many under way as the core's caches have requests.
@@ -244,7 +239,7 @@ impl Memory {
         let core = &self.model.core;
         let step = core.issue_ps.max(turn.latency_ps / core.outstanding);
         let end = (now_ps(cx) + (reads + writes) * step).max(turn.end_ps);
-        pass_until(cx, end, [(Activity::MEDIUM_WAIT, 0), (cx.activity.get(), 0)], cx.activity.get());
+        pass_until(cx, end, [], cx.activity.get());
     }
 
     /// Moves lines as a core does in a long loop: `goes_on` says that it does not begin here.
@@ -281,10 +276,14 @@ impl State {
     #[cold]
     fn close_bins(&mut self, memory: &Memory, time: u64) {
         let bins = (time - self.bin_end_ns) / BIN_NS + 1;
+        let model = &memory.model;
+        let fraction = if model.is(Mutant::CountedTwice) { 2 * FRACTION } else { FRACTION };
+        let gain = if model.is(Mutant::GainOfOne) { 1 } else { GAIN };
+        let least = if model.is(Mutant::NeverForgets) { 0 } else { i64::MIN };
         for _ in 0..bins.min(FORGOTTEN) {
             for (average, bin) in self.average.iter_mut().zip(self.bin) {
-                let bin = bin.cast_signed() * FRACTION;
-                *average += if self.began { (bin - *average) / GAIN } else { bin - *average };
+                let over = bin.cast_signed() * fraction - *average;
+                *average += (if self.began { over / gain } else { over }).max(least);
             }
             (self.began, self.bin) = (true, [0; 2]);
         }
@@ -301,8 +300,16 @@ impl State {
 
     fn find(&mut self, memory: &Memory) {
         let (traffic, writes) = self.traffic();
-        self.latency_ps = memory.model.latency_ps(traffic, writes);
-        self.fs_per_byte = (1e6 / memory.model.cap(writes)).max(1.0) as u64;
+        let model = &memory.model;
+        let (unit, traffic, writes) = match model.mutant {
+            Some(Mutant::SharesExchanged) => (1.0, traffic, 1.0 - writes),
+            Some(Mutant::ShareIgnored) => (1.0, traffic, 0.0),
+            Some(Mutant::ConstantLatency) => (1.0, 0.0, writes),
+            Some(Mutant::BinaryUnits) => (1.073_741_824, traffic / 1.073_741_824, writes),
+            _ => (1.0, traffic, writes),
+        };
+        self.latency_ps = model.latency_ps(traffic, writes);
+        self.fs_per_byte = (1e6 / (model.cap(writes) * unit)).max(1.0) as u64;
     }
 }
 
@@ -312,8 +319,21 @@ pub(crate) fn now_ps(cx: &Context) -> u64 {
     cx.time.get().saturating_mul(PS) + cx.below_ns.get()
 }
 
+/// Lets a load pass: a latency, so much of which is there since others move lines, and what its turn takes beyond it.
+fn pass_load(cx: &Context, latency_ps: u64, over_ps: u64, turn_end_ps: u64) {
+    let there = now_ps(cx) + latency_ps;
+    let turn = turn_end_ps.saturating_sub(there);
+    let parts = [(Activity::MEMORY_LATENCY, over_ps), (Activity::MEMORY_TURN, turn)];
+    pass_until(cx, there + turn, parts, cx.activity.get());
+}
+
 /// Lets a task pass until `end_ps`. Of the time, so many picoseconds are booked on each activity in turn, and the rest on `rest`.
-pub(crate) fn pass_until(cx: &Context, end_ps: u64, parts: [(Activity, u64); 2], rest: Activity) {
+pub(crate) fn pass_until<const N: usize>(
+    cx: &Context,
+    end_ps: u64,
+    parts: [(Activity, u64); N],
+    rest: Activity,
+) {
     let mut left = (end_ps / PS).saturating_sub(cx.time.get());
     if end_ps / PS >= cx.time.get() {
         cx.below_ns.set(end_ps % PS);

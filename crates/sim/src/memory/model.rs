@@ -1,6 +1,7 @@
 //! What a memory is: its law, the link before it, and how a core uses it.
 
 use super::law::Law;
+use super::mutant::Mutant;
 
 /// What a [`super::Memory`] is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub struct MemoryModel {
     pub accept_per_mille: u64,
     /// How single loads differ from the mean.
     pub tail: Tail,
+    /// An error on purpose, which a test must find.
+    pub mutant: Option<Mutant>,
 }
 
 /// A link of two directions, each of `rate`, and a card behind it that serves both from one memory. Bytes a nanosecond.
@@ -116,18 +119,27 @@ impl MemoryModel {
             core: Core::GOLDEN_COVE,
             accept_per_mille: ACCEPT,
             tail: Tail::None,
+            mutant: None,
         }
+    }
+
+    /// Whether it is wrong in this way.
+    #[inline]
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     /// Latency of a line in picoseconds, at so many bytes a nanosecond of which the part `w` is written.
     pub fn latency_ps(&self, traffic: f64, w: f64) -> u64 {
-        (self.law.latency(traffic, w) * 1_000.0 + 0.5) as u64
+        let again = if self.is(Mutant::ExtraTwice) { self.extra_ps } else { 0 };
+        (self.law.latency(traffic, w) * 1_000.0 + 0.5) as u64 + again
     }
 
     /// The greatest traffic in bytes a nanosecond, of which the part `w` is written.
     pub fn cap(&self, w: f64) -> f64 {
         let greatest = self.law.greatest(w);
-        self.link.map_or(greatest, |link| link.cap(w).min(greatest))
+        let of_link = if self.is(Mutant::DirectionsExchanged) { 1.0 - w } else { w };
+        self.link.map_or(greatest, |link| link.cap(of_link).min(greatest))
     }
 
     /// The memory in words: latencies by traffic, and the greatest.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{LINE, Memory, PS, Turn, now_ps, pass_until};
+use super::{LINE, Memory, Mutant, PS, Turn, now_ps, pass_until};
 use crate::clock;
 use crate::context::Context;
 use crate::ledger::{Activity, COPIED_BYTES};
@@ -62,6 +62,10 @@ pub(crate) fn copy_lines(
     let local = cx.run.memory_of(cx.core.get()).map(|memory| &**memory);
     let Some(object) = stream.memory.or(local) else { return false };
     let lines = bytes.div_ceil(LINE);
+    let model = &object.model;
+    let waits = moved != Moved::Store || !has_buffer;
+    let begins = waits && !stream.goes_on && (moved == Moved::Load || bytes >= TURN_BYTES);
+    let moved = if moved == Moved::Load && model.is(Mutant::ReadsAsStores) { Moved::Store } else { moved };
     // The write-back of a store comes with its flush where the object is on a medium.
     let later = if stream.memory.is_some() { 0 } else { lines };
     let of_object = match moved {
@@ -76,13 +80,12 @@ pub(crate) fn copy_lines(
         Moved::Both => Lines::default(),
     };
     cx.ledger.add_units(cx.op.get(), COPIED_BYTES, bytes);
-    let waits = moved != Moved::Store || !has_buffer;
-    let begins = waits && !stream.goes_on && (moved == Moved::Load || bytes >= TURN_BYTES);
     let take = if bytes < TURN_BYTES { small } else { large };
     let turns = [take(cx, object, of_object), take(cx, local.unwrap_or(object), of_buffer)];
     let all = of_object.reads + of_object.writes + of_buffer.reads + of_buffer.writes;
     // A machine without a model prices its side of the copy as it prices every copy.
     let own = if has_buffer || local.is_some() { 0 } else { bytes * cx.run.machine.copy_ps_per_byte / 2 };
+    let own = if model.is(Mutant::Summed) { own + copy_cost(object, bytes).0 * PS } else { own };
     pass_copy(cx, object, &Span { lines: all, begins, own_ps: own }, turns, stream.memory.is_some());
     true
 }
@@ -97,14 +100,15 @@ struct Span {
 }
 
 fn small(cx: &Context, memory: &Memory, lines: Lines) -> Turn {
-    match lines.reads + lines.writes {
+    let Lines { reads, writes } = lines.counted(memory);
+    match reads + writes {
         0 => Turn { latency_ps: 0, end_ps: 0 },
         lines => Turn { latency_ps: memory.latency_of(cx, lines), end_ps: 0 },
     }
 }
 
 fn large(cx: &Context, memory: &Memory, lines: Lines) -> Turn {
-    match lines {
+    match lines.counted(memory) {
         Lines { reads: 0, writes: 0 } => Turn { latency_ps: 0, end_ps: 0 },
         Lines { reads, writes } => memory.transfer(cx, reads, writes),
     }
@@ -118,12 +122,17 @@ fn pass_copy(cx: &Context, object: &Memory, span: &Span, turns: [Turn; 2], is_me
     let exposed = |latency: u64| latency * lines.max(if begins { core.depth } else { 0 }) / core.depth;
     let issue = clock::beside_sibling(cx, Nanos(lines.saturating_sub(1) * core.issue_ps + own_ps)).0;
     let start = now_ps(cx);
-    let end = (start + issue + exposed(latency)).max(turns[0].end_ps).max(turns[1].end_ps);
+    let there = start + issue + exposed(latency);
+    let end = there.max(turns[0].end_ps).max(turns[1].end_ps);
     let idle = exposed(object.idle_ps.min(latency));
-    let waited = (end - start).saturating_sub(issue + idle);
     let copy = cx.software(Activity::COPY);
     let of_idle = if is_medium { cx.activity.get() } else { copy };
-    pass_until(cx, end, [(Activity::MEDIUM_WAIT, waited), (of_idle, idle)], copy);
+    let parts = [
+        (Activity::MEMORY_LATENCY, exposed(latency) - idle),
+        (Activity::MEMORY_TURN, end - there),
+        (of_idle, idle),
+    ];
+    pass_until(cx, end, parts, copy);
 }
 
 /// A part of a loop that moves lines of one memory.
@@ -160,6 +169,11 @@ impl Lines {
     fn read(reads: u64) -> Self {
         Self { reads, writes: 0 }
     }
+
+    /// Those that are in the traffic of the memory: all, unless it is wrong on purpose.
+    fn counted(self, memory: &Memory) -> Self {
+        if memory.model.is(Mutant::CopiesUncounted) { Self::default() } else { self }
+    }
 }
 
 /// Posts so many lines that the core issues in `issue_ps`, booked on `activity`: a pipe of `credits` lines, each under way for a
@@ -172,9 +186,13 @@ pub(super) fn post(cx: &Context, memory: &Memory, lines: u64, issue_ps: u64, act
     let piped = cx.piped_ps.get().max(start) + lines * accept / core.credits;
     cx.piped_ps.set(piped);
     let last = piped.max(turn.end_ps);
-    cx.posted_ps.set(cx.posted_ps.get().max(last.max(start + accept)));
-    let end = (start + issue_ps).max(last.saturating_sub(accept));
-    pass_until(cx, end, [(activity, issue_ps), (Activity::MEDIUM_WAIT, u64::MAX)], activity);
+    let least = if memory.model.is(Mutant::FenceUnaccepted) { start } else { start + accept };
+    cx.posted_ps.set(cx.posted_ps.get().max(last.max(least)));
+    let bound = if memory.model.is(Mutant::PostedUnbounded) { 0 } else { last.saturating_sub(accept) };
+    let end = (start + issue_ps).max(bound);
+    let turned = turn.end_ps.saturating_sub(piped);
+    let parts = [(activity, issue_ps), (Activity::MEMORY_TURN, turned), (Activity::MEDIUM_WAIT, u64::MAX)];
+    pass_until(cx, end, parts, activity);
 }
 
 /// Waits until the posted lines of the task are accepted, booked on the activity in scope.
@@ -183,7 +201,7 @@ pub fn fence() {
         let end = cx.posted_ps.get();
         if end > now_ps(cx) {
             let activity = cx.activity.get();
-            pass_until(cx, end, [(activity, u64::MAX), (activity, 0)], activity);
+            pass_until(cx, end, [], activity);
         }
     }
 }

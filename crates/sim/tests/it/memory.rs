@@ -1,10 +1,14 @@
 //! Memory under load: its law is met, its greatest traffic is not passed, and everything that moves lines is in its traffic.
+//!
+//! Each seeded error ([`Mutant`]) is found by one of these tests, which it runs with the models of [`model`] wrong in that way.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::memory::{Ddr, Law, Link, MemoryModel, Tail};
-use sim::{Caches, Machine, Memory, Nanos, Recency, Seed, Setup, Stream, TaskSpec, Work};
+use sim::ledger::Snapshot;
+use sim::memory::{Ddr, Law, Link, MemoryModel, Mutant, Tail};
+use sim::{Activity, Caches, Machine, Memory, Nanos, Op, Recency, Seed, Setup, Stream, TaskSpec, Work};
 
 /// Time that averages take to forget that they were zero.
 const WARM: u64 = 200_000;
@@ -13,8 +17,20 @@ fn law() -> Ddr {
     Ddr::XEON_8480
 }
 
+thread_local! {
+    /// In which way the models of this thread's test are wrong.
+    static WRONG: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
 fn model() -> MemoryModel {
-    MemoryModel::local(Law::Ddr(law()))
+    MemoryModel { mutant: WRONG.get(), ..MemoryModel::local(Law::Ddr(law())) }
+}
+
+/// A card with 138.6 ns beyond local memory.
+fn card() -> MemoryModel {
+    let link = Link { rate: 31.5, header: 21.0, request: 17.0, card: 33.0 };
+    let law = Law::Ddr(Ddr { idle: 254.3, ..law() });
+    MemoryModel { law, link: Some(link), extra_ps: 138_600, ..model() }
 }
 
 fn machine(cores: u16) -> Machine {
@@ -252,9 +268,7 @@ fn tasks_that_post_without_end_do_not_pass_the_greatest_traffic_of_writes() {
 
 #[test]
 fn a_copy_from_a_card_is_one_stream_and_not_the_sum_of_two() {
-    let link = Link { rate: 31.5, header: 21.0, request: 17.0, card: 33.0 };
-    let law = Ddr { idle: 254.3, ..law() };
-    let card = Arc::new(Memory::new(MemoryModel { link: Some(link), ..MemoryModel::local(Law::Ddr(law)) }));
+    let card = Arc::new(Memory::new(card()));
     let time = |memory: Option<Arc<Memory>>| {
         let found = Arc::new(AtomicU64::new(0));
         let taken = Arc::clone(&found);
@@ -283,26 +297,124 @@ fn a_long_stream_takes_a_core_its_issue_and_a_latency_for_each_depth() {
     });
 }
 
+/// When the last of four tasks has made so many loads from a memory with this tail.
+fn loads_end(tail: Tail, seed: u64, loads: u64) -> u64 {
+    let found = Arc::new(AtomicU64::new(0));
+    let taken = Arc::clone(&found);
+    let memory = Arc::new(Memory::new(MemoryModel { tail, ..model() }));
+    tasks(machine(4), 4, seed, move |_| {
+        (0..loads).for_each(|_| memory.chase(1));
+        taken.fetch_max(sim::now().0, Relaxed);
+    });
+    found.load(Relaxed)
+}
+
 #[test]
-fn results_do_not_depend_on_other_runs_and_a_tail_keeps_the_mean() {
-    let run = |tail: Tail, seed: u64| {
-        let found = Arc::new(AtomicU64::new(0));
-        let taken = Arc::clone(&found);
-        let memory = Arc::new(Memory::new(MemoryModel { tail, ..model() }));
-        tasks(machine(4), 4, seed, move |_| {
-            (0..50_000).for_each(|_| memory.chase(1));
-            taken.fetch_max(sim::now().0, Relaxed);
-        });
-        found.load(Relaxed)
-    };
-    let alone: Vec<u64> = (1..=3).map(|seed| run(Tail::Card, seed)).collect();
+fn a_tail_keeps_the_mean() {
+    let (drawn, plain) = (loads_end(Tail::Card, 1, 50_000), loads_end(Tail::None, 1, 50_000));
+    near(drawn as f64, plain as f64, 1.0, "50,000 loads with a tail");
+}
+
+#[test]
+fn results_do_not_depend_on_other_runs() {
+    let alone: Vec<u64> = (1..=3).map(|seed| loads_end(Tail::Card, seed, 10_000)).collect();
     let beside: Vec<u64> = std::thread::scope(|scope| {
-        let all: Vec<_> = (0..6).map(|at| scope.spawn(move || run(Tail::Card, at % 3 + 1))).collect();
+        let all: Vec<_> =
+            (0..6).map(|at| scope.spawn(move || loads_end(Tail::Card, at % 3 + 1, 10_000))).collect();
         all.into_iter().map(|one| one.join().expect("a run")).collect()
     });
     assert_eq!(beside, [&alone[..], &alone[..]].concat(), "host threads cannot be seen");
     assert!(alone[0] != alone[1], "seeds can");
-    near(alone[0] as f64, run(Tail::None, 1) as f64, 1.0, "50,000 loads with a tail");
+}
+
+#[test]
+fn a_card_takes_its_idle_latency_and_each_direction_of_its_link_its_own_lines() {
+    let idle = chased(0, 600_000, Some(Arc::new(Memory::new(card()))), |_| ());
+    near(idle, 254.3, 0.6, "idle");
+    // Room enough behind the link: reads fill the direction to the host.
+    let link = Link { rate: 31.5, header: 21.0, request: 17.0, card: 100.0 };
+    let memory = Arc::new(Memory::new(MemoryModel { link: Some(link), ..card() }));
+    let moved = Arc::new(AtomicU64::new(0));
+    let lines = Arc::clone(&moved);
+    tasks(machine(32), 32, 1, move |_| {
+        while sim::now() < Nanos(500_000) {
+            memory.generate(10, 6);
+            if sim::now() > Nanos(WARM) && sim::now() < Nanos(500_000) {
+                lines.fetch_add(16, Relaxed);
+            }
+        }
+    });
+    let traffic = moved.load(Relaxed) as f64 * 64.0 / 300_000.0;
+    near(traffic, 31.5 * 64.0 / (0.625 * 85.0), 2.0, "GB/s with ten of sixteen lines read");
+}
+
+#[test]
+fn waits_for_a_memory_under_load_are_told_from_its_idle_latency_and_from_turns() {
+    const OP: Op = Op::new(1, "read");
+    let at = |traffic: f64| {
+        let found = Arc::new([const { AtomicU64::new(0) }; 3]);
+        let (times, beside) = (Arc::clone(&found), open_loop(None, traffic, 20, 0));
+        tasks(machine(21), 21, 1, move |task| {
+            let memory = sim::memory::local().expect("a model");
+            while task > 0 && sim::now() < Nanos(400_000) {
+                beside(task);
+            }
+            if task == 0 {
+                sim::sleep_until(Nanos(WARM));
+                let _op = sim::op(OP);
+                (0..1_000).for_each(|_| memory.chase(1));
+            }
+            let now = Snapshot::of_run();
+            let parts = [Activity::DATA, Activity::MEMORY_LATENCY, Activity::MEMORY_TURN];
+            for (time, part) in times.iter().zip(parts) {
+                time.fetch_max(now.time(OP, part).0 / 1_000, Relaxed);
+            }
+        });
+        [0, 1, 2].map(|part| found[part].load(Relaxed))
+    };
+    let [data, latency, turn] = at(1.0);
+    assert!((114..=116).contains(&data) && latency <= 1 && turn == 0, "{data} {latency} {turn}");
+    let [data, latency, turn] = at(200.0);
+    let expected = Law::Ddr(law()).latency(200.0, 0.0) - 115.7;
+    assert!((114..=116).contains(&data), "the idle latency stays: {data}");
+    assert!((latency as f64 - expected).abs() < 3.0 && turn <= 2, "{latency} of {expected}, {turn}");
+}
+
+/// The test that finds each of them.
+const FOUND_BY: &[(Mutant, fn())] = &[
+    (Mutant::SharesExchanged, a_chase_sees_the_law_at_the_traffic_of_the_others_and_their_share_of_writes),
+    (Mutant::ShareIgnored, a_chase_sees_the_law_at_the_traffic_of_the_others_and_their_share_of_writes),
+    (Mutant::ConstantLatency, a_chase_sees_the_law_at_the_traffic_of_the_others_and_their_share_of_writes),
+    (Mutant::CountedTwice, a_bin_moves_the_average_by_a_tenth_and_reads_and_writes_are_told_apart),
+    (Mutant::GainOfOne, a_bin_moves_the_average_by_a_tenth_and_reads_and_writes_are_told_apart),
+    (Mutant::ReadsAsStores, a_bin_moves_the_average_by_a_tenth_and_reads_and_writes_are_told_apart),
+    (Mutant::NeverForgets, a_memory_forgets_what_was_moved_long_ago_and_the_first_bin_counts_at_once),
+    (
+        Mutant::BinaryUnits,
+        saturated_tasks_reach_the_greatest_traffic_and_never_pass_it_and_latency_stands_still,
+    ),
+    (
+        Mutant::ChannelOfTask,
+        saturated_tasks_reach_the_greatest_traffic_and_never_pass_it_and_latency_stands_still,
+    ),
+    (Mutant::CopiesUncounted, what_one_task_copies_slows_the_loads_of_another_as_a_streamer_does),
+    (Mutant::FenceUnaccepted, posted_lines_wait_for_credits_and_a_fence_for_all_of_them),
+    (Mutant::PostedUnbounded, tasks_that_post_without_end_do_not_pass_the_greatest_traffic_of_writes),
+    (Mutant::Summed, a_copy_from_a_card_is_one_stream_and_not_the_sum_of_two),
+    (Mutant::DirectionsExchanged, a_card_takes_its_idle_latency_and_each_direction_of_its_link_its_own_lines),
+    (Mutant::ExtraTwice, a_card_takes_its_idle_latency_and_each_direction_of_its_link_its_own_lines),
+    (Mutant::TailMovesMean, a_tail_keeps_the_mean),
+];
+
+#[test]
+fn every_seeded_error_is_found() {
+    for mutant in Mutant::ALL {
+        let (_, test) = FOUND_BY.iter().find(|(known, _)| known == mutant).expect("each has its test");
+        WRONG.set(Some(*mutant));
+        let passed = std::panic::catch_unwind(test).is_ok();
+        WRONG.set(None);
+        assert!(!passed, "{} is not found", mutant.name());
+    }
 }
 
 #[test]
