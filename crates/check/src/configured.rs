@@ -108,7 +108,7 @@ impl Configured {
         &self.sound.options
     }
 
-    /// What it promises with its options.
+    /// The promises with its options.
     pub fn promises(&self) -> Promises {
         self.sound.design.promises(&self.sound.options)
     }

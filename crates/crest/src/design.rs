@@ -24,7 +24,7 @@ pub struct CrestDesign;
 
 static FORMAT: CrestFormat = CrestFormat;
 
-/// What holds with every option. A write may need new blocks and a record, for which no reservation keeps space.
+/// The promises with every option. A write may need new blocks and a record, for which no reservation keeps space.
 pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
 
 /// Options of mkfs and mount.

@@ -204,7 +204,7 @@ impl Report {
     }
 }
 
-/// How a process ends that has asked a server: it will say how it ends; the mount was aborted; there is no server any more.
+/// The end of a process that has asked a server: it will say how it ends; the mount was aborted; there is no server any more.
 const ASKED: i32 = 0;
 const ABORTED: i32 = 3;
 const GONE: i32 = 4;

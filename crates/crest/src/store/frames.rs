@@ -367,7 +367,7 @@ impl Frames {
         sim::work(Work::STEP, 1);
         let (entry, ino, written) = own.files.oldest().filter(|(_, _, written)| *written < before)?;
         own.files.take_oldest();
-        Some(((shard, entry), ino, written, own.files.len() > 0))
+        Some(((shard, entry), ino, written, !own.files.is_empty()))
     }
 
     /// All files with frames.

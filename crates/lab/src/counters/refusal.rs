@@ -11,7 +11,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// What stands around this process.
+/// The surroundings of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Around {
     /// `kernel.perf_event_paranoid`; none where the kernel does not say.

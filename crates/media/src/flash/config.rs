@@ -201,7 +201,7 @@ impl Config {
         u64::from(self.lines()) * self.block_pages() * PAGE * u64::from(self.dies())
     }
 
-    /// What is simulated, in a sentence: flash, blocks, what hosts see, and the spare share of it. None but for a conventional
+    /// The simulated device in a sentence: flash, blocks, what hosts see, and the spare share of it. None but for a conventional
     /// device, whose values follow from others.
     pub fn geometry(&self) -> Option<String> {
         if self.kind != Kind::Conventional {

@@ -111,7 +111,7 @@ const MACHINE: &str = lab::plan::DEFAULT_MACHINE;
 /// Runs of each cell on a file system of the host's kernel, whose times vary.
 const KERNEL_REPEATS: u32 = 3;
 
-/// What stands for every design.
+/// The word for every design.
 const ALL: &str = "all";
 
 /// The name of plans made from flags, and of their results.

@@ -459,7 +459,7 @@ const QUESTIONS: [(&str, usize); 21] = [
     ("sim", 81),
     ("trace", 134),
     ("vfs", 50),
-    ("weir", 155),
+    ("weir", 154),
     ("workload", 370),
 ];
 
