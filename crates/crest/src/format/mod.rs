@@ -10,6 +10,7 @@
 //! | [`sieve`] | records, zone by zone | those that may count |
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
 //! | [`place`] | what is known of a block | where a write goes |
+//! | `saved.rs` | | pieces of a saved index, and the word that names it |
 //! | `certify.rs` | an edited pool | the same with right seals |
 //! | [`mutant`] | | rules that can be left out |
 //!
@@ -24,6 +25,7 @@ pub mod mutant;
 pub mod place;
 pub mod raw;
 pub mod record;
+pub(crate) mod saved;
 pub mod sieve;
 pub mod tree;
 pub mod zone;
