@@ -19,6 +19,7 @@
 //! | [`trust`] | how far a modelled ratio of two designs may be wrong |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
 //! | [`medium`] | a medium by itself: loops of loads and stores |
+//! | [`medium_load`], [`memory_model`] | a memory under load: measured by itself; that of a machine, and what pages say of one |
 //! | [`validation`] | the model beside published measurements: rows, errors, limits, controls |
 //! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
 //! | [`kernel_fs`] | file systems of the host's kernel, made for a cell and gone with it |
@@ -48,7 +49,7 @@ pub mod kernel_locks;
 pub mod machine;
 pub mod medium;
 pub mod medium_load;
-mod memory_model;
+pub mod memory_model;
 pub mod named;
 pub mod neighbours;
 mod originals;

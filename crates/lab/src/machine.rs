@@ -352,8 +352,8 @@ impl Value {
         if self.key == FLUSH {
             return format!("flush = {{ keeps = {:?}, source = {:?} }}", self.value, self.source);
         }
-        if self.key == "points" {
-            return format!("points = {{ text = {:?}, source = {:?} }}", self.value, self.source);
+        if memory_model::TEXTS.contains(&self.key) {
+            return format!("{} = {{ text = {:?}, source = {:?} }}", self.key, self.value, self.source);
         }
         if self.key == ORIGINALS {
             let designs: Vec<_> = self.value.split(", ").collect();
@@ -725,7 +725,7 @@ mod tests {
         width = { bits = 64, source = \"s\" }\nidle = { ns = 115.7, source = \"s\" }\na = { ns = 13, source = \"s\" }\n\
         b = { ns = 12.1, source = \"s\" }\nb1 = { times = 4.8, source = \"s\" }\nc0 = { times = 0.86, source = \"s\" }\n\
         c1 = { times = 0.23, source = \"s\" }\nc2 = { times = 0.29, source = \"s\" }\nk = { times = 0.875, source = \"s\" }\n\
-        l3_hit = { ns = 47.5, source = \"s\" }\n\n[work]";
+        l3_hit = { ns = 47.5, source = \"s\" }\nerrors = { text = \"mean 1 %\", source = \"s\" }\n\n[work]";
 
     #[test]
     fn memory_under_load_may_be_there_changes_the_cache_hit_and_is_left_out_by_a_setting() {

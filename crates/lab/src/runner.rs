@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use media::Medium;
 use results::events::SIMULATED;
 use results::{FailureKind, ResultFile, Sample, SampleFailure};
 use serde_json::{Value, json};
@@ -36,6 +37,7 @@ use crate::counters::{Counters, counting, simulated};
 use crate::environment;
 use crate::error::Error;
 use crate::machine::{self, MachinePreset};
+use crate::memory_model;
 use crate::plan::matrix::Subject;
 use crate::plan::{CellSpec, Order, Plan};
 use crate::readings::run::Size;
@@ -498,7 +500,10 @@ impl<'a> Batch<'a> {
         let (preset, priced) = machine(plan)?;
         let cells = plan.cells()?;
         let machines = cells.iter().map(|cell| of_cell(plan, &preset, cell)).collect::<Result<_, _>>()?;
-        let file = empty_file(plan, &preset.machine)?;
+        let mut file = empty_file(plan, &preset.machine)?;
+        if plan.clock == Clock::Virtual {
+            file.memory = memories(&preset, &cells);
+        }
         Ok(Self { plan, cells, machines, priced, kernel: preset.kernel, file })
     }
 
@@ -602,6 +607,15 @@ fn empty_file(plan: &Plan, machine: &Machine) -> Result<ResultFile, Error> {
     file.notes.extend(plan.note.clone());
     file.prices = plan.priced_as()?;
     Ok(file)
+}
+
+/// The sentences about the memories under load that cells have: the machine's, and those of their media.
+fn memories(preset: &MachinePreset, cells: &[CellSpec]) -> Vec<String> {
+    let mut media: Vec<&Medium> = cells.iter().map(|cell| &cell.medium).collect();
+    let mut seen = BTreeSet::new();
+    media.retain(|medium| seen.insert(medium.to_string()));
+    let of_media = media.into_iter().filter_map(memory_model::sentence_of_medium);
+    memory_model::sentence_of_machine(preset).into_iter().chain(of_media).collect()
 }
 
 /// Refuses cells that cannot have the memory that they declare.

@@ -44,6 +44,11 @@ pub trait MediumType: Sync {
     /// What can be set.
     fn parameters(&self) -> &'static [ParamSpec];
 
+    /// The beginnings of the names of rows (`presets/validation`) by which default values were chosen.
+    fn fitted_on(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Builds the model from values for all parameters.
     fn build(&self, params: &Params) -> Result<Box<dyn CostModel>, MediumError>;
 }
@@ -427,6 +432,7 @@ pub struct Medium {
     summary: String,
     date: String,
     fitted_on: Vec<String>,
+    errors: String,
     kind: &'static dyn MediumType,
     params: Params,
 }
@@ -467,7 +473,7 @@ impl Medium {
             let known = MEDIA.iter().map(|kind| kind.name());
             let kind = kind_named(model).ok_or_else(|| unknown("model of a medium", model, known))?;
             let medium = Self::of_type(&head.name, &head.summary, kind);
-            Ok(Self { date: head.date, fitted_on: head.fitted_on, ..medium })
+            Ok(Self { date: head.date, fitted_on: head.fitted_on, errors: head.errors, ..medium })
         };
         preset::read(origin, text, begin, Self::set)
     }
@@ -476,18 +482,20 @@ impl Medium {
     pub fn to_toml(&self) -> String {
         let head = [
             format!("model = {:?}\nsummary = {:?}", self.kind.name(), self.summary),
-            format!("date = {:?}\nfitted_on = {:?}\n\n[parameters]", self.date, self.fitted_on),
+            format!("date = {:?}\nfitted_on = {:?}", self.date, self.fitted_on),
         ];
+        let errors = (!self.errors.is_empty()).then(|| format!("errors = {:?}", self.errors));
+        let head = head.into_iter().chain(errors).chain(["\n[parameters]".to_owned()]);
         let parameter = |Param { name, value, source }: &Param| {
             format!("{name} = {{ value = \"{value}\", source = {source:?} }}")
         };
-        head.into_iter().chain(self.params.0.iter().map(parameter)).map(|line| line + "\n").collect()
+        head.chain(self.params.0.iter().map(parameter)).map(|line| line + "\n").collect()
     }
 
     fn of_type(name: &str, summary: &str, kind: &'static dyn MediumType) -> Self {
         let params = Params::defaults(kind.parameters());
-        let (date, fitted_on) = (String::new(), Vec::new());
-        Self { name: name.to_owned(), summary: summary.to_owned(), date, fitted_on, kind, params }
+        let (date, fitted_on, errors) = (String::new(), Vec::new(), String::new());
+        Self { name: name.to_owned(), summary: summary.to_owned(), date, fitted_on, errors, kind, params }
     }
 
     /// Gives a parameter another value.
@@ -513,6 +521,11 @@ impl Medium {
     /// The claims that a preset's values were fitted on: they do not count as reproduced on this medium.
     pub fn fitted_on(&self) -> &[String] {
         &self.fitted_on
+    }
+
+    /// The errors of a preset beside published rows, and what was not compared, as it says; may be empty.
+    pub fn errors(&self) -> &str {
+        &self.errors
     }
 
     /// The type of its model.

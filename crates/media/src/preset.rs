@@ -5,6 +5,7 @@
 //! summary = "one line"
 //! date = "2016-04"                        # when the values were current
 //! fitted_on = ["claim.id"]                # optional: claims that a value was fitted on
+//! errors = "mean 3 % of 20 rows"          # optional: how far it was off, and what was not compared
 //!
 //! [parameters]
 //! latency = { value = "200ns", source = "EuroSys 2016, section 5.1" }
@@ -49,6 +50,7 @@ pub(crate) struct Head {
     pub(crate) summary: String,
     pub(crate) date: String,
     pub(crate) fitted_on: Vec<String>,
+    pub(crate) errors: String,
 }
 
 /// Reads a preset. `begin` makes the medium of a model with default values, `set` gives a parameter (name, value, source) its
@@ -97,6 +99,7 @@ fn at(item: &Item<'_>) -> impl Fn(MediumError) -> Problem {
 fn head(origin: &str, root: &Table<'_>) -> Result<Head, Problem> {
     let mut all = Problems::default();
     let fitted_on = all.take(root.get("fitted_on").map(|item| item.words()).transpose()).flatten();
+    let errors = all.take(root.get("errors").map(|item| item.text()).transpose()).flatten();
     let summary = all.take(root.need("summary", "what it is, in one line").and_then(|item| item.text()));
     let date = all.take(root.need("date", "when the values were current").and_then(|item| item.text()));
     all.finish()?;
@@ -105,6 +108,7 @@ fn head(origin: &str, root: &Table<'_>) -> Result<Head, Problem> {
         summary: summary.unwrap_or_default(),
         date: date.unwrap_or_default(),
         fitted_on: fitted_on.unwrap_or_default(),
+        errors: errors.unwrap_or_default(),
     })
 }
 

@@ -80,6 +80,8 @@ pub(crate) fn words(limit: &Limit, lines: &Lines) -> String {
         (LimitKind::Contended, name) => format!("lock {name}"),
         (_, "copy") => "memory bandwidth".to_owned(),
         (_, "medium_wait") => "the medium's bandwidth".to_owned(),
+        (_, "memory_latency") => "the latency of memory under load".to_owned(),
+        (_, "memory_turn") => "the greatest traffic of memory".to_owned(),
         (LimitKind::Part, "software") => "CPU work".to_owned(),
         (LimitKind::PartWithLines, "software") => "shared cache lines and CPU work".to_owned(),
         (_, other) => other.replace('_', " "),

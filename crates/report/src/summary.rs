@@ -333,6 +333,7 @@ pub fn environment(results: &ResultFile) -> Vec<(String, String)> {
     let host = &results.environment;
     let mut facts = vec![("seed", results.seed.to_string()), ("clock", results.clock.to_string())];
     facts.push(("machine preset", results.machine.clone()));
+    facts.extend(results.memory.iter().map(|sentence| ("memory under load", sentence.clone())));
     facts.push(("prices", prices::named(results)));
     facts.push(("Weir", host.weir_version.clone()));
     let modelled = results.clock == Clock::Virtual;

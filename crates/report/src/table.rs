@@ -142,7 +142,7 @@ fn escape(cell: &str) -> String {
 }
 
 /// A sentence in lines that a terminal of usual width shows whole.
-pub(crate) fn wrapped(sentence: &str) -> String {
+pub fn wrapped(sentence: &str) -> String {
     const COLUMNS: usize = 100;
     let mut lines = vec![String::new()];
     for word in sentence.split(' ') {

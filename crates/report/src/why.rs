@@ -370,6 +370,8 @@ fn words(activity: &str) -> String {
         "journal" => "the journal or log".to_owned(),
         "lock_wait" => "waiting for locks".to_owned(),
         "medium_wait" => "waiting for the medium's bandwidth".to_owned(),
+        "memory_latency" => "memory that others use".to_owned(),
+        "memory_turn" => "waiting at the greatest traffic of memory".to_owned(),
         "core_wait" => "waiting for a core".to_owned(),
         "generator" => "the workload's own work".to_owned(),
         "trace_order" => "waiting for the program's other threads".to_owned(),

@@ -58,6 +58,9 @@ pub struct ResultFile {
     /// What a reader of any of its numbers must know: that the run was scaled down, that a cell runs on no medium.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Sentences about its memories under load: figures, their sources, how far they were off what was published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<String>,
     /// The texts that the plan names and does not hold, so that it can be repeated where they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRecord>,
@@ -530,6 +533,7 @@ impl ResultFile {
             environment: Environment::default(),
             partial: false,
             notes: Vec::new(),
+            memory: Vec::new(),
             inputs: Vec::new(),
             lines: BTreeMap::new(),
             samples: Vec::new(),

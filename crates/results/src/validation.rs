@@ -256,7 +256,7 @@ pub struct Limit {
 /// Something that tells mechanisms from factors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
-    /// Its name: N1 to N6.
+    /// Its name: N1 to N7.
     pub name: String,
     /// What it shows.
     pub what: String,

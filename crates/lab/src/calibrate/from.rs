@@ -102,28 +102,50 @@ pub fn make(name: &str, files: &[(String, String)], reads: &[f64], sheet: Sheet)
     }
 }
 
-/// The head of a preset, before its parameters.
-fn preset(model: &str, name: &str, summary: &str, parameters: &[String]) -> Result<Medium, String> {
+/// A medium of a model, with what is known of its errors.
+fn preset(
+    (model, name, summary): (&str, &str, &str),
+    errors: &str,
+    parameters: &[String],
+) -> Result<Medium, String> {
     let head = format!(
-        "model = {model:?}\nsummary = {summary:?}\ndate = \"that of its files\"\nfitted_on = []\n\n[parameters]\n"
+        "model = {model:?}\nsummary = {summary:?}\ndate = \"that of its files\"\nfitted_on = []\nerrors = {errors:?}\n\n\
+         [parameters]\n"
     );
     Medium::from_preset(&format!("{name}.toml"), &(head + &parameters.join("\n") + "\n"))
         .map_err(|error| error.to_string())
+}
+
+/// The errors of what was left out, in words.
+fn in_words(left_out: &[LeftOut]) -> String {
+    let one = |LeftOut { what, model, idle, queue }: &LeftOut| {
+        let parts = [model.mean, model.most, idle.mean, queue.mean].map(|part| part * 100.0);
+        let [mean, most, idle, queue] = parts;
+        format!(
+            "{what} left out: mean {mean:.1} %, most {most:.1} %, beside {idle:.1} % of an idle latency and {queue:.1} % of a queue"
+        )
+    };
+    let known: Vec<String> = left_out.iter().map(one).chain(["not validated: all else".to_owned()]).collect();
+    known.join("; ")
 }
 
 fn of_curves(name: &str, read: &Read, source: &str) -> Result<Made, String> {
     let shares = read.usable()?;
     let curve = Curve::new(shares.clone())?;
     let points = format!("{{ value = {:?}, source = {source:?} }}", curve::to_points(curve.shares()));
-    let medium =
-        preset("curve", name, "memory of a socket by its measured curve", &[format!("points = {points}")])?;
     let idle = shares.iter().map(|share| share.points[0].1).fold(f64::INFINITY, f64::min);
     let mut left_out: Vec<LeftOut> = Vec::new();
     if shares.len() > 2 {
         left_out.extend((0..shares.len()).filter_map(|out| without_share(&shares, out, idle)));
     }
     left_out.extend(without_points(&shares, idle));
-    let table = format!("[memory.model]\npoints = {}\n", points.replacen("value", "text", 1));
+    let head = ("curve", name, "memory of a socket by its measured curve");
+    let errors = in_words(&left_out);
+    let medium = preset(head, &errors, &[format!("points = {points}")])?;
+    let table = format!(
+        "[memory.model]\npoints = {}\nerrors = {{ text = {errors:?}, source = {source:?} }}\n",
+        points.replacen("value", "text", 1)
+    );
     Ok(Made {
         medium,
         table: Some(table),
@@ -229,13 +251,6 @@ fn of_greatest(name: &str, read: &Read, sheet: Sheet, source: &str) -> Result<Ma
         value("max_reads", known(first), source),
         value("max_mixed", known(last), source),
     ];
-    let medium = preset(
-        "ddr",
-        name,
-        "memory of a socket by its greatest bandwidths, in the shape of other servers",
-        &parameters,
-    )?;
-    medium.build().map_err(|error| error.to_string())?;
     let law = Ddr {
         known: Some([first, last]),
         ..Ddr::of_data_sheet(channels as f64 * rate as f64 * 8.0 / 1e3, idle)
@@ -247,11 +262,15 @@ fn of_greatest(name: &str, read: &Read, sheet: Sheet, source: &str) -> Result<Ma
         idle: summed(&[(first.1 / gb - 1.0).abs()]),
         queue: summed(&[(first.1 / gb - 1.0).abs()]),
     });
+    let left_out: Vec<LeftOut> = left_out.collect();
+    let head = ("ddr", name, "memory of a socket by its greatest bandwidths, in the shape of other servers");
+    let medium = preset(head, &in_words(&left_out), &parameters)?;
+    medium.build().map_err(|error| error.to_string())?;
     Ok(Made {
         medium,
         table: None,
         points: (greatest.len() + 1, 0),
-        left_out: left_out.collect(),
+        left_out,
         greatest: greatest.into_iter().map(|(writes, gb)| (percent(writes), gb)).collect(),
         idle,
     })

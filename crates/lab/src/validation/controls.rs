@@ -1,5 +1,5 @@
 //! What tells a model from factors: shapes (N1), the null model (N2), sources left out (N3), constants of one design (N5), ratios
-//! of designs (N6). N4, each change alone, compares two documents of `weir validate`: [`alone`].
+//! of designs (N6). N4, each change alone, compares two documents of `weir validate`: [`alone`]. N7 is in [`super::memory`].
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub fn controls(rows: &[Row], calibration: &[Row]) -> Vec<Control> {
     vec![shapes(rows), null(rows, calibration), sources(rows), constants(), ratios(rows)]
 }
 
-fn control(name: &str, what: &str, target: &str) -> Control {
+pub(super) fn control(name: &str, what: &str, target: &str) -> Control {
     let (name, what, target) = (name.to_owned(), what.to_owned(), target.to_owned());
     Control { name, what, target, ..Control::default() }
 }
 
 /// What was found, and whether it holds; nothing where there is nothing to compute from.
-fn found(control: Control, found: impl Into<String>, holds: Option<bool>) -> Control {
+pub(super) fn found(control: Control, found: impl Into<String>, holds: Option<bool>) -> Control {
     let state = match holds {
         None => State::NotComputed,
         Some(true) => State::Pass,

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use media::Medium;
 use media::block::BlockModel;
+use media::medium::{MEDIA, MediumType};
 use results::Sample;
 use results::validation::{Compared, LeftOut, Row};
 
@@ -235,7 +236,10 @@ fn mark_fitted(rows: &mut [Row]) {
         }
     }
     for row in rows {
-        row.fitted_by = fitted.get(&row.id).cloned().unwrap_or_default();
+        let of_type =
+            |kind: &&&dyn MediumType| kind.fitted_on().iter().any(|start| row.id.starts_with(start));
+        let types = MEDIA.iter().filter(of_type).map(|kind| kind.name().to_owned());
+        row.fitted_by = fitted.get(&row.id).cloned().unwrap_or_default().into_iter().chain(types).collect();
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`mod@judge`] | errors by class, source and design; the order of designs |
 //! | [`limits`] | what must hold |
 //! | [`controls`] | what tells a model from factors |
+//! | [`memory`] | latencies under load beside memories that know nothing of load |
 //! | [`kernel`] | calls of this host's kernel, measured live |
 
 pub mod controls;
@@ -18,6 +19,7 @@ pub mod judge;
 pub mod kernel;
 pub mod limits;
 pub mod measure;
+pub mod memory;
 pub mod rows;
 
 use results::validation::{LeftOut, Row, VALIDATION_SCHEMA, ValidationFile};
@@ -66,7 +68,7 @@ pub fn judge(rows: Vec<Row>, calibration: &[Row]) -> ValidationFile {
         summaries: judge::summaries(&rows),
         ranks: judge::ranks(&rows),
         limits: limits::limits(&rows),
-        controls: controls::controls(&rows, calibration),
+        controls: [controls::controls(&rows, calibration), vec![memory::under_load(&rows)]].concat(),
         rows,
         ..ValidationFile::default()
     }

@@ -4,6 +4,7 @@ use lab::medium::{Access, Loop, Pattern, WINDOW};
 use lab::validation::controls::{NullModel, alone, controls, least_squares};
 use lab::validation::judge::{percentile, ranks, summaries, summary};
 use lab::validation::limits::limits;
+use lab::validation::memory::Unloaded;
 use lab::validation::{Rows, Settings, Task, judge, measure};
 use lab::{MachinePreset, Plan, Silent};
 use media::Medium;
@@ -427,4 +428,35 @@ fn the_machine_of_a_row_is_found_by_its_short_name() {
     let yang = MachinePreset::load("validation/yang.toml").unwrap();
     assert_eq!((yang.machine.name.as_str(), yang.machine.cores()), ("yang", 24));
     assert!(MachinePreset::load("validation/none.toml").is_err());
+}
+
+#[test]
+fn memory_under_load_stands_beside_what_knows_nothing_of_load_and_must_be_twice_as_near() {
+    let of_curve = |id: &str, command: &str, published: f64, measured: f64| Row {
+        unit: "ns".to_owned(),
+        group: "m.rd100".to_owned(),
+        command: format!("weir sim medium dram {command}"),
+        better: Better::Low,
+        ..row(id, published, measured)
+    };
+    let rows = |at_half: f64| {
+        vec![
+            of_curve("m.idle", "--chase 1GiB", 100.0, 100.0),
+            of_curve("m.max", "--max --reads 100", 64.0, 64.0),
+            of_curve("m.bw", "--loaded --traffic 32GB/s --reads 100", 150.0, at_half),
+        ]
+    };
+    let all = rows(150.0);
+    // Half busy: half a service of 64 B on 8 GB/s is waited for as often as that.
+    assert_eq!(Unloaded::of(&all).predict(&all[2]), Some((100.0, 104.0)));
+    assert_eq!(Unloaded::of(&all).predict(&all[0]), None);
+    let control = |rows| judge(rows, &[]).controls.into_iter().find(|one| one.name == "N7").unwrap();
+    let right = control(all);
+    assert!(right.state == State::Pass && right.found.contains("an idle latency 33.3 %"), "{right:?}");
+    assert_eq!(
+        control(rows(120.0)).state,
+        State::Miss,
+        "a model that is 20 % off beside a queue that is 31 % off"
+    );
+    assert_eq!(control(vec![row("a", 1.0, 1.0)]).state, State::NotComputed);
 }

@@ -189,6 +189,10 @@ impl MediumType for DdrType {
         }
     }
 
+    fn fitted_on(&self) -> &'static [&'static str] {
+        &["mess.clx5218.", "mess.sprhbm."]
+    }
+
     fn build(&self, params: &Params) -> Result<Box<dyn CostModel>, MediumError> {
         let known = match (params.known("max_reads"), params.known("max_mixed")) {
             (Some(reads), Some(mixed)) => Some([reads, mixed]),

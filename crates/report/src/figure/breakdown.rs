@@ -17,7 +17,7 @@ const LEAST_SHARE: f64 = 0.03;
 const MOST_KINDS: usize = 4;
 
 /// The order of known activities in a bar, bottom up along the path of a call; others follow by name.
-const ACTIVITIES: [&str; 12] = [
+const ACTIVITIES: [&str; 14] = [
     "software",
     "copy",
     "data",
@@ -30,6 +30,8 @@ const ACTIVITIES: [&str; 12] = [
     "generator",
     "trace_order",
     "sleep",
+    "memory_latency",
+    "memory_turn",
 ];
 
 /// The operations of one bar, longest first.

@@ -133,7 +133,7 @@ fn own(activity: &str) -> usize {
 /// The place in [`WAITS`] of an activity of a call.
 fn wait(activity: &str) -> usize {
     match activity {
-        "data" | "metadata" | "medium_wait" => 3,
+        "data" | "metadata" | "medium_wait" | "memory_latency" | "memory_turn" => 3,
         "journal" => 4,
         "lock_wait" => 5,
         "stall" => 6,

@@ -270,6 +270,7 @@ fn full_file() -> ResultFile {
         }],
     });
     file.notes = vec!["scaled down".into()];
+    file.memory = vec!["memory of m: idle 116 ns".into()];
     file.lines.insert("references".into(), "a reference count".into());
     file.inputs = vec![InputRecord { kind: InputKind::Workload, name: "a.f".into(), text: "run 1\n".into() }];
     file.samples = vec![full_sample()];

@@ -47,7 +47,7 @@ pub(crate) struct Explain {
 }
 
 /// What words in results mean.
-const WORDS: [(&str, &str); 36] = [
+const WORDS: [(&str, &str); 38] = [
     ("throughput", "operations of the workload divided by the measured time; preparation does not count"),
     ("latency", "the time from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
@@ -67,6 +67,11 @@ const WORDS: [(&str, &str); 36] = [
     ("metadata", "the medium serving metadata in place: inodes, directories, block trees"),
     ("journal", "journal or log work: its CPU time and its medium time"),
     ("medium_wait", "waiting for the medium's limited bandwidth"),
+    (
+        "memory_latency",
+        "what lines from a memory under load take beyond its idle latency, since others use it; of the machine's memory, too",
+    ),
+    ("memory_turn", "waiting for a turn at the greatest traffic that a memory under load has"),
     ("lock_wait", "waiting for a lock; results also have the name of the lock"),
     (
         "cache_lines",

@@ -9,6 +9,7 @@ use clap::Args;
 use design::{Design, OptionKind};
 use lab::claims::Paper;
 use lab::flash::stream::STREAMS;
+use lab::memory_model;
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
 use lab::presets::{MACHINES, PAPERS, PLANS, Preset};
@@ -18,7 +19,7 @@ use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
 use media::medium::Param;
-use report::table::Table;
+use report::table::{Table, wrapped};
 use results::Input;
 use serde_json::{Map, Value, json};
 use sim::{Bytes, Count};
@@ -301,18 +302,14 @@ fn medium(name: &str) -> Option<Result<Shown, Failure>> {
         table.rows.push(row);
     }
     let shown = Shown::of_table(&table, "parameters").with("summary", medium.summary());
-    let model = match medium.build() {
-        Ok(model) => model,
+    match medium.build() {
+        Ok(_) => Some(Ok(with_memory(shown, memory_model::sentence_of_medium(&medium)))),
         // The name alone asks what there is to give.
         Err(error) if name == medium.name() => {
-            return Some(Ok(shown.and(&format!("without parameters it cannot be used: {error}\n"))));
+            Some(Ok(shown.and(&format!("without parameters it cannot be used: {error}\n"))))
         }
-        Err(error) => return Some(Err(Failure::usage(error.to_string()))),
-    };
-    Some(Ok(match model.memory().map(|memory| memory.model().sentence()) {
-        Some(sentence) => shown.and(&format!("{sentence}\n")).with("memory", sentence),
-        None => shown,
-    }))
+        Err(error) => Some(Err(Failure::usage(error.to_string()))),
+    }
 }
 
 /// A block device: an SSD with its parameters, or the RAM disk.
@@ -537,6 +534,14 @@ fn processor_text(machine: &Machine) -> Shown {
     Shown::of_table(&table, "values").with("summary", machine.summary.clone())
 }
 
+/// With what pages say of a memory under load.
+fn with_memory(shown: Shown, sentence: Option<String>) -> Shown {
+    match sentence {
+        Some(sentence) => shown.and(&wrapped(&sentence)).with("memory", sentence),
+        None => shown,
+    }
+}
+
 fn machine_text(preset: &MachinePreset) -> Shown {
     let mut table = Table::new(format!("{} (machine): {}", preset.machine.name, preset.summary));
     for column in ["key", "value", "source"] {
@@ -546,8 +551,5 @@ fn machine_text(preset: &MachinePreset) -> Shown {
         table.rows.push(vec![value.key.to_owned(), value.value.clone(), value.source.clone()]);
     }
     let shown = Shown::of_table(&table, "values").with("summary", preset.summary.clone());
-    match &preset.machine.memory {
-        Some(model) => shown.and(&format!("{}\n", model.sentence())).with("memory", model.sentence()),
-        None => shown,
-    }
+    with_memory(shown, memory_model::sentence_of_machine(preset))
 }

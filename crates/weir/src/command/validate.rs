@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser as _};
 use lab::trust::Trust;
+use lab::validation::memory::Unloaded;
 use lab::validation::{self, Rows, Task, controls};
 use lab::{Plan, Prices};
 use results::validation::{Compared, LeftOut, Row, ValidationFile};
@@ -37,7 +38,8 @@ pub(crate) struct Validate {
     /// Only the rows whose names begin so: opt.thr, wofs.write; repeatable
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
-    /// Print the null model beside the model, row by row: the results before, times a factor for each design and operation
+    /// Print the null model beside the model, row by row: the results before, times a factor for each design and operation; of
+    /// memory under load, a queue of constant service a channel
     #[arg(long)]
     null: bool,
     /// Add a setting to every medium or machine: medium.KEY=VALUE, machine.KEY=VALUE; repeatable
@@ -153,7 +155,9 @@ impl Validate {
 
     fn write(&self, found: &ValidationFile, calibration: &[Row], output: &Output) -> Result<(), Failure> {
         let null = self.null.then(|| controls::NullModel::fit(calibration));
-        let null = |row: &Row| null.as_ref().and_then(|model| model.predict(row));
+        let unloaded = Unloaded::of(&found.rows);
+        let queue = |row: &Row| unloaded.predict(row).map(|(_, queue)| queue);
+        let null = |row: &Row| null.as_ref().and_then(|model| model.predict(row)).or_else(|| queue(row));
         let tables = report::validation::tables(found, self.null.then_some(&null));
         let text = |form: fn(&report::table::Table) -> String| {
             tables.iter().map(form).collect::<Vec<_>>().join("\n")

@@ -11,7 +11,7 @@ use report::units::{Unit, ratio};
 use results::{OperationRecord, ResultFile, Sample};
 
 /// Activities of the medium, in the ledger's names.
-const MEDIUM: [&str; 4] = ["data", "metadata", "journal", "medium_wait"];
+const MEDIUM: [&str; 6] = ["data", "metadata", "journal", "medium_wait", "memory_latency", "memory_turn"];
 /// Activities that are waits for others.
 const WAITS: [&str; 4] = ["lock_wait", "stall", "sleep", "core_wait"];
 
@@ -77,8 +77,8 @@ struct Spent {
 impl Spent {
     fn add(&mut self, operation: &OperationRecord) {
         let sum =
-            |names: [&str; 4]| -> u64 { names.iter().filter_map(|name| operation.time_ns.get(*name)).sum() };
-        let (medium, waits) = (sum(MEDIUM), sum(WAITS));
+            |names: &[&str]| -> u64 { names.iter().filter_map(|name| operation.time_ns.get(*name)).sum() };
+        let (medium, waits) = (sum(&MEDIUM), sum(&WAITS));
         self.count += operation.count;
         self.medium += medium;
         self.waits += waits;

@@ -140,10 +140,15 @@ impl MediumLoops {
     fn table(&self, loops: &[Loop], measured: &[Measured]) -> Table {
         let fence = if self.no_fence { ", stores without fences" } else { "" };
         let prices = if self.full { format!(", prices of {}", self.machine()) } else { String::new() };
-        let loads = if is_whole(loops) { "loads in all" } else { "loads beyond those of DRAM" };
+        let loads = if is_whole(loops) {
+            "a load is all of it"
+        } else {
+            "a load is what it takes beyond one of DRAM"
+        };
         let mut table = Table::new(format!("{}, {}{fence}{prices}; {loads}", self.medium, self.pattern()));
         table.words("access");
-        for name in ["size", "threads", "GB/s", "GiB/s", "ns an access"] {
+        let time = if is_whole(loops) { "ns in all" } else { "ns over local" };
+        for name in ["size", "threads", "GB/s", "GiB/s", time] {
             table.numbers(name);
         }
         for (one, found) in loops.iter().zip(measured) {

@@ -4,6 +4,7 @@ use clap::{ArgGroup, Args};
 use lab::MachinePreset;
 use lab::medium::Pattern;
 use lab::medium_load::{Cold, Form, Kernel, Pages, Probe, Probed, Stat};
+use lab::memory_model;
 use media::Medium;
 use report::table::Table;
 use serde_json::{Value, json};
@@ -202,15 +203,14 @@ fn head(form: &Form) -> (String, Option<f64>, Option<Rate>) {
 
 /// Who says what its idle latency is.
 fn source(probe: &Probe) -> String {
-    let of_medium = |name: &str| {
-        probe.medium.parameters().iter().find(|param| param.name == name).map(|param| param.source.clone())
-    };
     if probe.medium.kind().name() == "dram" {
-        let idle = probe.machine.values.iter().find(|value| ["idle", "points"].contains(&value.key));
-        let name = &probe.machine.machine.name;
-        return idle.map_or_else(|| name.clone(), |value| format!("{name}: {}", value.source));
+        return format!(
+            "{}: {}",
+            probe.machine.machine.name,
+            memory_model::source_of_machine(&probe.machine)
+        );
     }
-    ["extra", "idle", "points"].iter().find_map(|name| of_medium(name)).unwrap_or_default()
+    memory_model::source_of_medium(&probe.medium)
 }
 
 fn document(shared: &Shared<'_>, probes: &[Probe], found: &[Probed]) -> Value {
