@@ -13,6 +13,10 @@
 #   crash-2            all pairs of programs on designs that need memory; on block devices, where a crash may lose or keep every
 #                      sector since the last flush, and an image takes ten times as long, pairs that are drawn at random
 #
+# What has a row of this code, by check and design, is not run again: an interrupted run goes on where it ended, and a change of one
+# design costs its own checks. A tree with changes, and a build of another commit, are refused: their rows would be old at once. It
+# fails if a design has no row of a check that each has.
+#
 # As root with /dev/fuse, for the steps that mount. A step that fails ends the run; what it found is recorded all the same. A test
 # that says that it is skipped, or that is ignored, fails its step, unless ALLOW_SKIPPED=1: what was not tried is no evidence.
 set -euo pipefail
@@ -20,8 +24,21 @@ set -euo pipefail
 weir=$(realpath "$1")
 cd "$(dirname "$0")/.."
 export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
+commit=$(git rev-parse --short=12 HEAD)
+git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || {
+    echo "collect.sh: the tree has changes that are not committed; commit them first, then build" >&2
+    exit 1
+}
+# An entry of a ledger says of which commit its build is, with a + for changes.
+tried=$(mktemp -u)
+"$weir" check model --fs redo --ops 10 --ledger "$tried" --quiet >/dev/null
+grep -qF "\"build\":\"$commit " "$tried" || {
+    echo "collect.sh: $weir is not of $commit, or of a tree that had changes: $(grep -o '"build":"[^"]*"' "$tried"); build it again" >&2
+    exit 1
+}
+rm "$tried"
 # What cargo's suites test: this commit, in the profile that tests are built in.
-WEIR_BUILD="$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || echo +) debug"
+WEIR_BUILD="$commit debug"
 export WEIR_BUILD
 steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random crash-together crash-mapped recall faults schedules fuzz posix killed contents suites mounts programs public}
 table=$("$weir" list fs | awk '$1 !~ /:/ { print $1 }')
@@ -36,6 +53,22 @@ mapping=$(of_them -v '^redo$')
 read -ra mounted <<<"$(of_them -v '^(redo|hinfs-.*)$' | tr , ' ')"
 
 check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
+
+# The designs among those named, with commas, that have no row of this code of a check.
+without() {
+    "$weir" check --evidence --ledger "$WEIR_LEDGER" --json | python3 -c '
+import json, sys
+check, wanted = sys.argv[1], sys.argv[2].split(",")
+rows = json.load(sys.stdin)["rows"]
+have = {row["subject"].split(" ")[0] for row in rows if row["check"] == check and row["old"] is None}
+print(",".join(name for name in wanted if name and name not in have))' "$1" "$2"
+}
+# Runs a check with its arguments on those of the designs that have no row of it: the name of the row, the designs, the arguments.
+missing() {
+    local left
+    left=$(without "$1" "$2")
+    if [ -z "$left" ]; then echo "$1: every design has a row of this code"; else check "${@:3}" --fs "$left"; fi
+}
 
 # Lines in which a test says that it did not try what it is there for.
 skipped() { grep -E '(^|: |\.\.\. )(skipped|SKIPPED)[:,]|^test .* \.\.\. ignored' "$1"; }
@@ -64,22 +97,28 @@ record_suite() {
     [ "$failed" = 0 ] && [ "$status" = 0 ]
 }
 
-step_model() { check model --fs "$designs" --ops 1000000 --host "$memory"; }
-step_crash-1() { check crash --fs "$designs"; }
+step_model() { missing model "$designs" model --ops 1000000 --host "$memory"; }
+step_crash-1() { missing crash/depth-1 "$designs" crash; }
 step_crash-2() {
-    [ -z "$in_memory" ] || check crash --fs "$in_memory" --depth 2
-    [ -z "$on_blocks" ] || check crash --fs "$on_blocks" --depth 2 --sample 3000
+    [ -z "$in_memory" ] || missing crash/depth-2 "$in_memory" crash --depth 2
+    [ -z "$on_blocks" ] || missing crash/depth-2 "$on_blocks" crash --depth 2 --sample 3000
 }
-step_crash-3() { check crash --fs "$designs" --depth 3 --sample 3000; }
-step_crash-random() { check crash --fs "$designs" --random 3000; }
-step_crash-together() { check crash --fs "$designs" --together --sample 3000; }
+step_crash-3() { missing crash/depth-3 "$designs" crash --depth 3 --sample 3000; }
+step_crash-random() { missing crash/random "$designs" crash --random 3000; }
+step_crash-together() { missing crash/together "$designs" crash --together --sample 3000; }
 step_crash-mapped() {
-    [ -z "$mapping" ] || check crash --fs "$mapping" --mapped
+    [ -z "$mapping" ] || missing crash/mapped "$mapping" crash --mapped
 }
-step_recall() { check recall --fs "$designs"; }
-step_faults() { check faults --fs "$designs"; check faults --fs "$designs" --random 100000 --time 200s; }
-step_schedules() { check schedules --fs "$designs" --seconds 300; }
-step_fuzz() { check fuzz --fs "$designs" --seconds 300; }
+step_recall() { missing recall "$designs" recall; }
+step_faults() {
+    local left
+    left=$(without faults "$designs")
+    [ -n "$left" ] || return 0
+    check faults --fs "$left"
+    check faults --fs "$left" --random 100000 --time 200s
+}
+step_schedules() { missing schedules "$designs" schedules --seconds 300; }
+step_fuzz() { missing fuzz "$designs" fuzz --seconds 300; }
 step_posix() { run_tests posix::; }
 step_killed() { WEIR_KILL_ROUNDS=200 run_tests mount_server::a_server_that_was_killed; }
 step_contents() { WEIR_EXERCISE_STEPS=100000 run_tests exercise::; }
@@ -112,3 +151,4 @@ for step in $steps; do
     "step_$step"
 done
 check --evidence
+if check --evidence | grep '^no row of this code:' >&2; then exit 1; fi

@@ -22,6 +22,12 @@ cp "$ledger" "$work/new"
 ! evidence | grep -q 'old:' || die "an entry of this build is shown as old"
 evidence --json | grep -q '"old": *null' || die "the JSON shows it as old"
 
+# A design without a row of a check that each has is named, and one with a row is not.
+lacks() { evidence | grep '^no row of this code: redo, ' || true; }
+lacks | grep -q 'model' && die "redo has a row of model and is said to lack it"
+lacks | grep -q 'faults' || die "redo has no row of faults, and nothing says so"
+evidence | grep -q '^no row of this code: crest, model' || die "crest has no row at all, and nothing says so"
+
 sed 's/"code":"[0-9a-f]*"/"code":"0123456789abcdef"/' "$work/new" >"$ledger"
 evidence | grep -q 'old: the code has changed since' || die "an entry of other code is not shown as old"
 sed 's/,"code":"[0-9a-f]*"//' "$work/new" >"$ledger"

@@ -211,7 +211,7 @@ impl Volume {
         }
         let inode = self.inodes.get(mapping.number());
         let Some(inode) = inode.filter(|inode| Arc::ptr_eq(inode.mapping(), mapping)) else { return Ok(()) };
-        let mut state = inode.state.write();
+        let mut state = inode.change_beside();
         self.allocate_delayed(&inode, &mut state)
     }
 
@@ -220,7 +220,7 @@ impl Volume {
         if !self.settings.delays {
             return Ok(());
         }
-        let mut state = inode.state.write();
+        let mut state = inode.change_beside();
         self.allocate_delayed(inode, &mut state)
     }
 

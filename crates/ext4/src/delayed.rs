@@ -10,8 +10,6 @@ pub(crate) struct Delayed {
     pub(super) map: u64,
     /// The size on the device, while it is not that in memory.
     pub(super) disk_size: Option<u64>,
-    /// The file was cut to nothing: its close allocates what it has then.
-    pub(super) allocates_on_close: bool,
 }
 
 impl Delayed {

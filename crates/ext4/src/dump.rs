@@ -82,7 +82,7 @@ fn inode(volume: &Volume, number: u64, out: &mut dyn io::Write) -> Result<(), Fs
         out,
         "size {}, sectors {}, generation {}",
         raw.size(),
-        state.sectors(volume),
+        state.sectors(volume.geo.block_bytes),
         raw.generation.get()
     )?;
     writeln!(out, "owner {}:{}, attributes in block {}", raw.uid(), raw.gid(), raw.file_acl())?;

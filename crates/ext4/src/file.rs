@@ -444,7 +444,9 @@ impl Volume {
         if state.delayed.next(0).is_some_and(|first| first < end) {
             self.allocate_delayed(inode, state)?;
         }
-        state.delayed.allocates_on_close |= size == 0 && old > 0;
+        if size == 0 && old > 0 {
+            inode.allocates_on_close.store(true, Relaxed);
+        }
         if size < old {
             // What the last block keeps is zeroed when the file grows again: not before this change has committed.
             self.drop_delayed(state, (end, u64::MAX));

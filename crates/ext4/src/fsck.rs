@@ -367,7 +367,7 @@ impl Check<'_> {
                 }
             }
         }
-        let has = state.sectors(volume);
+        let has = state.sectors(volume.geo.block_bytes);
         let should = count * u64::from(volume.geo.block_bytes / 512);
         if has != should {
             self.report.violate("block_count_right", format!("{owner} counts {has} sectors, has {should}"));

@@ -6,7 +6,7 @@
 //! an inode into memory as it was before another task freed it.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
@@ -24,6 +24,7 @@ use super::superblock::Geo;
 use super::windows::Readahead;
 use base::cache::Mapping;
 use base::error::{Error, Result};
+use base::opens::Opens;
 
 pub(super) static INODES: LockClass = LockClass::new("ext4.inodes").under(&[&super::INODE]).several();
 
@@ -42,7 +43,8 @@ pub(crate) struct InodeState {
     pub(crate) raw: RawInode,
     /// What follows [`RawInode`] in the table: attributes.
     pub(crate) extra: Box<[u8]>,
-    pub(crate) opens: u32,
+    /// It was open when it lost its last name, or was made without one, and is not being freed yet.
+    pub(crate) kept_open: bool,
     /// It was made without a name, and may get one while it is open.
     pub(crate) nameless: bool,
     /// It has no links and is not open: it is being freed, or has been.
@@ -67,8 +69,15 @@ pub(crate) struct Inode {
     shown_size: AtomicU64,
     /// Its cached pages. There is none before the first use of one.
     mapping: OnceLock<Arc<Mapping>>,
-    /// It is open, so it must stay in memory.
-    pub(crate) open: AtomicBool,
+    /// How often it is open, and who frees it. While it is open it must stay in memory.
+    pub(crate) opens: Opens,
+    /// A close allocates what was not allocated yet: the file was cut to nothing (Linux: `EXT4_STATE_DA_ALLOC_CLOSE`).
+    pub(crate) allocates_on_close: AtomicBool,
+    /// Attributes as the last change left them, for those who ask without the lock; none: none has asked. A lock of the host guards
+    /// it, held for one copy.
+    seen: parking_lot::Mutex<Option<Attr>>,
+    /// Bytes of a block of the file system; 0 of one that is in no shard.
+    block_bytes: u32,
     /// What was read ahead.
     pub(crate) readahead: Mutex<Readahead>,
     /// The block that was read last.
@@ -81,6 +90,8 @@ pub(crate) struct Inode {
 pub(crate) struct Change<'a> {
     inode: &'a Inode,
     state: RwLockWriteGuard<'a, InodeState>,
+    /// Reads without the lock look at what changes.
+    is_counted: bool,
 }
 
 impl Deref for Change<'_> {
@@ -98,8 +109,11 @@ impl DerefMut for Change<'_> {
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        self.inode.shown_size.store(self.state.shown_size(), SeqCst);
-        self.inode.changes.fetch_add(1, SeqCst);
+        self.inode.show(&self.state);
+        if self.is_counted {
+            self.inode.shown_size.store(self.state.shown_size(), SeqCst);
+            self.inode.changes.fetch_add(1, SeqCst);
+        }
     }
 }
 
@@ -181,13 +195,20 @@ impl ShardChange<'_> {
 impl Inode {
     /// An inode that is in no shard.
     pub(crate) fn alone(ino: u64, class: &'static LockClass, state: InodeState) -> Self {
+        let opens = Opens::new();
+        if state.admits_all() {
+            opens.admit();
+        }
         Self {
             ino,
+            opens,
+            allocates_on_close: AtomicBool::new(false),
+            seen: parking_lot::Mutex::new(None),
+            block_bytes: 0,
             changes: AtomicU64::new(0),
             shown_size: AtomicU64::new(state.shown_size()),
             state: RwLock::new(class, state),
             mapping: OnceLock::new(),
-            open: AtomicBool::new(false),
             readahead: Readahead::none(),
             last_read: AtomicU64::new(u64::MAX),
             has_window: AtomicBool::new(false),
@@ -195,15 +216,55 @@ impl Inode {
     }
 
     /// `tid`: a transaction that may have changed it.
-    fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
-        ran::shared(Self::alone(ino, &super::INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
+    fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32, block_bytes: u32) -> Arc<Self> {
+        let state = InodeState { tid, ..InodeState::of(raw, extra) };
+        ran::shared(Self { block_bytes, ..Self::alone(ino, &super::INODE, state) })
+    }
+
+    /// Attributes as the last change left them, if they were asked for before; no lock is taken.
+    pub(crate) fn seen(&self) -> Option<Attr> {
+        sim::interact();
+        *self.seen.lock()
+    }
+
+    /// Attributes. Waits for a task that changes it only when none was seen before.
+    pub(crate) fn attr(&self) -> Result<Attr> {
+        if let Some(attr) = self.seen() {
+            return Ok(attr);
+        }
+        let state = self.state.read();
+        state.check_live()?;
+        let attr = state.attr(self.block_bytes, self.ino)?;
+        if state.raw.links.get() > 0 {
+            *self.seen.lock() = Some(attr);
+        }
+        Ok(attr)
+    }
+
+    /// A change has ended: those who do not lock see what it left, and open the inode if there is nothing to look at. The caller
+    /// has the lock.
+    pub(crate) fn show(&self, state: &InodeState) {
+        match state.admits_all() {
+            true => self.opens.admit(),
+            false => self.opens.lock(),
+        }
+        let mut seen = self.seen.lock();
+        if seen.is_some() {
+            let named = state.raw.links.get() > 0 && !state.gone;
+            *seen = named.then(|| state.attr(self.block_bytes, self.ino).ok()).flatten();
+        }
     }
 
     /// Locks it for a change of what it holds, of its size, or of whether it may be used.
     pub(crate) fn change(&self) -> Change<'_> {
         let state = self.state.write();
         self.changes.fetch_add(1, SeqCst);
-        Change { inode: self, state }
+        Change { inode: self, state, is_counted: true }
+    }
+
+    /// Locks it for a change of attributes, or of where its blocks are, that no read without the lock looks at.
+    pub(crate) fn change_beside(&self) -> Change<'_> {
+        Change { inode: self, state: self.state.write(), is_counted: false }
     }
 
     /// How often it was changed; odd during a change. What was read without the lock counts if it is the same afterwards.
@@ -234,19 +295,24 @@ impl Inode {
 
     /// Whether it may leave memory, by what its shard sees: only the shard has it, it is not open, and nothing of it is cached.
     pub(crate) fn is_unused(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) == 1 && !self.open.load(Relaxed) && self.has_no_page()
+        Arc::strong_count(self) == 1 && !self.opens.is_open() && self.has_no_page()
     }
 }
 
 impl InodeState {
     pub(crate) fn of(raw: RawInode, extra: Box<[u8]>) -> Self {
-        let (opens, nameless, gone, last, tid, orphan) = (0, false, false, None, 0, false);
-        Self { raw, extra, opens, nameless, gone, last, tid, orphan, delayed: Delayed::default() }
+        let (kept_open, nameless, gone, last, tid, orphan) = (false, false, false, None, 0, false);
+        Self { raw, extra, kept_open, nameless, gone, last, tid, orphan, delayed: Delayed::default() }
     }
 
     /// Complains unless the inode may be used: it has links, or it is open.
     pub(crate) fn check_live(&self) -> Result<()> {
-        if self.gone || self.raw.links.get() == 0 && self.opens == 0 { Err(Error::NoEntry) } else { Ok(()) }
+        if self.gone || self.raw.links.get() == 0 && !self.kept_open { Err(Error::NoEntry) } else { Ok(()) }
+    }
+
+    /// Whether whoever has its permission may open it, in every way.
+    fn admits_all(&self) -> bool {
+        !self.gone && self.raw.links.get() > 0 && !self.raw.has(flag::IMMUTABLE | flag::APPEND)
     }
 
     /// The size that a read without the lock sees.
@@ -259,7 +325,7 @@ impl InodeState {
         volume.inode_seed(ino, self.raw.generation.get())
     }
 
-    pub(crate) fn attr(&self, volume: &Volume, ino: u64) -> Result<Attr> {
+    pub(crate) fn attr(&self, block_bytes: u32, ino: u64) -> Result<Attr> {
         let raw = &self.raw;
         let kind = raw.kind().ok_or_else(|| Error::Corrupt(format!("inode {ino} is of no kind")))?;
         Ok(Attr {
@@ -270,8 +336,8 @@ impl InodeState {
             owner: Owner { uid: raw.uid(), gid: raw.gid() },
             rdev: self.rdev(),
             size: raw.size(),
-            blocks: self.sectors(volume) + self.delayed.len() * u64::from(volume.geo.block_bytes / 512),
-            blksize: volume.geo.block_bytes,
+            blocks: self.sectors(block_bytes) + self.delayed.len() * u64::from(block_bytes / 512),
+            blksize: block_bytes,
             atime: raw.atime(),
             mtime: raw.mtime(),
             ctime: raw.ctime(),
@@ -280,15 +346,16 @@ impl InodeState {
     }
 
     /// Space taken, in units of 512 bytes.
-    pub(crate) fn sectors(&self, volume: &Volume) -> u64 {
+    pub(crate) fn sectors(&self, block_bytes: u32) -> u64 {
         let count = u64::from(self.raw.blocks_lo.get()) | u64::from(self.raw.blocks_hi.get()) << 32;
-        if self.raw.has(flag::HUGE_FILE) { count * u64::from(volume.geo.block_bytes / 512) } else { count }
+        if self.raw.has(flag::HUGE_FILE) { count * u64::from(block_bytes / 512) } else { count }
     }
 
     /// Adds blocks to the space taken, or takes them away.
     pub(crate) fn add_blocks(&mut self, volume: &Volume, blocks: i64) {
         let per_block = i64::from(volume.geo.block_bytes / 512);
-        let sectors = (self.sectors(volume).cast_signed() + blocks * per_block).max(0).cast_unsigned();
+        let sectors =
+            (self.sectors(volume.geo.block_bytes).cast_signed() + blocks * per_block).max(0).cast_unsigned();
         let huge = sectors >= 1 << 48 && volume.geo.huge_file;
         let count = if huge { sectors / per_block.cast_unsigned() } else { sectors };
         let flags = self.raw.flags.get() & !flag::HUGE_FILE;
@@ -501,7 +568,7 @@ impl Volume {
         }
         let (raw, extra) = self.read_inode(ino)?;
         let tid = self.journal.as_ref().map_or(0, super::journal::Journal::last_tid);
-        let inode = Inode::new(ino, raw, extra, tid);
+        let inode = Inode::new(ino, raw, extra, tid, self.geo.block_bytes);
         change.insert(&inode);
         Ok(inode)
     }
@@ -520,7 +587,7 @@ impl Volume {
         raw.set_ctime(now);
         raw.set_crtime(now);
         let extra = ran::zeroed(self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)).into_boxed_slice();
-        let inode = Inode::new(ino, raw, extra, 0);
+        let inode = Inode::new(ino, raw, extra, 0, self.geo.block_bytes);
         self.inodes.change(ino).insert(&inode);
         inode
     }

@@ -63,12 +63,14 @@ impl Volume {
         }
         let place = self.find(&dir, &state, name)?.ok_or(Error::NoEntry)?;
         if place.ino == parent {
-            return state.attr(self, parent);
+            return state.attr(self.geo.block_bytes, parent);
         }
         drop(state);
         let inode = self.inode(place.ino)?;
-        let state = inode.state.read();
-        state.attr(self, place.ino)
+        match inode.seen() {
+            Some(attr) => Ok(attr),
+            None => inode.state.read().attr(self.geo.block_bytes, place.ino),
+        }
     }
 
     /// Makes an inode with a name.
@@ -103,7 +105,7 @@ impl Volume {
         }
         self.store_inode(&handle, &inode, &mut state)?;
         self.touch_dir(&handle, &dir, &mut dir_state)?;
-        state.attr(self, inode.ino)
+        state.attr(self.geo.block_bytes, inode.ino)
     }
 
     /// A nameless file that is open once.
@@ -113,11 +115,11 @@ impl Volume {
         let mut state = inode.change();
         self.fill_inode(&handle, &inode, &mut state, (parent, node))?;
         state.raw.links = 0.into();
-        (state.opens, state.nameless) = (1, true);
-        inode.open.store(true, std::sync::atomic::Ordering::Relaxed);
+        (state.kept_open, state.nameless) = (true, true);
+        inode.opens.begin_nameless();
         self.add_orphan(&handle, &inode, &mut state)?;
         self.store_inode(&handle, &inode, &mut state)?;
-        state.attr(self, inode.ino)
+        state.attr(self.geo.block_bytes, inode.ino)
     }
 
     fn make_inode(&self, handle: &Handle<'_>, parent: u64, node: Node<'_>) -> Result<Arc<Inode>> {
@@ -276,7 +278,7 @@ impl Volume {
         if state.raw.has(flag::IMMUTABLE | flag::APPEND) {
             return Err(Error::NotPermitted);
         }
-        let nameless = state.nameless && state.opens > 0;
+        let nameless = state.nameless && inode.opens.is_open();
         if state.gone || state.raw.links.get() == 0 && !nameless {
             return Err(Error::NoEntry);
         }
@@ -290,13 +292,15 @@ impl Volume {
             return Err(error);
         }
         if std::mem::take(&mut state.nameless) {
+            state.kept_open = false;
+            inode.opens.keep_name();
             self.remove_orphan(&handle, &inode, &mut state)?;
         }
         state.raw.links = (state.raw.links.get() + 1).into();
         state.raw.set_ctime(change_time());
         self.store_inode(&handle, &inode, &mut state)?;
         self.touch_dir(&handle, &dir, &mut dir_state)?;
-        state.attr(self, ino)
+        state.attr(self.geo.block_bytes, ino)
     }
 
     /// Removes a name that is not a directory's.
@@ -327,6 +331,7 @@ impl Volume {
         state.raw.links = links.into();
         state.raw.set_ctime(change_time());
         if links == 0 {
+            state.kept_open = !inode.opens.lose_name();
             self.add_orphan(handle, inode, state)?;
         }
         self.store_inode(handle, inode, state)
@@ -336,6 +341,7 @@ impl Volume {
     fn drop_dir(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
         state.raw.links = 0.into();
         state.raw.set_ctime(change_time());
+        state.kept_open = !inode.opens.lose_name();
         self.add_orphan(handle, inode, state)?;
         self.store_inode(handle, inode, state)
     }

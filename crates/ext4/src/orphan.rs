@@ -91,7 +91,7 @@ impl InodeState {
     pub(crate) fn is_short_link(&self, volume: &Volume) -> bool {
         let attributes = if self.raw.file_acl() != 0 { u64::from(volume.geo.block_bytes / 512) } else { 0 };
         self.raw.kind() == Some(FileKind::Symlink)
-            && self.sectors(volume) <= attributes
+            && self.sectors(volume.geo.block_bytes) <= attributes
             && self.raw.size() < 60
     }
 }
@@ -171,10 +171,10 @@ impl Volume {
     /// Frees an inode without links that is not open.
     pub(crate) fn reap(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.change();
-        if state.raw.links.get() > 0 || state.opens > 0 || state.gone {
+        if state.raw.links.get() > 0 || state.gone || !inode.opens.lose_name() {
             return Ok(());
         }
-        state.gone = true;
+        (state.gone, state.kept_open) = (true, false);
         self.drop_delayed(&mut state, (0, u64::MAX));
         state.delayed.disk_size = None;
         if state.has_map(self) {

@@ -101,7 +101,7 @@ impl Volume {
     fn check_root(&self) -> Result<(), FsError> {
         let root = self.inode(ROOT_INO).map_err(damaged)?;
         let state = root.state.read();
-        let is_one = state.raw.is_dir() && state.raw.size() > 0 && state.sectors(self) > 0;
+        let is_one = state.raw.is_dir() && state.raw.size() > 0 && state.sectors(self.geo.block_bytes) > 0;
         if is_one { Ok(()) } else { Err(damaged(Error::Corrupt("the root is no directory".to_owned()))) }
     }
 

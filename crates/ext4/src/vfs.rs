@@ -55,7 +55,7 @@ impl Volume {
             state.raw.set_ctime(change_time());
             self.store_inode(&handle, &inode, &mut state)?;
         }
-        state.attr(self, ino)
+        state.attr(self.geo.block_bytes, ino)
     }
 }
 
@@ -140,16 +140,13 @@ impl FileSystem for Mounted {
         let state = inode.state.read();
         if state.gone || state.raw.links.get() == 0 {
             // A removed directory has no names, not even `.`.
-            return if state.opens > 0 { Ok(()) } else { Err(Errno::ENOENT) };
+            return if inode.opens.is_open() { Ok(()) } else { Err(Errno::ENOENT) };
         }
         Ok(self.0.read_dir(&inode, &state, cursor, sink)?)
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        let inode = self.0.inode(ino.0)?;
-        let state = inode.state.read();
-        state.check_live()?;
-        Ok(state.attr(&self.0, ino.0)?)
+        Ok(self.0.inode(ino.0)?.attr()?)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
@@ -173,7 +170,7 @@ impl FileSystem for Mounted {
 
     fn accessed(&self, ino: Ino) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change_beside();
         state.check_live()?;
         if state.raw.has(flag::NOATIME) {
             return Ok(());
@@ -185,7 +182,10 @@ impl FileSystem for Mounted {
 
     fn open(&self, ino: Ino, flags: OpenFlags) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
-        let mut state = inode.change();
+        if inode.opens.add() {
+            return Ok(());
+        }
+        let state = inode.state.read();
         state.check_live()?;
         let writes = flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE);
         let appends = flags.contains(OpenFlags::APPEND) && !flags.contains(OpenFlags::TRUNCATE);
@@ -193,26 +193,25 @@ impl FileSystem for Mounted {
         if writes && refused && state.raw.is_regular() {
             return Err(Errno::EPERM);
         }
-        state.opens += 1;
-        inode.open.store(true, Relaxed);
+        inode.opens.add_locked();
         Ok(())
     }
 
+    /// Takes the inode's lock only where a close has something to do.
     fn release(&self, ino: Ino) {
         let Ok(inode) = self.0.inode(ino.0) else { return };
-        let mut state = inode.change();
-        state.opens = state.opens.saturating_sub(1);
-        inode.open.store(state.opens > 0, Relaxed);
-        let dead = state.opens == 0 && state.raw.links.get() == 0;
-        if std::mem::take(&mut state.delayed.allocates_on_close) && !dead {
-            // What fails here fails at the next sync of the file.
-            let _ = self.0.allocate_delayed(&inode, &mut state);
+        let closed = inode.opens.remove();
+        if !closed.frees && inode.allocates_on_close.load(Relaxed) {
+            let mut state = inode.change();
+            if inode.allocates_on_close.swap(false, Relaxed) {
+                // What fails here fails at the next sync of the file.
+                let _ = self.0.allocate_delayed(&inode, &mut state);
+            }
         }
-        if state.opens == 0 {
+        if closed.last {
             self.0.discard_windows(&inode);
         }
-        drop(state);
-        if dead {
+        if closed.frees {
             // What cannot be freed now is on the list of orphans, or found by fsck.
             let _ = self.0.reap(&inode);
         }
@@ -303,7 +302,9 @@ impl FileSystem for Mounted {
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
-        inode.state.read().check_live()?;
+        if !inode.opens.is_open() {
+            inode.state.read().check_live()?;
+        }
         if self.0.maps.has_dirty(ino.0) {
             self.0.flush_mapped(ino.0, WHOLE_FILE)?;
         }

@@ -464,7 +464,7 @@ impl Volume {
 
     fn change_attributes(&self, ino: u64, change: &dyn Fn(&mut Attributes) -> Result<()>) -> Result<()> {
         let inode = self.inode(ino)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change_beside();
         state.check_live()?;
         if state.raw.has(flag::IMMUTABLE | flag::APPEND) {
             return Err(Error::NotPermitted);

@@ -15,7 +15,8 @@
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 //! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none`, `memory=none`
-//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches.
+//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches, and `ways=none` takes the
+//! cache of a socket for one list of uses.
 
 use std::path::{Path, PathBuf};
 
@@ -31,9 +32,11 @@ use document::{Item, Problem, Problems, Table};
 use document::{nearest, nearest_or_toml};
 
 /// The keys of tables that may be left out.
-const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit", FLUSH];
+const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit", FLUSH, WAYS];
 /// Whether a line that is written back stays in the caches; may be left out: it does.
 const FLUSH: &str = "flush";
+/// How many lines a set of the cache of a socket has; may be left out: then it is one list of uses.
+const WAYS: &str = "ways";
 const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
 const ORIGINALS: &str = "originals";
 /// The source of a value from a command line.
@@ -194,6 +197,13 @@ impl MachinePreset {
                 self.values.retain(|value| value.key != FLUSH);
                 return Ok(self);
             }
+            ("ways", "none") => {
+                if let Some(caches) = &mut self.machine.caches {
+                    caches.ways = None;
+                }
+                self.values.retain(|value| value.key != WAYS);
+                return Ok(self);
+            }
             ("scheduling", "none") if self.machine.two_threads_per_mille.is_some() => {
                 return Err(wrong("its hardware threads need [scheduling]".to_owned()));
             }
@@ -214,7 +224,7 @@ impl MachinePreset {
             _ => {}
         }
         let Some(work) = works().chain(Work::RAN.iter().copied()).find(|known| known.key() == key) else {
-            let tables = ["kernel", "path", "ran", "caches", "flush", "scheduling", "memory"];
+            let tables = ["kernel", "path", "ran", "caches", "flush", "ways", "scheduling", "memory"];
             let all = works().chain(Work::RAN.iter().copied()).map(Work::key);
             return Err(wrong(format!("there is no work \"{key}\"; {}", nearest(key, all.chain(tables)))));
         };
@@ -428,6 +438,7 @@ fn caches_of(table: &Table<'_>, values: &mut Values) -> Caches {
         socket_copy_ps_per_byte: ps_per_byte(table, "socket_copy", values),
         socket_hit_ps: picoseconds(table, "socket_hit", values),
         flush_evicts: table.get(FLUSH).is_some() && flush_evicts(table, values),
+        ways: table.get(WAYS).map(|_| count(table, WAYS, values)),
     }
 }
 
@@ -605,8 +616,9 @@ mod tests {
     fn every_embedded_machine_parses_and_every_value_has_a_source() {
         for preset in MachinePreset::embedded().unwrap() {
             let scheduling = if preset.machine.scheduling.is_some() { SCHEDULING.len() } else { 0 };
-            let flush = usize::from(preset.machine.caches.is_some_and(|caches| caches.flush_evicts));
-            let caches = if preset.machine.caches.is_some() { CACHES.len() - 1 + flush } else { 0 };
+            let optional =
+                |caches: Caches| usize::from(caches.flush_evicts) + usize::from(caches.ways.is_some());
+            let caches = preset.machine.caches.map_or(0, |caches| CACHES.len() - 2 + optional(caches));
             let of_path = |value: &&Value| vfs::charges::PATH.iter().any(|work| work.key() == value.key);
             let path = preset.values.iter().filter(of_path).count();
             assert!(path == 0 || path == vfs::charges::PATH.len(), "{}", preset.machine.name);

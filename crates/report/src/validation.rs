@@ -15,6 +15,7 @@ pub type Predict<'p> = &'p dyn Fn(&Row) -> Option<f64>;
 /// All tables, with the values of a null model beside those of the model if there is one.
 pub fn tables(found: &ValidationFile, null: Option<Predict<'_>>) -> Vec<Table> {
     let mut tables = vec![rows(found, null), left_out(found), summaries(&found.summaries)];
+    tables.push(believed(found));
     tables.push(ranks(&found.ranks));
     tables.push(limits(&found.limits));
     tables.push(controls(&found.controls));
@@ -130,7 +131,7 @@ fn summaries(summaries: &[Summary]) -> Table {
     {
         table.numbers(name);
     }
-    for one in summaries {
+    for one in summaries.iter().filter(|one| !one.by.starts_with("part")) {
         table.rows.push(vec![
             one.by.clone(),
             one.name.clone(),
@@ -141,6 +142,55 @@ fn summaries(summaries: &[Summary]) -> Table {
             number(one.median_factor),
             number(one.p90_factor),
             percent(one.within_20),
+        ]);
+    }
+    table
+}
+
+/// How far each part of the model may be believed, as its rows say it.
+fn believed(found: &ValidationFile) -> Table {
+    let mut table = Table::new("What may be believed of modelled times");
+    table.words("of the model");
+    for name in ["rows", "bias", "half within", "nine of ten within"] {
+        table.numbers(name);
+    }
+    table.words("without the rows that chose a constant");
+    let is_part = |one: &&Summary| one.by == "part" && one.compared > 0;
+    for one in found.summaries.iter().filter(is_part) {
+        let mut left = found.summaries.iter().filter(|other| other.by == "part, nothing chosen");
+        let others = left.find(|other| other.name == one.name);
+        let said = match others {
+            Some(other) if other.compared == one.compared => "the same: none did".to_owned(),
+            Some(other) if other.compared > 0 => format!(
+                "{}: bias {}, half within {}, nine of ten within {}",
+                other.compared,
+                factor(other.bias),
+                percent(other.median_error),
+                factor(other.p90_factor)
+            ),
+            _ => "none is left".to_owned(),
+        };
+        table.rows.push(vec![
+            one.name.clone(),
+            one.compared.to_string(),
+            factor(one.bias),
+            percent(one.median_error),
+            factor(one.p90_factor),
+            said,
+        ]);
+    }
+    let pairs = found.ranks.iter().find(|ranks| ranks.class == "all");
+    if let Some(all) = pairs.filter(|all| all.concordant + all.inverted + all.tied > 0) {
+        let pairs = all.concordant + all.inverted + all.tied;
+        let said = format!("{} as published, {} inverted, {} level", all.concordant, all.inverted, all.tied);
+        let none = || NONE.to_owned();
+        table.rows.push(vec![
+            "orders of designs".to_owned(),
+            pairs.to_string(),
+            none(),
+            none(),
+            none(),
+            said,
         ]);
     }
     table

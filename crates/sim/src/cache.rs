@@ -6,6 +6,9 @@
 //! cache has lines is gone. That is exact for such a cache up to the few lines that share a place, a 16,384th of the cache; ways
 //! and prefetching are left out. The lines of an object are those of its last use.
 //!
+//! The cache of a socket of a machine that says how many ways it has ([`Caches::ways`]) has hashed sets instead, and keeps a part of
+//! what does not fit (`sets.rs`): a list of uses keeps nothing of a set that is used in turn and is a line too large.
+//!
 //! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list, a page of data.
 //! What it touches again on its way is [`crate::Work::STEP`].
 //!
@@ -18,6 +21,7 @@
 //! The machine's copy reads a line and fetches the line that it stores to. A task that says how large its buffer is
 //! ([`crate::TaskSpec::with_buffer`]), and whose buffer fits into the private cache, fetches one of the two, so its copy takes half
 //! the time; of the memory's bandwidth a read takes half, and a store, whose line goes back, all. Nothing has to make room for it.
+//! With ways, a task that says where in a larger buffer it reads and writes ([`crate::buffer_at`]) has the pages of it as objects.
 //!
 //! A machine without [`Caches`] has no private ones, its socket caches cost nothing, and every copy comes from memory.
 //!
@@ -35,6 +39,7 @@
 //! there. Places are numbers of 32 bits, so an object that is used again just when they begin anew is taken for cached.
 
 use std::array;
+use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -48,7 +53,12 @@ use crate::ledger::{Activity, SOCKET_LINES};
 use crate::machine::{Caches, Machine, Work};
 use crate::memory;
 use crate::ran;
-use crate::units::{LINE_BYTES, Nanos};
+use crate::rng::Seed;
+use crate::units::{LINE_BYTES, Nanos, PAGE_BYTES};
+
+mod sets;
+
+use sets::Sets;
 
 /// Places that a list has at most; what is older is gone.
 const MOST_PLACES: usize = 1 << 16;
@@ -130,23 +140,63 @@ impl Held {
     }
 }
 
+/// The cache of a socket.
+enum Shared {
+    List(Held),
+    Sets(Sets),
+}
+
+impl Shared {
+    #[inline]
+    fn has(&self, place: u32) -> bool {
+        match self {
+            Self::List(held) => held.has(place),
+            Self::Sets(sets) => sets.has(place),
+        }
+    }
+
+    /// A use of `lines` that have this place, of which `came` come in if the rest is here; returns their place now.
+    #[inline]
+    fn note(&self, place: u32, lines: u64, came: u64) -> u32 {
+        match self {
+            Self::List(held) => held.move_to_end(place, lines),
+            Self::Sets(sets) => sets.note(place, lines, came),
+        }
+    }
+
+    /// Lines come in that belong to no object.
+    fn pass(&self, lines: u64) {
+        match self {
+            Self::List(held) => _ = held.append(&mut held.used.lock(), lines),
+            Self::Sets(sets) => sets.pass(lines),
+        }
+    }
+}
+
 /// The caches of a run.
 pub(crate) struct Inflow {
-    sockets: Box<[Held]>,
+    sockets: Box<[Shared]>,
     cores: Box<[Held]>,
 }
 
 impl Inflow {
-    pub(crate) fn new(machine: &Machine) -> Self {
-        let caches = |n: u16, lines: u64| (0..n.max(1)).map(|_| Held::new(lines)).collect();
+    pub(crate) fn new(machine: &Machine, seed: Seed) -> Self {
         let private = machine.caches.as_ref().map_or(0, Caches::private_lines);
+        let ways = machine.caches.as_ref().and_then(|caches| caches.ways);
+        let shared = |socket: u16| match ways {
+            Some(ways) => {
+                let seed = seed.derive("cache of a socket", socket.into());
+                Shared::Sets(Sets::new(machine.cache_lines(), ways, seed))
+            }
+            None => Shared::List(Held::new(machine.cache_lines())),
+        };
         Self {
-            sockets: caches(machine.sockets, machine.cache_lines()),
-            cores: caches(machine.cores(), private),
+            sockets: (0..machine.sockets.max(1)).map(shared).collect(),
+            cores: (0..machine.cores().max(1)).map(|_| Held::new(private)).collect(),
         }
     }
 
-    fn of_socket(&self, socket: usize) -> &Held {
+    fn of_socket(&self, socket: usize) -> &Shared {
         &self.sockets[socket % self.sockets.len()]
     }
 
@@ -155,11 +205,11 @@ impl Inflow {
     pub(crate) fn add(&self, cx: &Context, bytes: u64) {
         let lines = bytes.div_ceil(LINE_BYTES as u64);
         let core = core_of(cx);
-        let add = |held: &Held| _ = held.append(&mut held.used.lock(), lines);
         if cx.run.machine.caches.is_some() {
-            add(&self.cores[usize::from(core)]);
+            let held = &self.cores[usize::from(core)];
+            held.append(&mut held.used.lock(), lines);
         }
-        add(self.of_socket(usize::from(cx.run.machine.socket(core))));
+        self.of_socket(usize::from(cx.run.machine.socket(core))).pass(lines);
     }
 }
 
@@ -224,7 +274,7 @@ impl Recency {
         let made = Self::new();
         if let Some(cx) = clock::virtual_task() {
             made.forget(&cx.run);
-            made.note(cx, 0);
+            made.note(cx, 0, 0);
         }
         made
     }
@@ -260,8 +310,21 @@ impl Recency {
     #[inline]
     pub(crate) fn use_by(&self, cx: &Context, bytes: u64) -> Level {
         let level = self.level(cx);
-        self.note(cx, bytes.div_ceil(LINE_BYTES as u64));
+        self.note(cx, bytes.div_ceil(LINE_BYTES as u64), 0);
         level
+    }
+
+    /// So many of its lines leave the caches of sockets, which know what to do with the room.
+    fn leave(&self, lines: u64) {
+        let Some(cx) = clock::virtual_task() else { return };
+        if self.run.load(Relaxed) != mark(&cx.run) {
+            return;
+        }
+        for (socket, shared) in cx.run.inflow.sockets.iter().enumerate() {
+            if let (Shared::Sets(sets), Some(place)) = (shared, self.count_of(socket)) {
+                sets.leave(place.load(Relaxed), lines);
+            }
+        }
     }
 
     fn level(&self, cx: &Context) -> Level {
@@ -284,12 +347,12 @@ impl Recency {
         }
     }
 
-    /// The current task uses so many lines of the object now.
-    fn note(&self, cx: &Context, lines: u64) {
+    /// The current task uses so many lines of the object now, `came` of which come in where the object is.
+    fn note(&self, cx: &Context, lines: u64, came: u64) {
         let (inflow, core) = (&cx.run.inflow, core_of(cx));
         let socket = usize::from(cx.run.machine.socket(core));
         let place = self.count_of(socket).unwrap_or_else(|| self.make_far(socket));
-        place.store(inflow.of_socket(socket).move_to_end(place.load(Relaxed), lines), Relaxed);
+        place.store(inflow.of_socket(socket).note(place.load(Relaxed), lines, came), Relaxed);
         if cx.run.machine.caches.is_some() {
             let before = if self.core.load(Relaxed) == core { self.private.load(Relaxed) } else { 0 };
             self.private.store(inflow.cores[usize::from(core)].move_to_end(before, lines), Relaxed);
@@ -390,8 +453,12 @@ impl CachedPage {
     /// These bytes are in no cache any more.
     #[inline]
     pub fn evict(&self, offset: u64, bytes: u64) {
-        let left = self.lines.load(Relaxed) & !bits(offset, bytes);
+        let held = self.lines.load(Relaxed);
+        let left = held & !bits(offset, bytes);
         self.lines.store(left, Relaxed);
+        if left != held {
+            self.recency.leave(u64::from((held ^ left).count_ones()));
+        }
         if left == 0 {
             self.recency.evict();
         }
@@ -401,14 +468,50 @@ impl CachedPage {
     #[inline]
     pub(crate) fn use_by(&self, cx: &Context, offset: u64, bytes: u64) -> Level {
         let (used, held) = (bits(offset, bytes), self.lines.load(Relaxed));
-        let (level, lines) = match self.recency.level(cx) {
-            Level::Memory => (Level::Memory, used),
-            level if held & used == used => (level, held),
-            _ => (Level::Memory, held | used),
+        let (level, lines, came) = match self.recency.level(cx) {
+            Level::Memory => (Level::Memory, used, used),
+            level if held & used == used => (level, held, 0),
+            _ => (Level::Memory, held | used, used & !held),
         };
         self.lines.store(lines, Relaxed);
-        self.recency.note(cx, u64::from(lines.count_ones()));
+        self.recency.note(cx, u64::from(lines.count_ones()), u64::from(came.count_ones()));
         level
+    }
+}
+
+/// Where a task reads and writes in a buffer that is larger than the private cache of a core.
+#[derive(Default)]
+pub(crate) struct BufferPlaces {
+    /// Bytes of the buffer; 0: the task does not say where.
+    pub(crate) bytes: Cell<u64>,
+    /// Where the next copy begins.
+    at: Cell<u64>,
+    pages: OnceCell<Box<[Recency]>>,
+}
+
+impl BufferPlaces {
+    pub(crate) fn move_to(&self, at: u64) {
+        self.at.set(at);
+    }
+
+    /// The current task copies with the next bytes of the buffer. Whether they are in a cache; none: it does not say where.
+    pub(crate) fn use_next(&self, cx: &Context, bytes: u64) -> Option<bool> {
+        if self.bytes.get() == 0 {
+            return None;
+        }
+        let size = PAGE_BYTES as u64;
+        let pages = self.pages.get_or_init(|| {
+            let _own = ran::aside();
+            (0..self.bytes.get().div_ceil(size)).map(|_| Recency::new()).collect()
+        });
+        let (first, end) = (self.at.get(), self.at.get() + bytes);
+        self.at.set(end);
+        let mut cached = true;
+        for page in first / size..end.div_ceil(size) {
+            let part = end.min((page + 1) * size) - first.max(page * size);
+            cached &= pages[page as usize % pages.len()].use_by(cx, part) != Level::Memory;
+        }
+        Some(cached)
     }
 }
 

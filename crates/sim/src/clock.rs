@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{CachedPage, Level, Recency};
 use crate::context::{self, Context};
 use crate::ledger::{Activity, COPIED_BYTES};
-use crate::machine::Work;
+use crate::machine::{Caches, Work};
 use crate::memory::{self, Stream};
 use crate::ran;
 use crate::units::Nanos;
@@ -175,7 +175,8 @@ pub fn copy_past(bytes: u64) {
 #[inline]
 pub fn copy_past_to(memory: Option<&memory::Memory>, bytes: u64) -> bool {
     let Some(cx) = virtual_task() else { return false };
-    let has_buffer = cx.run.machine.caches.as_ref().is_some_and(|caches| cx.buffer.get() <= caches.private.0);
+    let caches = cx.run.machine.caches.as_ref();
+    let has_buffer = caches.and_then(|caches| finds_buffer(cx, caches, bytes)) == Some(true);
     if memory::post_copied(cx, bytes, has_buffer, memory) {
         return memory.is_some();
     }
@@ -226,10 +227,11 @@ fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved,
     let Some(caches) = &cx.run.machine.caches else {
         return copy_uncached(bytes, moved.kind == memory::Moved::Store, stream);
     };
-    let has_buffer = cx.buffer.get() <= caches.private.0;
-    if !has_buffer {
+    let found = finds_buffer(cx, caches, bytes);
+    if found.is_none() {
         cx.run.inflow.add(cx, bytes);
     }
+    let has_buffer = found == Some(true);
     let ps_per_byte = match use_by(cx) {
         Level::Private => caches.private_copy_ps_per_byte,
         Level::Socket => caches.socket_copy_ps_per_byte,
@@ -243,6 +245,24 @@ fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved,
     cx.ledger.add_units(cx.op.get(), COPIED_BYTES, bytes);
     compute(cx, cx.software(Activity::COPY), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
     false
+}
+
+/// Whether a copy finds the next bytes of the task's buffer in a cache, in which they are then; none: it is not known where they are.
+#[inline]
+fn finds_buffer(cx: &Context, caches: &Caches, bytes: u64) -> Option<bool> {
+    if cx.buffer.get() <= caches.private.0 {
+        return Some(true);
+    }
+    caches.ways.and_then(|_| cx.buffer_places.use_next(cx, bytes))
+}
+
+/// The current task reads and writes from here on with its buffer from this offset, if it has one whose size it told
+/// ([`crate::TaskSpec::with_places`]).
+#[inline]
+pub fn buffer_at(offset: u64) {
+    if let Some(cx) = virtual_task() {
+        cx.buffer_places.move_to(offset);
+    }
 }
 
 /// A copy whose buffer is in no cache.

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::cache::Inflow;
+use crate::cache::{BufferPlaces, Inflow};
 use crate::clock::{Clock, Tsc};
 use crate::ledger::{Activity, Ledger, Ledgers, Op, Part};
 use crate::machine::{Machine, Work};
@@ -70,7 +70,7 @@ impl RunShared {
             memory: (0..memories.max(1))
                 .filter_map(|_| setup.machine.memory.clone().map(|model| Arc::new(Memory::new(model))))
                 .collect(),
-            inflow: Inflow::new(&setup.machine),
+            inflow: Inflow::new(&setup.machine, setup.seed),
             ledgers: Mutex::default(),
             failure: Mutex::new(None),
             next_real_id: AtomicU32::new(0),
@@ -145,6 +145,8 @@ pub(crate) struct Context {
     pub(crate) on_core: OnCore,
     /// Bytes of the buffer that it reads and writes with.
     pub(crate) buffer: Cell<u64>,
+    /// Where it does so, if it says that.
+    pub(crate) buffer_places: BufferPlaces,
     /// Picoseconds that a memory's answer had beyond a nanosecond.
     pub(crate) below_ns: Cell<u64>,
     /// When its posted lines are accepted, and when the core's pipe of them is empty, in picoseconds.
@@ -194,6 +196,7 @@ impl Context {
             seen: Cell::new(0),
             on_core: OnCore::default(),
             buffer: Cell::new(u64::MAX),
+            buffer_places: BufferPlaces::default(),
             below_ns: Cell::new(0),
             posted_ps: Cell::new(0),
             piped_ps: Cell::new(0),

@@ -182,6 +182,9 @@ pub struct Caches {
     pub socket_hit_ps: u64,
     /// A line that is written back leaves the caches, as on Cascade Lake; otherwise it stays.
     pub flush_evicts: bool,
+    /// The cache of a socket has hashed sets of so many lines, of which one that is full gives up any, so that a part of what does
+    /// not fit stays. None: it gives up what was used least recently of all.
+    pub ways: Option<u16>,
 }
 
 impl Caches {

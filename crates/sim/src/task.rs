@@ -252,6 +252,7 @@ pub struct TaskSpec {
     pub(crate) movable: bool,
     pub(crate) pinned: bool,
     pub(crate) buffer: Bytes,
+    pub(crate) places: Bytes,
 }
 
 impl TaskSpec {
@@ -264,6 +265,7 @@ impl TaskSpec {
             movable: false,
             pinned: false,
             buffer: Bytes(u64::MAX),
+            places: Bytes(0),
         }
     }
 
@@ -298,6 +300,14 @@ impl TaskSpec {
     #[must_use]
     pub fn with_buffer(mut self, bytes: Bytes) -> Self {
         self.buffer = bytes;
+        self
+    }
+
+    /// The task reads and writes anywhere in a buffer of so many bytes, and says where ([`crate::buffer_at`]). Matters on a machine
+    /// whose caches have ways ([`crate::Caches::ways`]); on others the buffer of each copy comes from memory.
+    #[must_use]
+    pub fn with_places(mut self, bytes: Bytes) -> Self {
+        self.places = bytes;
         self
     }
 

@@ -170,7 +170,7 @@ impl Repair<'_> {
 
     /// The journal, the file of orphans or a boot loader: its map is not changed, and goes as a whole where it cannot be read.
     fn mend_special(&mut self, inode: &Inode, state: &mut InodeState, sealed: bool) -> Result<()> {
-        let before = (state.raw.file_acl(), state.sectors(self.volume));
+        let before = (state.raw.file_acl(), state.sectors(self.volume.geo.block_bytes));
         state.raw.set_file_acl(0);
         if state.raw.kind().is_some() {
             match self.count_special(inode, state) {
@@ -179,7 +179,7 @@ impl Repair<'_> {
                 Err(error) => return Err(error),
             }
         }
-        if !sealed || (state.raw.file_acl(), state.sectors(self.volume)) != before {
+        if !sealed || (state.raw.file_acl(), state.sectors(self.volume.geo.block_bytes)) != before {
             self.note("inodes corrected");
             self.volume.store_inode(&self.handle, inode, state)?;
         }
@@ -410,7 +410,7 @@ impl Repair<'_> {
 
     pub(super) fn set_blocks(&self, state: &mut InodeState, blocks: u64) {
         let sectors = blocks * u64::from(self.volume.geo.block_bytes / 512);
-        if state.sectors(self.volume) != sectors {
+        if state.sectors(self.volume.geo.block_bytes) != sectors {
             (state.raw.blocks_lo, state.raw.blocks_hi) = (0.into(), 0.into());
             state.raw.flags = (state.raw.flags.get() & !flag::HUGE_FILE).into();
             state.add_blocks(self.volume, blocks.cast_signed());
@@ -726,12 +726,12 @@ impl Repair<'_> {
                 self.renew_extents(&inode, &mut state, kind)?;
                 continue;
             }
-            let before = (state.raw.block, state.sectors(self.volume));
+            let before = (state.raw.block, state.sectors(self.volume.geo.block_bytes));
             let blocks = self.walk(&mut state, Step::Copy, u64::MAX, false)?.blocks;
             // Without space for a copy there is a block less.
             let attributes = u64::from(state.raw.file_acl() != 0);
             self.set_blocks(&mut state, blocks + attributes);
-            if (state.raw.block, state.sectors(self.volume)) != before {
+            if (state.raw.block, state.sectors(self.volume.geo.block_bytes)) != before {
                 self.volume.store_inode(&self.handle, &inode, &mut state)?;
             }
         }

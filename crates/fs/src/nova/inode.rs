@@ -32,6 +32,7 @@ use super::parts;
 use super::unlocked_attr::UnlockedAttr;
 use super::{CachedFile, Volume};
 use base::error::{Error, Result};
+use base::opens::Opens;
 use base::persist::attributes::{block_of, blocks_of};
 use base::persist::free_map::FreeMap;
 use base::persist::slot_table::SlotTable;
@@ -96,10 +97,12 @@ pub(crate) struct Inode {
     /// The last access that was noted in place; 0: none since the time was set. Used under the lock of `seen`, in which no task may
     /// switch: not one of `sim::sync`.
     accessed: atomic::AtomicU64,
+    /// How often it is open, and who frees it.
+    pub(crate) opens: Opens,
     recency: Recency,
 }
 
-const _: () = assert!(size_of::<Inode>() <= 152);
+const _: () = assert!(size_of::<Inode>() <= 160);
 
 /// Lines that a task waits for that finds an inode by its number: its slot in DRAM, and what is loaded.
 const INODE_LINES: u64 = 2;
@@ -107,8 +110,6 @@ const INODE_LINES: u64 = 2;
 /// What the lock of an inode guards.
 #[derive(Default)]
 pub(crate) struct InodeState {
-    /// How often it is open.
-    pub(crate) opens: u32,
     /// It was made without a name and may get one.
     pub(crate) nameless: bool,
     pub(crate) loaded: Option<Box<Loaded>>,
@@ -132,7 +133,7 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Changing<'_> {
-    /// How often it is open, and whether it was made without a name.
+    /// Whether it was made without a name, and whether it is loaded.
     pub(crate) fn state(&mut self) -> &mut InodeState {
         &mut self.state
     }
@@ -188,12 +189,16 @@ impl Inode {
             seen: parking_lot::Mutex::new(None),
             parent: AtomicU64::new(0),
             accessed: atomic::AtomicU64::new(0),
+            opens: Opens::new(),
             recency: Recency::new(),
         }
     }
 
-    /// Lets those who do not lock see these attributes from now on.
+    /// Lets those who do not lock see these attributes from now on, and open the inode. The caller has the lock.
     fn show(&self, attr: Option<&Attr>) {
+        if attr.is_some() {
+            self.opens.admit();
+        }
         let new = attr.and_then(UnlockedAttr::of);
         let mut seen = self.seen.lock();
         let is_first = seen.is_none() && new.is_some();
@@ -513,7 +518,7 @@ impl Volume {
             let Ok(inode) = self.inodes.get(number) else { continue };
             let mut state = inode.state.write();
             let Some(loaded) = &state.loaded else { continue };
-            if state.opens > 0
+            if inode.opens.is_open()
                 || loaded.facts.links == 0
                 || loaded.facts.is_dir()
                 || self.check_sound().is_err()

@@ -34,6 +34,7 @@ use super::log::{Append, Log};
 use super::mutant;
 use super::parts;
 use base::error::{Error, Result};
+use base::opens::LosingName;
 
 /// What a new inode is to be.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +235,8 @@ impl Volume {
         self.orphans.fetch_add(1, Relaxed);
         self.inodes.note_loaded(inode.ino);
         let attr = file.become_live(Loaded { facts: Facts { links: 0, ..facts }, ..Loaded::default() });
-        *file.state() = InodeState { opens: 1, nameless: true, loaded: file.state().loaded.take() };
+        *file.state() = InodeState { nameless: true, loaded: file.state().loaded.take() };
+        inode.opens.begin_nameless();
         attr
     }
 
@@ -290,6 +292,7 @@ impl Volume {
         if links == 1 {
             self.orphans.fetch_sub(1, Relaxed);
             file.state().nameless = false;
+            inode.opens.keep_name();
         }
         inode.attr(&file)
     }
@@ -353,36 +356,40 @@ impl Volume {
     }
 
     /// Plans that an inode has one link less, or a directory none.
-    pub(super) fn lose_link<'v>(&'v self, plan: &mut Plan, victim: &mut Changing<'_>) -> Result<Lost<'v>> {
+    pub(super) fn lose_link<'v, 'i>(
+        &'v self,
+        plan: &mut Plan,
+        victim: &mut Changing<'i>,
+    ) -> Result<Lost<'v, 'i>> {
         let links = if victim.facts.is_dir() { 0 } else { victim.facts.links.saturating_sub(1) };
         if links > 0 {
             self.make_log_room(victim);
             let mut own = self.begin_append(&victim.log, Need::Removal);
             let at = self.write_links(&mut own, (links, plan.now))?;
             Self::plan_append(plan, victim.inode, &victim.log, &own);
-            return Ok(Lost { links, counted: Some((own, at)) });
+            return Ok(Lost { links, counted: Some((own, at)), name: None });
         }
-        let state = if victim.state().opens > 0 { state::ORPHAN } else { state::FREE };
+        let name = victim.inode.opens.losing_name();
+        let state = if name.frees { state::FREE } else { state::ORPHAN };
         if self.has(mutant::STATE_NOT_LOGGED) {
             self.store_state(victim.inode, state_word(victim.facts.generation, state), &[])?;
         } else {
             Self::plan_state(plan, victim, state);
         }
-        Ok(Lost { links, counted: None })
+        Ok(Lost { links, counted: None, name: Some(name) })
     }
 
     /// Lets an inode follow the loss of a link that counts.
-    pub(super) fn lost_link(&self, victim: &mut Changing<'_>, lost: Lost<'_>, now: u64) {
+    pub(super) fn lost_link(&self, victim: &mut Changing<'_>, lost: Lost<'_, '_>, now: u64) {
         if let Some((own, at)) = lost.counted {
             own.apply(&mut victim.log);
             apply_links(victim, (lost.links, now), at);
             return;
         }
         (victim.facts.links, victim.facts.ctime) = (0, now);
-        if victim.state().opens == 0 {
-            self.free_contents(victim);
-        } else {
-            self.orphans.fetch_add(1, Relaxed);
+        match lost.name.is_some_and(LosingName::done) {
+            true => self.free_contents(victim),
+            false => _ = self.orphans.fetch_add(1, Relaxed),
         }
     }
 
@@ -413,7 +420,7 @@ impl Volume {
     /// Frees an inode without names that is not open any more. One that cannot be freed now is freed by the next sync or mount.
     pub(crate) fn reap(&self, inode: &Inode) {
         let freed = self.check_sound().and_then(|()| self.changing(inode)).and_then(|mut file| {
-            if file.facts.links > 0 || file.state().opens > 0 {
+            if file.facts.links > 0 || !inode.opens.lose_name() {
                 return Ok(());
             }
             self.store_state(inode, state_word(file.facts.generation, state::FREE), &[])?;
@@ -434,9 +441,11 @@ impl Volume {
 }
 
 /// A link that is lost when the transaction counts.
-pub(super) struct Lost<'v> {
+pub(super) struct Lost<'v, 'i> {
     links: u32,
     counted: Option<(Append<'v>, u64)>,
+    /// It was the last.
+    name: Option<LosingName<'i>>,
 }
 
 /// Takes a name out of a directory's index, of which a removal or another name is written.

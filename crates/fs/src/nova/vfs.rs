@@ -231,22 +231,21 @@ impl FileSystem for Mounted {
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
-        let mut loaded = self.0.changing(self.inode(ino)?)?;
-        if loaded.facts.links == 0 && loaded.state().opens == 0 {
+        let inode = self.inode(ino)?;
+        if inode.opens.add() {
+            return Ok(());
+        }
+        let loaded = self.0.changing(inode)?;
+        if loaded.facts.links == 0 && !inode.opens.is_open() {
             return Err(Errno::ENOENT);
         }
-        loaded.state().opens += 1;
+        inode.opens.add_locked();
         Ok(())
     }
 
     fn release(&self, ino: Ino) {
         let Ok(inode) = self.inode(ino) else { return };
-        let Ok(mut loaded) = self.0.changing(inode) else { return };
-        let opens = loaded.state().opens.saturating_sub(1);
-        loaded.state().opens = opens;
-        let is_last = opens == 0 && loaded.facts.links == 0;
-        drop(loaded);
-        if is_last {
+        if inode.opens.remove().frees {
             self.0.reap(inode);
         }
     }
@@ -285,12 +284,16 @@ impl FileSystem for Mounted {
         Ok(Volume::seek_file(&loaded, offset, to)?)
     }
 
-    /// Nothing is left to do but for what mappings have stored: what has returned is durable.
+    /// Nothing is left to do but for what mappings have stored: what has returned is durable. What is open need not be looked at, as
+    /// in `nova_fsync`.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         if self.0.maps.has_dirty(ino.0) {
             self.0.flush_mapped(ino.0, WHOLE_FILE)?;
         }
-        drop(self.0.reading(self.inode(ino)?)?);
+        let inode = self.inode(ino)?;
+        if !inode.opens.is_open() {
+            drop(self.0.reading(inode)?);
+        }
         Ok(self.0.check_sound()?)
     }
 

@@ -1,7 +1,7 @@
 //! Inodes: the table on the medium, and a lock for each in DRAM.
 //!
 //! An inode number is the byte offset of its slot in the inode table, which is a file. Attributes are read from the medium, which
-//! is memory. DRAM holds the lock, the number of opens, and a directory's name index: 144 bytes for each slot of the table, in use
+//! is memory. DRAM holds the lock, the number of opens, and a directory's name index: 152 bytes for each slot of the table, in use
 //! or not. While a task has the right to change an inode there is a copy of it beside, for readers that do not lock it.
 
 use std::ops::{Deref, DerefMut};
@@ -20,6 +20,7 @@ use super::map::{Freed, Tree, fill_entries};
 use super::times::seconds;
 use super::xattr::attribute_pointer;
 use base::error::{Error, Result};
+use base::opens::Opens;
 use base::persist::attributes::blocks_of;
 use base::persist::free_map::FreeMap;
 use base::persist::slot_table::SlotTable;
@@ -38,10 +39,12 @@ pub(crate) struct Inode {
     pub(crate) state: RwLock<InodeState>,
     /// For readers without the inode's lock, such as `stat` and a seek to the end. A lock of the host guards it, held for one copy.
     seen: parking_lot::Mutex<Seen>,
+    /// How often it is open, and who frees it.
+    pub(crate) opens: Opens,
     recency: Recency,
 }
 
-const _: () = assert!(size_of::<Inode>() <= 144);
+const _: () = assert!(size_of::<Inode>() <= 152);
 
 /// The blocks of an inode.
 #[derive(Default)]
@@ -68,8 +71,6 @@ const INODE_LINES: u64 = 2;
 /// The state of an inode that is only in DRAM.
 #[derive(Default)]
 pub(crate) struct InodeState {
-    /// How often it is open.
-    pub(crate) opens: u32,
     /// It was made without a name, and may get one.
     pub(crate) nameless: bool,
     /// Index of the names, of a directory that was searched.
@@ -103,10 +104,13 @@ impl Drop for Locked<'_> {
 }
 
 impl Inode {
-    /// Publishes the inode on the medium, which is `raw`, for readers without the lock. An inode without a name is not published,
-    /// because it may be freed.
+    /// Publishes the inode on the medium, which is `raw`, for readers without the lock, and lets it be opened. An inode without a
+    /// name is not published, because it may be freed. The caller has the lock.
     fn show(&self, raw: Option<&RawInode>) {
         let named = raw.is_some_and(|raw| raw.links > 0);
+        if named {
+            self.opens.admit();
+        }
         *self.seen.lock() = if named { Seen::Medium } else { Seen::Nothing };
     }
 
@@ -203,6 +207,7 @@ impl InodeTable {
             offset: offset + (slot % self.slots_per_block) * INODE_SLOT,
             state: RwLock::new(&INODE, InodeState::default()),
             seen: parking_lot::Mutex::default(),
+            opens: Opens::new(),
             recency: Recency::new(),
         };
         self.slots.add_chunk(block, make);

@@ -19,6 +19,7 @@ use super::map::fill_entries;
 use super::mutant;
 use super::xattr::attribute_pointer;
 use base::error::{Error, Result};
+use base::opens::LosingName;
 
 /// What a design that buffers on top of PMFS does with an inode's open transaction and buffered blocks when a change of its names
 /// is about to log the inode.
@@ -180,7 +181,8 @@ impl Volume {
         });
         match made {
             Ok(raw) => {
-                (state.opens, state.nameless) = (1, true);
+                state.nameless = true;
+                inode.opens.begin_nameless();
                 Ok((inode, raw))
             }
             Err(error) => {
@@ -257,7 +259,9 @@ impl Volume {
         let was_nameless = raw.links == 0;
         match &raw {
             raw if is_dir(raw) => return Err(Error::NotPermitted),
-            raw if raw.links == 0 && !(state.nameless && state.opens > 0) => return Err(Error::NoEntry),
+            raw if raw.links == 0 && !(state.nameless && inode.opens.is_open()) => {
+                return Err(Error::NoEntry);
+            }
             raw if raw.links >= MAX_LINKS => return Err(Error::TooManyLinks),
             _ => open.commit_open(inode)?,
         }
@@ -277,6 +281,7 @@ impl Volume {
         dir.inserted(name, &inserted);
         if was_nameless {
             state.nameless = false;
+            inode.opens.keep_name();
             // The name is there: a list that cannot be changed ends all changes, not this call.
             let _ = self.truncate_remove(inode).inspect_err(|_| self.journal.fail());
         }
@@ -297,13 +302,14 @@ impl Volume {
         if inode.ino == parent {
             return Err(Error::IsDirectory);
         }
-        let state = self.lock(inode);
+        let _locked = self.lock(inode);
         let mut raw = self.live(inode)?;
         if is_dir(&raw) {
             return Err(Error::IsDirectory);
         }
         let removal = self.plan_removal(&dir.raw, found)?;
-        let frees = raw.links == 1 && state.opens == 0;
+        let last = (raw.links == 1).then(|| inode.opens.losing_name());
+        let frees = last.as_ref().is_some_and(|last| last.frees);
         // Before anything is changed: what cannot be read now could not be freed.
         let contents = if frees { self.contents(inode, &raw)? } else { Contents::default() };
         let attributes = attribute_pointer(inode, &raw).filter(|_| frees);
@@ -333,6 +339,7 @@ impl Volume {
             work => self.end(tx, work)?,
         }
         dir.removed(name, &removal);
+        last.map(LosingName::done);
         drop(dir);
         if frees {
             self.free_removed(inode, contents, open);
@@ -398,7 +405,7 @@ impl Volume {
     pub(crate) fn reap(&self, inode: &Inode, open: &dyn OpenTransactions) -> Result<bool> {
         let mut state = self.lock(inode);
         let raw = self.raw(inode)?;
-        let dead = raw.links == 0 && raw.mode != 0 && state.opens == 0;
+        let dead = raw.links == 0 && raw.mode != 0 && inode.opens.lose_name();
         if dead {
             (state.names, state.nameless) = (None, false);
             open.discard(inode)?;
@@ -412,7 +419,7 @@ impl Volume {
         for ino in self.take_unfreed() {
             let freed = self.inodes.get(ino).and_then(|inode| {
                 let mut state = self.lock(inode);
-                if self.raw(inode)?.links > 0 || state.opens > 0 {
+                if self.raw(inode)?.links > 0 || !inode.opens.lose_name() {
                     return Ok(());
                 }
                 (state.names, state.nameless) = (None, false);

@@ -312,17 +312,21 @@ impl Volume {
         Ok(list.len())
     }
 
-    /// Notes an open; the inode must exist.
-    pub(crate) fn open_inode(&self, inode: &Inode, state: &mut InodeState) -> Result<()> {
-        self.live_or_open(inode, state)?;
-        state.opens += 1;
+    /// Opens an inode that has a name or is open; waits for its lock only where it is not known to have a name.
+    pub(crate) fn open_inode(&self, inode: &Inode) -> Result<()> {
+        if inode.opens.add() {
+            return Ok(());
+        }
+        let state = self.lock(inode);
+        self.live_or_open(inode, &state)?;
+        inode.opens.add_locked();
         Ok(())
     }
 
-    /// The inode, if it has a name or is open.
+    /// The inode, which the caller has locked, if it has a name or is open.
     #[inline]
-    pub(crate) fn live_or_open(&self, inode: &Inode, state: &InodeState) -> Result<RawInode> {
+    pub(crate) fn live_or_open(&self, inode: &Inode, _: &InodeState) -> Result<RawInode> {
         let raw = self.raw(inode)?;
-        if raw.links == 0 && state.opens == 0 { Err(Error::NoEntry) } else { Ok(raw) }
+        if raw.links == 0 && !inode.opens.is_open() { Err(Error::NoEntry) } else { Ok(raw) }
     }
 }

@@ -84,8 +84,9 @@ impl DataPath for Volume {
 
     /// Every call was durable when it returned, so nothing is left to write back. PMFS's fsync is a fence, and so is this one.
     fn fsync(&self, inode: &Inode) -> DesignResult<()> {
-        let state = inode.state.read();
-        self.live_or_open(inode, &state)?;
+        if !inode.opens.is_open() {
+            self.live_or_open(inode, &inode.state.read())?;
+        }
         self.region.fence();
         Ok(())
     }
@@ -370,16 +371,12 @@ impl<D: DataPath> FileSystem for Mounted<D> {
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
         let inode = self.volume().inodes.get(ino.0)?;
-        Ok(self.volume().open_inode(inode, &mut inode.state.write())?)
+        Ok(self.volume().open_inode(inode)?)
     }
 
     fn release(&self, ino: Ino) {
         let Ok(inode) = self.volume().inodes.get(ino.0) else { return };
-        let mut state = inode.state.write();
-        state.opens = state.opens.saturating_sub(1);
-        let last = state.opens == 0;
-        drop(state);
-        if last && !self.volume().raw(inode).is_ok_and(|raw| raw.links > 0) {
+        if inode.opens.remove().frees {
             self.reap(inode);
         }
     }

@@ -79,6 +79,13 @@ impl Curves {
         Ok(Some(Self::Peak(peaks)))
     }
 
+    /// The letter that most of the cells may have, and how many: what a model gets that knows nothing and gives all cells one class.
+    pub(super) fn constant(&self) -> Option<(char, usize)> {
+        let Self::Classes(expected) = self else { return None };
+        let cells = |letter: &char| expected.iter().filter(|(_, letters)| letters.contains(*letter)).count();
+        "LSCF".chars().map(|letter| (letter, cells(&letter))).max_by_key(|(_, cells)| *cells)
+    }
+
     /// The number in these results.
     pub(super) fn value(&self, results: &ResultFile) -> Result<f64, String> {
         let curves = curves(results);

@@ -314,6 +314,12 @@ impl Measure {
         Patch::read(table).map(|patch| patch.measure)
     }
 
+    /// Of a number of cells by their classes: what it is if all cells have the class that gives most, in words.
+    pub(crate) fn beside(&self) -> Option<String> {
+        let (letter, cells) = self.curves.as_ref()?.constant()?;
+        Some(format!("{cells} with the class {letter} for every cell, which says nothing of any"))
+    }
+
     /// The number in these results, or why there is none. `others` are the claims where a peak may be.
     pub fn value(&self, results: &ResultFile, others: &Measures<'_>) -> Result<f64, String> {
         let values = self.values(results, others)?;

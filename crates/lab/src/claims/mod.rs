@@ -260,6 +260,10 @@ impl PaperClaim {
         if !outcome.holds && outcome.reason.is_none() && !self.known.is_empty() {
             outcome.reason = Some(self.known.clone());
         }
+        if let Some(beside) = self.measure.beside().filter(|_| outcome.holds || outcome.reason.is_some()) {
+            let reasons = outcome.reason.into_iter().chain([beside]);
+            outcome.reason = Some(reasons.collect::<Vec<_>>().join("; "));
+        }
         outcome
     }
 }

@@ -11,7 +11,7 @@ use crate::originals;
 
 /// The controls of `rows`. `calibration` are the rows that come with Weir, on which the null model is fitted.
 pub fn controls(rows: &[Row], calibration: &[Row]) -> Vec<Control> {
-    vec![shapes(rows), null(rows, calibration), sources(rows), constants(), ratios(rows)]
+    vec![shapes(rows), null(rows, calibration), sources(rows, calibration), constants(), ratios(rows)]
 }
 
 pub(super) fn control(name: &str, what: &str, target: &str) -> Control {
@@ -179,7 +179,7 @@ fn null(rows: &[Row], calibration: &[Row]) -> Control {
 // ---- N3 ----
 
 /// Sources by none of whose rows a constant was chosen, while constants were chosen by rows of others.
-fn sources(rows: &[Row]) -> Control {
+fn sources(rows: &[Row], calibration: &[Row]) -> Control {
     let control = control(
         "N3",
         "sources that no constant was chosen by, where constants were chosen by others",
@@ -191,7 +191,14 @@ fn sources(rows: &[Row]) -> Control {
     }
     let fitted = |rows: &[&Row]| rows.iter().filter(|row| row.is_fitted()).count();
     if parts.values().all(|rows| fitted(rows) == 0) {
-        let why = "no preset names a row in `fitted_on`: there is no constant to be chosen without a source";
+        let elsewhere = calibration.iter().filter(|row| row.is_fitted()).count();
+        let why = match elsewhere {
+            0 => "no preset names a row in `fitted_on`: there is no constant to be chosen without a source"
+                .to_owned(),
+            rows => format!(
+                "no constant was chosen by these rows; {rows} rows that come with Weir chose some, and are not among them"
+            ),
+        };
         return found(control, why, None);
     }
     let (mut lines, mut holds) = (Vec::new(), true);

@@ -12,6 +12,42 @@ const TIED: f64 = 1.02;
 /// An error that is small.
 const SMALL: f64 = 0.20;
 
+/// The parts of the model of which is said how far they may be believed, by what the ids of their rows begin with.
+const PARTS: [(&str, &[&str]); 11] = [
+    ("idle latencies of Optane", &["opt.lat"]),
+    ("bandwidth of Optane by threads", &["opt.thr."]),
+    ("bandwidth of Optane by size", &["opt.size."]),
+    ("random accesses to Optane", &["opt.rand."]),
+    ("reads and writes of Optane mixed", &["opt.mix."]),
+    ("memory under load, CXL", &["mess.", "dmsim.", "gnr.", "cxl."]),
+    (
+        "data path of one thread",
+        &["wofs.write.", "wofs.randwrite.", "wofs.read.", "wofs.randread.", "sqfs.append_", "sqfs.read_"],
+    ),
+    ("data path of several threads, FxMark", &["wofs.mt.", "wofs.fx."]),
+    ("calls that change names", &["sqfs.creat", "sqfs.mkdir", "sqfs.unlink", "sqfs.rename"]),
+    ("Filebench", &["wofs.fb.", "sqfs.fb."]),
+    ("an SSD under ext4", &["fast24."]),
+];
+
+/// The errors of each part, and once more without the rows by which a constant was chosen. Rows with a band count here.
+fn parts(rows: &[Row]) -> Vec<Summary> {
+    let mut parts = Vec::new();
+    for (name, begins) in PARTS {
+        let of_part = rows.iter().filter(|row| begins.iter().any(|begin| row.id.starts_with(begin)));
+        let counted: Vec<Row> = of_part
+            .map(|row| match row.compared {
+                Compared::Band => Row { compared: Compared::Yes, ..row.clone() },
+                _ => row.clone(),
+            })
+            .collect();
+        let unfitted: Vec<&Row> = counted.iter().filter(|row| !row.is_fitted()).collect();
+        parts.push(summary("part", name, &counted.iter().collect::<Vec<_>>()));
+        parts.push(summary("part, nothing chosen", name, &unfitted));
+    }
+    parts
+}
+
 /// The errors of the rows that count: of all, and by class, source and design; and those of rows with a band.
 pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let all: Vec<&Row> = rows.iter().collect();
@@ -30,6 +66,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
         summaries.extend(parts.iter().map(|(name, rows)| summary(by, name, rows)));
     }
     summaries.extend(bands(rows));
+    summaries.extend(parts(rows));
     summaries
 }
 

@@ -322,6 +322,7 @@ fn a_page_that_a_cache_holds_is_not_loaded_from_the_medium_where_copies_are_pric
         socket_copy_ps_per_byte: 250,
         socket_hit_ps: 0,
         flush_evicts: false,
+        ways: None,
     };
     let times = |caches| {
         let region = region("flat,read_latency=1us", MIB);

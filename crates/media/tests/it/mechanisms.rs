@@ -159,6 +159,7 @@ fn what_is_flushed_is_loaded_again_on_a_machine_whose_flushes_evict() {
             socket_copy_ps_per_byte: 0,
             socket_hit_ps: 0,
             flush_evicts,
+            ways: None,
         };
         let machine =
             Machine { copy_ps_per_byte: 0, dram_ps_per_byte: 0, caches: Some(caches), ..Machine::unit() };

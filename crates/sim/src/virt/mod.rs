@@ -282,7 +282,7 @@ impl Scheduler {
 
     /// Adds a task that becomes ready at `time`.
     pub(crate) fn spawn(&self, spec: TaskSpec, time: u64, body: Body) -> TaskId {
-        let TaskSpec { name, core, background, movable, buffer, .. } = spec;
+        let TaskSpec { name, core, background, movable, buffer, places, .. } = spec;
         let id = self.free.borrow_mut().pop().unwrap_or_else(|| self.numbers.replace(self.numbers.get() + 1));
         if id as usize >= MAX_TASKS {
             ready::fail(RunError::TooManyTasks);
@@ -293,6 +293,7 @@ impl Scheduler {
         context.parking.background.set(background);
         context.on_core.movable.set(movable);
         context.buffer.set(buffer.0);
+        context.buffer_places.bytes.set(places.0);
         // What a destructor starts while the run ends is part of the ending.
         context.parking.unwinding.set(self.is_ending());
         if !background {

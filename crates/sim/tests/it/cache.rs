@@ -96,6 +96,7 @@ fn levels() -> Machine {
         socket_copy_ps_per_byte: 250,
         socket_hit_ps: 10_000,
         flush_evicts: false,
+        ways: None,
     };
     Machine {
         sockets: 2,
@@ -346,4 +347,54 @@ fn a_buffer_that_is_larger_than_the_private_cache_comes_from_memory_too() {
         })
     };
     assert_eq!([end(PRIVATE), end(PRIVATE + 1), end(u64::MAX)], [100 * 2048, 100 * 4096, 100 * 4096]);
+}
+
+/// The machine of [`levels`] whose socket's cache has sets.
+fn run_with_ways<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    let mut machine = levels();
+    machine.caches.as_mut().unwrap().ways = Some(11);
+    sim::run(&Setup::virtual_clock(machine, Seed(1)), body).unwrap()
+}
+
+#[test]
+fn a_cache_with_ways_keeps_a_part_of_what_is_used_in_turn_and_does_not_fit() {
+    // A fifth more than the cache holds, a page at a time; what all uses of the last ten passes took from memory.
+    let pages = CACHE / 4096 * 6 / 5;
+    let passes = move || {
+        let pages: Vec<_> = (0..pages).map(|_| Arc::new(Recency::new())).collect();
+        let mut missed = 0;
+        for pass in 0..20 {
+            for page in &pages {
+                missed += u64::from(copy_on(0, page, 4096) == Nanos(2048) && pass >= 10);
+            }
+        }
+        missed
+    };
+    let all = 10 * pages;
+    assert_eq!(run_with_levels(passes), all, "a list of uses keeps nothing");
+    let missed = run_with_ways(passes);
+    assert!((all * 3 / 10..all / 2).contains(&missed), "{missed} of {all}: 37 % are expected");
+}
+
+#[test]
+fn a_buffer_that_says_where_it_is_used_is_cached_at_these_places() {
+    let copies = |places: u64| {
+        run_with_ways(move || {
+            let spec = TaskSpec::named("use").on_core(0).with_places(Bytes(128 * CACHE));
+            let body = move || {
+                let mut last = Nanos(0);
+                for turn in 0..100 {
+                    let object = Recency::new();
+                    sim::buffer_at(turn % places * CACHE);
+                    let start = sim::now();
+                    sim::copy_from(&object, 4096);
+                    last = sim::now().since(start);
+                }
+                last
+            };
+            sim::spawn(spec, body).join()
+        })
+    };
+    assert_eq!(copies(2), Nanos(2048), "only the object comes from memory");
+    assert_eq!(copies(100), Nanos(4096), "neither is");
 }

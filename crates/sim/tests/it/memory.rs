@@ -40,6 +40,7 @@ fn machine(cores: u16) -> Machine {
         socket_copy_ps_per_byte: 37,
         socket_hit_ps: 47_000,
         flush_evicts: false,
+        ways: None,
     };
     Machine {
         sockets: 1,

@@ -39,7 +39,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sim::{LockClass, Nanos, Seed, TaskSpec};
+use sim::{Bytes, LockClass, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
 pub use control::EndReason;
@@ -375,7 +375,8 @@ impl Run {
                             plan.name,
                             instance + 1
                         );
-                        let spec = TaskSpec::named(name).on_core((self.engine.options.core)(number));
+                        let core = (self.engine.options.core)(number);
+                        let spec = TaskSpec::named(name).on_core(core).with_places(Bytes(plan.memory));
                         let worker =
                             Worker::new(Arc::clone(self), Arc::clone(&calls), kind, instance, number);
                         tasks.push(sim::spawn(spec, move || worker.work()));

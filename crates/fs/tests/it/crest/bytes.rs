@@ -3,9 +3,10 @@
 use fs::crest::format::inline::{BYTES_MAX, Inline, Patch};
 use fs::crest::format::layout::{BLOCK, LINE, RECORD_LINES_MAX, item};
 use fs::crest::format::mutant::Rules;
+use fs::crest::format::raw::Refused;
 use fs::crest::format::record::{
-    Body, Create, Cut, Extent, Hole, Id, Item, Names, Open, Owner, Previous, Record, Refused, Seal, Times,
-    Void, Write, Xattr,
+    Body, Create, Cut, Extent, Hole, Id, Item, Names, Open, Owner, Previous, Record, Seal, Times, Void,
+    Write, Xattr,
 };
 use fs::crest::format::zone::{Use, Word};
 

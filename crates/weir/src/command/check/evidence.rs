@@ -48,6 +48,9 @@ pub(super) const CLAIMS: [(&str, &str); 28] = [
     ("suite/mount", "a mount does what its tests say"),
 ];
 
+/// The checks that every design of the table has a row of.
+const OF_EACH_DESIGN: [&str; 5] = ["model", "crash/depth-1", "faults", "schedules", "fuzz"];
+
 /// What all runs of one check on one subject come to.
 #[derive(Debug, Default)]
 struct Row {
@@ -155,7 +158,30 @@ fn text(rows: &Rows) -> String {
         let style = if old { AnsiColor::BrightBlack.on_default() } else { Style::new() };
         let _ = writeln!(text, "{style}{line}{style:#}");
     }
-    text + &tally(rows)
+    text + &tally(rows) + &lacks(rows)
+}
+
+/// The designs that have no row of this build's code of a check that each has, with the check.
+fn missing(rows: &Rows) -> Vec<(&'static str, &'static str)> {
+    let is_of = |subject: &str, design: &str| subject.split(' ').next() == Some(design);
+    let has = |check: &str, design: &str| {
+        rows.keys().any(|(_, name, subject, _, old)| old.is_none() && name == check && is_of(subject, design))
+    };
+    let designs = fs::FILE_SYSTEMS.iter().map(|design| design.name());
+    let pairs = designs.flat_map(|design| OF_EACH_DESIGN.map(|check| (check, design)));
+    pairs.filter(|&(check, design)| !has(check, design)).collect()
+}
+
+/// The same in words, by design.
+fn lacks(rows: &Rows) -> String {
+    let mut by_design: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (check, design) in missing(rows) {
+        by_design.entry(design).or_default().push(check);
+    }
+    let line = |(design, checks): (&str, Vec<&str>)| {
+        format!("no row of this code: {design}, {}\n", checks.join(", "))
+    };
+    by_design.into_iter().map(line).collect()
 }
 
 /// How many rows speak of this build's code.
@@ -188,7 +214,12 @@ fn document(rows: &Rows) -> Value {
                 "open_failures": row.failures,
             })
         };
-    json!({ "schema": "weir.evidence/1", "rows": rows.iter().map(row).collect::<Vec<_>>() })
+    let lacks = |(check, subject): (&str, &str)| json!({ "check": check, "subject": subject });
+    json!({
+        "schema": "weir.evidence/1",
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "missing": missing(rows).into_iter().map(lacks).collect::<Vec<_>>(),
+    })
 }
 
 #[cfg(test)]
@@ -277,6 +308,26 @@ mod tests {
             let document = document(&rows(vec![line(build, code)]));
             assert!(document["rows"][0]["old"].as_str().is_some_and(|old| old.contains(why)), "{document}");
         }
+    }
+
+    #[test]
+    fn a_design_without_a_row_of_this_code_is_named_for_each_check_that_it_lacks() {
+        let row = |check: &str, subject: &str, code: String| {
+            let entry =
+                Entry { check: check.to_owned(), subject: subject.to_owned(), count: 5, ..Entry::default() };
+            Line { entry, at: 1, seconds: 1, build: "0123456789ab release".to_owned(), code }
+        };
+        let of = |check: &str, subject: &str| row(check, subject, super::super::code::tested(check, subject));
+        let lines = vec![
+            of("model", "pmfs -O sync=true"),
+            row("faults", "pmfs", String::new()),
+            of("fuzz", "hinfs-wb"),
+        ];
+        let lacks = missing(&rows(lines));
+        let has = |check, design| !lacks.contains(&(check, design));
+        assert!(has("model", "pmfs") && has("fuzz", "hinfs-wb"));
+        assert!(!has("faults", "pmfs"), "its row is old");
+        assert!(!has("fuzz", "hinfs") && !has("model", "crest"), "it has none");
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub(super) fn read(worker: &mut Worker, task: &Task) -> Flow {
     if task.operation.random {
         let offset = random_offset(worker, task, slot, iosize)?;
         return worker.timed(task, |worker| {
+            worker.use_memory(iosize);
             let buffer = worker.buffer.get(iosize as usize);
             let read = worker.calls.pread(fd, buffer, offset);
             let read = read.map_err(|errno| worker.failed_on(task, slot, "pread", errno))?;
@@ -82,6 +83,7 @@ pub(super) fn read_next(
     len: usize,
 ) -> Result<usize, EngineError> {
     let fd = worker.open_fd(task, slot)?;
+    worker.use_memory(len as u64);
     let read = worker.calls.read(fd, worker.buffer.get(len));
     let read = read.map_err(|errno| worker.failed_on(task, slot, "read", errno))?;
     let offset = worker.slots[slot].position;
@@ -110,9 +112,15 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
     let (slot, _) = open_slot(worker, task)?;
     if task.operation.random {
         let offset = random_offset(worker, task, slot, iosize)?;
-        return worker.timed(task, |worker| write_at(worker, task, slot, Some(offset), iosize));
+        return worker.timed(task, |worker| {
+            worker.use_memory(iosize);
+            write_at(worker, task, slot, Some(offset), iosize)
+        });
     }
-    worker.timed(task, |worker| write_at(worker, task, slot, None, iosize))
+    worker.timed(task, |worker| {
+        worker.use_memory(iosize);
+        write_at(worker, task, slot, None, iosize)
+    })
 }
 
 /// Writes `len` bytes of the file's pattern at `offset`, or at the descriptor's offset, which moves. A

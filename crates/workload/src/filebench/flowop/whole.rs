@@ -54,6 +54,7 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
             let left = size - done;
             // the last piece of a file that is larger than iosize is written in full
             let piece = if round_up && done > 0 { iosize } else { iosize.min(left) };
+            worker.use_memory(iosize);
             done += write_at(worker, task, slot, None, piece)?;
         }
         Ok(done)
@@ -87,6 +88,7 @@ fn append_bytes(worker: &mut Worker, task: &Task, len: u64) -> Flow {
     let _one_step = held.map(|(fileset, _)| run.engine.sets[fileset].append.lock());
     worker.timed(task, |worker| {
         worker.seek(task, slot, 0, Whence::End)?;
+        worker.use_memory(len);
         write_at(worker, task, slot, None, len)
     })
 }

@@ -20,8 +20,8 @@ pub(crate) struct ThreadPlan {
     pub(crate) process_instances: u32,
     /// Instances in each process.
     pub(crate) instances: u32,
-    /// I/O goes from and to a random place in memory of the thread, not a buffer of the flowop.
-    pub(crate) own_memory: bool,
+    /// I/O goes from and to a random place in so many bytes of the thread; 0: in a buffer of the flowop.
+    pub(crate) memory: u64,
     pub(crate) body: Vec<Step>,
     /// Number of the first of its steps.
     pub(crate) first_step: usize,
@@ -80,7 +80,7 @@ impl Plan {
                     process: index,
                     process_name: process.name.clone(),
                     name: thread.name.clone(),
-                    own_memory: thread.memsize > 0,
+                    memory: thread.memsize,
                     process_instances: process.instances,
                     instances: thread.instances,
                     body,

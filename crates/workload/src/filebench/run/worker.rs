@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rand::RngExt;
 use sim::{Nanos, Rng};
 use vfs::{Errno, Fd, OpenFlags, Syscalls, Whence};
 
@@ -103,7 +104,10 @@ pub(crate) struct Worker {
     /// The last slot that `opennext` has given out.
     next_slot: usize,
     /// As in its plan.
-    own_memory: bool,
+    memory: u64,
+    /// Where in it the operation reads or writes, drawn from a stream of its own: a number of which the place is made.
+    spot: u64,
+    spots: Rng,
 }
 
 /// Turns of a loop at one instant after which it counts as endless.
@@ -131,7 +135,9 @@ impl Worker {
             draws: BTreeMap::new(),
             rotors: BTreeMap::new(),
             next_slot: limits::SLOTS as usize,
-            own_memory: plan.own_memory,
+            memory: plan.memory,
+            spot: 0,
+            spots: run.engine.options.seed.derive("filebench.memory", number as u64).rng(),
             calls,
             kind,
             instance,
@@ -174,6 +180,15 @@ impl Worker {
         }
     }
 
+    /// The next I/O of the operation, of `iosize` bytes at most, begins at the place in the thread's memory that the operation has
+    /// drawn. Filebench rounds it down to a multiple of the size, so that large sizes have few places.
+    pub(crate) fn use_memory(&self, iosize: u64) {
+        if self.memory > 0 {
+            let at = self.spot % (self.memory.saturating_sub(iosize) + 1);
+            sim::buffer_at(at - at % iosize.max(1));
+        }
+    }
+
     fn steps(&mut self, steps: &[Step]) -> Flow {
         for step in steps {
             for _ in 0..step.iterations.draw(&mut self.rng) {
@@ -185,7 +200,10 @@ impl Worker {
                     StepKind::Operation(task) => {
                         sim::work(crate::charges::GENERATOR, 1);
                         let moves = self.run.engine.plan.steps[task.id].direction != Direction::None;
-                        sim::work(crate::charges::RANDOM, u64::from(moves && self.own_memory));
+                        if moves && self.memory > 0 {
+                            sim::work(crate::charges::RANDOM, 1);
+                            self.spot = self.spots.random_range(0..=u64::MAX);
+                        }
                         flowop::execute(self, task).map_err(|halt| self.explain(halt, &step.name))?;
                     }
                 }
