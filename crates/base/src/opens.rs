@@ -1,10 +1,11 @@
 //! How often an inode is open, counted beside its lock: an open or a close takes no lock of the inode, as in Linux, where the open
 //! file holds a reference of the inode.
 //!
-//! The count is one word with two marks. `LOCKED`: whoever opens the inode must lock it first and see whether it may be opened; so it
-//! is before the inode is known, while it cannot be opened by everyone, and once it is being freed. `UNNAMED`: it has no name any
-//! more, so the last close frees it. A task that takes its last name away holds its lock and marks it in one step with the question
-//! whether it is open ([`Opens::lose_name`]): either that task frees it, and no later open goes past the lock, or the last close does.
+//! The count is one word with two marks. `LOCKED`: a task that opens the inode must lock it first and see whether it may be opened; so
+//! it is before the inode is known, while it cannot be opened by everyone, and once it is being freed. `UNNAMED`: it has no name
+//! any more, so the last close frees it. A task that takes its last name away holds its lock and marks it in one step with the
+//! question whether it is open ([`Opens::lose_name`]): either that task frees it, and no later open goes past the lock, or the last
+//! close does.
 
 use std::mem;
 
@@ -20,7 +21,7 @@ const COUNT: u32 = UNNAMED - 1;
 #[derive(Debug)]
 pub struct Opens(AtomicU32);
 
-/// What a close has left.
+/// The state after a close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
     /// Nothing has the inode open now.
@@ -92,7 +93,8 @@ impl Opens {
         self.0.store(UNNAMED | LOCKED | 1, SeqCst);
     }
 
-    /// Its last name goes; the caller has its lock. If it is not open, it is the caller's to free; otherwise the last close frees it.
+    /// Its last name goes; the caller has its lock. If it is not open, it is the caller's to free; otherwise the last close frees
+    /// it.
     pub fn lose_name(&self) -> bool {
         let lose = |word: u32| Some(if word & COUNT == 0 { word | LOCKED } else { word | UNNAMED });
         self.0.fetch_update(SeqCst, SeqCst, lose).is_ok_and(|before| before & COUNT == 0)

@@ -69,7 +69,7 @@ pub(crate) struct Inode {
     shown_size: AtomicU64,
     /// Its cached pages. There is none before the first use of one.
     mapping: OnceLock<Arc<Mapping>>,
-    /// How often it is open, and who frees it. While it is open it must stay in memory.
+    /// The count of its opens, which says who frees it. While it is open it must stay in memory.
     pub(crate) opens: Opens,
     /// A close allocates what was not allocated yet: the file was cut to nothing (Linux: `EXT4_STATE_DA_ALLOC_CLOSE`).
     pub(crate) allocates_on_close: AtomicBool,

@@ -15,8 +15,8 @@
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 //! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `path=none`, `ran=none`, `caches=none`, `memory=none`
-//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches, and `ways=none` takes the
-//! cache of a socket for one list of uses.
+//! or `scheduling=none` leaves the table out. `flush=keeps` keeps lines that are written back in the caches, and `ways=none` takes
+//! the cache of a socket for one list of uses.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ use document::{nearest, nearest_or_toml};
 const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit", FLUSH, WAYS];
 /// Whether a line that is written back stays in the caches; may be left out: it does.
 const FLUSH: &str = "flush";
-/// How many lines a set of the cache of a socket has; may be left out: then it is one list of uses.
+/// Lines of a set of the cache of a socket; may be left out: then it is one list of uses.
 const WAYS: &str = "ways";
 const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
 const ORIGINALS: &str = "originals";

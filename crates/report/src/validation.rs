@@ -147,7 +147,7 @@ fn summaries(summaries: &[Summary]) -> Table {
     table
 }
 
-/// How far each part of the model may be believed, as its rows say it.
+/// The parts of the model and their errors, as its rows say it.
 fn believed(found: &ValidationFile) -> Table {
     let mut table = Table::new("What may be believed of modelled times");
     table.words("of the model");

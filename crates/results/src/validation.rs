@@ -166,8 +166,8 @@ pub struct LeftOut {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// What the rows have in common: `all`, `class`, `source`, `design`; `band`: the class of rows that have a band, which are in
-    /// none of these; `part`: a part of the model, rows with a band among them, and `part, nothing chosen` without the rows by which
-    /// a constant was chosen.
+    /// none of these; `part`: a part of the model, rows with a band among them, and `part, nothing chosen` without the rows by
+    /// which a constant was chosen.
     pub by: String,
     /// Its value.
     pub name: String,

@@ -6,8 +6,8 @@
 //! cache has lines is gone. That is exact for such a cache up to the few lines that share a place, a 16,384th of the cache; ways
 //! and prefetching are left out. The lines of an object are those of its last use.
 //!
-//! The cache of a socket of a machine that says how many ways it has ([`Caches::ways`]) has hashed sets instead, and keeps a part of
-//! what does not fit (`sets.rs`): a list of uses keeps nothing of a set that is used in turn and is a line too large.
+//! The cache of a socket of a machine that says how many ways it has ([`Caches::ways`]) has hashed sets instead, and keeps a part
+//! of what does not fit (`sets.rs`): a list of uses keeps nothing of a set that is used in turn and is a line too large.
 //!
 //! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list, a page of data.
 //! What it touches again on its way is [`crate::Work::STEP`].

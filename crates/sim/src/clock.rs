@@ -247,7 +247,8 @@ fn copy_cached(use_by: impl FnOnce(&Context) -> Level, bytes: u64, moved: Moved,
     false
 }
 
-/// Whether a copy finds the next bytes of the task's buffer in a cache, in which they are then; none: it is not known where they are.
+/// Whether a copy finds the next bytes of the task's buffer in a cache, in which they are then; none: it is not known where they
+/// are.
 #[inline]
 fn finds_buffer(cx: &Context, caches: &Caches, bytes: u64) -> Option<bool> {
     if cx.buffer.get() <= caches.private.0 {

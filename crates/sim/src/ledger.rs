@@ -117,7 +117,7 @@ impl PartialEq for Activity {
 
 impl Eq for Activity {}
 
-/// What this crate books by itself. Indices 0 to 6, 12 and 13.
+/// The activities that this crate books by itself. Indices 0 to 6, 12 and 13.
 impl Activity {
     /// CPU work other than copying: searching, checking, book-keeping.
     pub const SOFTWARE: Self = Self::new(0, "software");

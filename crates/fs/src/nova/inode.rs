@@ -71,9 +71,7 @@ impl Facts {
 pub(crate) struct Loaded {
     pub(crate) facts: Facts,
     pub(crate) log: Log,
-    /// Of a file or a symbolic link.
     pub(crate) blocks: BlockIndex,
-    /// Of a directory.
     pub(crate) names: Names,
     /// The blocks that hold its extended attributes, by their offsets.
     pub(crate) attributes: Box<[u64]>,
@@ -83,11 +81,8 @@ pub(crate) struct Loaded {
 
 /// An inode slot in DRAM.
 pub(crate) struct Inode {
-    /// Its number.
     pub(crate) ino: u64,
-    /// Where it lies in the image.
     pub(crate) offset: u64,
-    /// Guards everything of the inode.
     pub(crate) state: RwLock<InodeState>,
     /// Attributes as the last writer left them, for those who ask without locking, as the kernel's `stat` does. It has a lock of
     /// the host's, held for one copy. Nothing of an inode that is not loaded.

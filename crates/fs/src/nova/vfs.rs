@@ -284,8 +284,8 @@ impl FileSystem for Mounted {
         Ok(Volume::seek_file(&loaded, offset, to)?)
     }
 
-    /// Nothing is left to do but for what mappings have stored: what has returned is durable. What is open need not be looked at, as
-    /// in `nova_fsync`.
+    /// Nothing is left to do but for what mappings have stored: what has returned is durable. What is open need not be looked at,
+    /// as in `nova_fsync`.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         if self.0.maps.has_dirty(ino.0) {
             self.0.flush_mapped(ino.0, WHOLE_FILE)?;

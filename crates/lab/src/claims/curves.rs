@@ -79,7 +79,8 @@ impl Curves {
         Ok(Some(Self::Peak(peaks)))
     }
 
-    /// The letter that most of the cells may have, and how many: what a model gets that knows nothing and gives all cells one class.
+    /// The letter that most of the cells may have, and how many: what a model gets that knows nothing and gives all cells one
+    /// class.
     pub(super) fn constant(&self) -> Option<(char, usize)> {
         let Self::Classes(expected) = self else { return None };
         let cells = |letter: &char| expected.iter().filter(|(_, letters)| letters.contains(*letter)).count();

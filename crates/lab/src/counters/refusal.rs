@@ -32,26 +32,31 @@ impl Around {
     }
 }
 
-/// The reason and the remedy where an event was refused to this process; none where it is the event that is not there. `enough` is the
-/// greatest `kernel.perf_event_paranoid` with which any user may count what was asked for.
+/// The reason and the remedy where an event was refused to this process; none where it is the event that is not there. `enough` is
+/// the greatest `kernel.perf_event_paranoid` with which any user may count what was asked for.
 pub(crate) fn told(error: &io::Error, enough: i32) -> Option<String> {
     of(error.raw_os_error()?, Around::here(), enough)
 }
 
 fn of(number: i32, around: Around, enough: i32) -> Option<String> {
-    const PROFILE: &str = "a seccomp profile of this process forbids perf_event_open, also to root, as container engines do: start the \
-                           container with --cap-add PERFMON, or with a profile that allows the call (--security-opt seccomp=FILE)";
+    const PROFILE: &str = "a seccomp profile of this process forbids perf_event_open, also to root, as container engines \
+                           do: start the container with --cap-add PERFMON, or with a profile that allows the call \
+                           (--security-opt seccomp=FILE)";
     let errno = Errno::from_raw_os_error(number);
     let (name, why) = match errno {
         Errno::PERM if around.filtered => ("EPERM", PROFILE.to_owned()),
         Errno::NOSYS if around.filtered => ("ENOSYS", PROFILE.to_owned()),
         Errno::PERM => (
             "EPERM",
-            "a security module or the lockdown of this kernel forbids it: see /sys/kernel/security/lockdown and the kernel's log".to_owned(),
+            "a security module or the lockdown of this kernel forbids it: see /sys/kernel/security/lockdown and the \
+             kernel's log"
+                .to_owned(),
         ),
         Errno::NOSYS => (
             "ENOSYS",
-            "this kernel has no perf_event_open: it was built without CONFIG_PERF_EVENTS, or is that of a sandbox (gVisor)".to_owned(),
+            "this kernel has no perf_event_open: it was built without CONFIG_PERF_EVENTS, or is that of a sandbox \
+             (gVisor)"
+                .to_owned(),
         ),
         Errno::ACCESS => {
             let is = around.paranoid.map_or(String::new(), |level| format!(", and is {level} here"));

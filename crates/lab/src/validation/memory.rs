@@ -40,8 +40,8 @@ impl<'r> Unloaded<'r> {
         Self { curves }
     }
 
-    /// Predictions of a row by an idle latency and by a queue, in nanoseconds; none where it is no latency under load, or its curve has
-    /// no idle latency or greatest traffic.
+    /// Predictions of a row by an idle latency and by a queue, in nanoseconds; none where it is no latency under load, or its curve
+    /// has no idle latency or greatest traffic.
     pub fn predict(&self, row: &Row) -> Option<(f64, f64)> {
         let traffic = traffic(row)?;
         let (idle, most) = self.curves.get(row.group.as_str())?;

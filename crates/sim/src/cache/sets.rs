@@ -1,19 +1,19 @@
 //! A cache of a socket with sets that hash addresses, which replaces what a set has in a way at random.
 //!
-//! A way of a set has room for a page of lines: that of one page, or several objects that are smaller. What comes in gets a set by a
-//! hash, so that some sets have more than they hold while others have room, as with the sets of lines of such a cache. It goes where
-//! its object is, or to the way that was begun last, or else begins a way: an empty one, or any, whose contents leave. A use of what
-//! is there changes nothing.
+//! A way of a set has room for a page of lines: that of one page, or several objects that are smaller. What comes in gets a set by
+//! a hash, so that some sets have more than they hold while others have room, as with the sets of lines of such a cache. It goes
+//! where its object is, or to the way that was begun last, or else begins a way: an empty one, or any, whose contents leave. A use
+//! of what is there changes nothing.
 //!
 //! Lines that leave by a flush or a store past the caches make room in their way for others.
 //!
 //! Left out: what an adaptive policy does better. Of data that is used in turn and is as large as the cache, this keeps 0.78, LRU
-//! with the same sets 0.46, and the adaptive policy that was found in caches of Intel 0.83; at 1.5 times the cache 0.42, 0.06 and 0.59.
-//! Used at random, all keep the same share (docs/models/processor.md). Objects of a few lines are in sets of pages, not of lines: of
-//! these too much stays while they are less than the cache holds.
+//! with the same sets 0.46, and the adaptive policy that was found in caches of Intel 0.83; at 1.5 times the cache 0.42, 0.06 and
+//! 0.59. Used at random, all keep the same share (docs/models/processor.md). Objects of a few lines are in sets of pages, not of
+//! lines: of these too much stays while they are less than the cache holds.
 //!
-//! A place is a number of 32 bits: the set, the way, and the number of the contents of the way. These numbers begin anew after 32,767:
-//! an object that was not used meanwhile may then be taken for cached.
+//! A place is a number of 32 bits: the set, the way, and the number of the contents of the way. These numbers begin anew after
+//! 32,767: an object that was not used meanwhile may then be taken for cached.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64};
@@ -42,7 +42,7 @@ pub(super) struct Sets {
 
 #[derive(Default)]
 struct Way {
-    /// Which contents it has; 0: none yet.
+    /// The number of its contents; 0: none yet.
     contents: AtomicU16,
     /// Lines that are in it.
     held: AtomicU16,
