@@ -1,4 +1,16 @@
 //! `weir check crash trace:FILE`: what a power loss leaves of a user's own program.
+//!
+//! | module | does |
+//! |---|---|
+//! | `ran` | what came of a run, and words for its parts |
+//! | `text` | the answer for a terminal |
+//! | `json` | the answer as JSON, and the findings of an earlier one |
+//! | `page` | the answer as a page |
+
+mod json;
+mod page;
+mod ran;
+mod text;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,23 +19,23 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use check::crash::Subject;
-use check::program::cause::{Cause, Kept, Promise, shown, state_of};
 use check::program::checker::Checker;
-use check::program::designs::{self, Gathered, OnDesign};
+use check::program::designs::{self, Gathered};
 use check::program::folder::{self, FolderError, LeftOut};
-use check::program::judge::{ByCommand, Explored, Limits, Oracle};
+use check::program::judge::{ByCommand, Limits, Oracle};
 use check::program::model::{MODELS, Model};
 use check::program::operations::Operations;
 use check::program::promises::{ByPromises, Promised};
-use check::program::run::{Finding, Outcome, run};
+use check::program::run::{Outcome, run};
 use check::program::story::{Acknowledge, Story, StoryError};
 use check::program::tree::Trees;
 use clap::{Args, ValueEnum};
 use media::recorder::Mode;
-use serde_json::{Value, json};
 
+use self::ran::{Designed, Ran};
 use crate::checked::{Size, checked, promises};
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output::{Output, several};
 
 /// What the first words of a command line say: `check crash trace:FILE` is the other form of `check crash`.
@@ -101,6 +113,9 @@ pub(super) struct ProgramCheck {
     /// Findings that are known: the JSON of an earlier run; only new ones give exit code 1
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// Also write the page to a .html, or the document to a .json file; repeatable
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    outputs: Vec<PathBuf>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,33 +133,13 @@ const USUAL: [&str; 5] = ["posix", "ext4", "xfs", "btrfs", "f2fs"];
 const USUAL_DESIGNS: [&str; 3] = ["crest", "nova", "pmfs"];
 /// The prefix of a design.
 const DESIGN: &str = "design:";
-/// Findings on these never decide: one loses everything, the others are no models.
-const UNDECIDED: [&str; 3] = ["tmpfs", "null-random", "null-unsynced"];
-
-/// What came of a design.
-struct Designed {
-    name: String,
-    gathered: Gathered,
-    found: Vec<OnDesign>,
-    /// Why it could not be tried.
-    refused: Option<String>,
-}
-
-/// A run and all that it was about.
-struct Ran<'a> {
-    asked: &'a ProgramCheck,
-    story: &'a Story,
-    operations: &'a Operations,
-    outcome: Outcome,
-    designs: Vec<Designed>,
-    left_out: LeftOut,
-    took: Duration,
-}
 
 impl ProgramCheck {
     pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
         let (models, designs) = self.models()?;
         let promised = self.promised()?;
+        self.check_outputs()?;
+        let known = self.baseline.as_deref().map_or(Ok(Vec::new()), json::known)?;
         let path = self.trace.strip_prefix(PREFIX).map(PathBuf::from);
         let path = path.ok_or_else(|| Failure::usage("name the trace as trace:FILE"))?;
         let story = Story::open(&path, &self.acknowledge(), self.allow_unseen);
@@ -161,17 +156,101 @@ impl ProgramCheck {
             }
             None => ByPromises::new(&story, &operations, &promised)
                 .map_err(|error| unput(&error))
-                .and_then(|oracle| self.judged(&oracle, &story, &operations, (&models, &[])))
+                .and_then(|oracle| self.judged(&oracle, &story, &operations, (&models, &designs)))
                 .map(|(outcome, designs)| (outcome, designs, LeftOut::default())),
         };
         folder::remove(&scratch);
-        let (outcome, designs, left_out) = judged?;
-        let (asked, took) = (&self, began.elapsed());
-        let ran = Ran { asked, story: &story, operations: &operations, outcome, designs, left_out, took };
+        let (mut outcome, designs, left_out) = judged?;
+        outcome.warnings.extend(self.command_warnings(&story));
+        let ran = Ran {
+            path: &path,
+            story: &story,
+            operations: &operations,
+            outcome,
+            designs,
+            left_out,
+            took: began.elapsed(),
+            seed: self.seed,
+            tries_fixes: !self.no_fix && self.show.is_none(),
+            is_strict: self.check.is_none(),
+        };
         match (self.show, &self.into) {
-            (Some(number), Some(into)) => ran.show(number, into, &models, output),
-            _ => ran.finish(&path, output),
+            (Some(number), Some(into)) => show(&ran, number, into, &models, output),
+            _ => self.finish(&ran, &known, output),
         }
+    }
+
+    /// What a command has that looks at live data instead of the tree that it is given.
+    fn command_warnings(&self, story: &Story) -> Option<String> {
+        let root = String::from_utf8_lossy(&story.root).into_owned();
+        let leads_there = |rest: &str| {
+            !rest.starts_with("/..") && !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
+        };
+        let command = self.check.as_deref().filter(|_| root.len() > 1)?;
+        let mut named = command.match_indices(&root).map(|(at, _)| &command[at + root.len()..]);
+        if !named.any(leads_there) {
+            return None;
+        }
+        Some(format!(
+            "--check names {root}, where the program was recorded: if it looks at data there and not in its own folder, it judges \
+             live data"
+        ))
+    }
+
+    /// Prints and writes what came of it, and says how it ends.
+    fn finish(&self, ran: &Ran<'_>, known: &[String], output: &Output) -> Result<(), Failure> {
+        let document = json::of(ran);
+        if output.is_json() {
+            output.document(&document);
+        } else {
+            output.data(&text::of(ran));
+        }
+        for path in &self.outputs {
+            let bytes = match path.extension().and_then(|ending| ending.to_str()) {
+                Some("html") => page::of(ran)?,
+                _ => {
+                    serde_json::to_string_pretty(&document).expect("our documents have string keys only")
+                        + "\n"
+                }
+            };
+            results::file::write_atomic(path, bytes)?;
+            output.note(&format!("written  {}", path.display()));
+        }
+        if let Some(fault) = ran.outcome.faults.first() {
+            return Err(Failure::new(Exit::Run, format!("the checker is at fault: {fault}")));
+        }
+        let count = ran.deciding(known);
+        if count > 0 && self.check.is_none() && self.promise.is_empty() {
+            let what = "strict promises: a finding here may be harmless if your program repairs it; give that as --check, or name \
+                        --promise";
+            output.note(what);
+        } else if count > 0 {
+            return Err(Failure::new(Exit::Check, several(count, "finding")));
+        }
+        if let Some(what) = ran.story.unseen.first() {
+            let what = format!(
+                "what was seen of the program is not everything, so nothing is said to be sound: {what}"
+            );
+            return Err(Failure::new(Exit::Host, what));
+        }
+        Ok(())
+    }
+
+    /// Refuses files that cannot be written in the end, before anything runs.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        for path in &self.outputs {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if !["html", "json"].contains(&ending) {
+                return Err(Failure::usage(format!("-o {}: give a .html or a .json file", path.display())));
+            }
+        }
+        let taken = self.into.as_deref().filter(|into| into.symlink_metadata().is_ok());
+        taken.map_or(Ok(()), |into| {
+            let into = into.display();
+            Err(Failure::usage(format!(
+                "--into {into}: it is there already; name a folder that does not exist yet"
+            )))
+        })
     }
 
     fn judged(
@@ -187,6 +266,7 @@ impl ProgramCheck {
             time: Duration::from_secs(self.time),
             seed: self.seed,
             jobs: self.jobs.map_or(jobs, |jobs| jobs as usize),
+            stop: Some(interrupt::flag()),
         };
         let fixes = !self.no_fix && self.show.is_none();
         let outcome = run(story, operations, oracle, models, &limits, fixes);
@@ -322,321 +402,26 @@ fn unread(error: &StoryError) -> Failure {
 }
 
 fn unput(error: &FolderError) -> Failure {
-    Failure::new(Exit::Host, error.to_string())
+    let exit = if matches!(error, FolderError::Interrupted) { Exit::Interrupted } else { Exit::Host };
+    Failure::new(exit, error.to_string())
 }
 
-impl Ran<'_> {
-    fn finish(&self, path: &Path, output: &Output) -> Result<(), Failure> {
-        let known = self.asked.baseline.as_deref().map_or(Ok(Vec::new()), known)?;
-        if output.is_json() {
-            output.document(&self.document(path));
-        } else {
-            output.data(&self.text(path));
-        }
-        if let Some(fault) = self.outcome.faults.first() {
-            return Err(Failure::new(Exit::Run, format!("the checker is at fault: {fault}")));
-        }
-        let decides =
-            |finding: &&Finding| finding.models.iter().any(|model| !UNDECIDED.contains(&model.as_str()));
-        let new = |finding: &&Finding| !known.contains(&finding.cause.key);
-        let count = self.outcome.findings.iter().filter(decides).filter(new).count();
-        let on_designs = self.designs.iter().map(|one| one.found.len() + one.gathered.bugs.len());
-        let count = count + on_designs.sum::<usize>();
-        if count > 0 && self.asked.check.is_none() && self.asked.promise.is_empty() {
-            let what = "strict promises: a finding here may be harmless if your program repairs it; give that as --check, or name \
-                        --promise";
-            output.note(what);
-        } else if count > 0 {
-            return Err(Failure::new(Exit::Check, several(count, "finding")));
-        }
-        if let Some(what) = self.story.unseen.first() {
-            let what = format!("nothing was found in what could be seen, and that is not everything: {what}");
-            return Err(Failure::new(Exit::Host, what));
-        }
-        Ok(())
-    }
-
-    fn show(&self, number: usize, into: &Path, models: &[Model], output: &Output) -> Result<(), Failure> {
-        let finding = number.checked_sub(1).and_then(|at| self.outcome.findings.get(at));
-        let Some(finding) = finding else {
-            let there = self.outcome.findings.len();
-            return Err(Failure::usage(format!(
-                "--show {number}: this run has {}",
-                several(there, "finding")
-            )));
-        };
-        let model = models.iter().find(|model| finding.models.contains(&model.name)).unwrap_or(&models[0]);
-        std::fs::create_dir(into).map_err(|error| Failure::io("create", into, &error))?;
-        let mut trees = Trees::new(self.story, self.operations, model.stale, model.tear);
-        let names = trees.names(&finding.cause.state.set);
-        folder::put(&trees, &names, &finding.cause.state, into).map_err(|error| unput(&error))?;
-        let told = finding.cause.acks.checked_sub(1).map_or(0, |last| self.story.acks[last].bytes);
-        output.data(&self.finding(number, finding));
-        let shown = String::from_utf8_lossy(&self.story.told[..told]).into_owned();
-        let shown = if shown.is_empty() { "nothing".to_owned() } else { format!("\n{}", shown.trim_end()) };
-        output.note(&format!("{} has the tree; acknowledged before the crash: {shown}", into.display()));
-        Ok(())
-    }
-
-    fn name(path: &Path) -> String {
-        path.file_stem().map_or_else(|| "program".to_owned(), |name| name.to_string_lossy().into_owned())
-    }
-
-    fn text(&self, path: &Path) -> String {
-        let Outcome { explored, findings, faults, warnings, runs } = &self.outcome;
-        let states: usize = explored.iter().map(|one| one.states).sum();
-        let points = explored.iter().map(|one| one.points).max().unwrap_or(0);
-        let mut text = format!(
-            "{}: {} in {states} states of {} on {}; {} in {:.1} s\n",
-            Self::name(path),
-            several(findings.len(), "finding"),
-            several(points, "crash point"),
-            several(explored.len(), "file system"),
-            several(*runs, "check"),
-            self.took.as_secs_f64()
-        );
-        for (number, finding) in findings.iter().enumerate() {
-            text.push('\n');
-            text += &self.finding(number + 1, finding);
-        }
-        if findings.is_empty() && faults.is_empty() && self.story.unseen.is_empty() {
-            text += "Nothing was found in what was explored.\n";
-        }
-        text.push('\n');
-        for one in explored {
-            let _ = writeln!(text, "{}", row(one, &self.outcome.broken(&one.model)));
-        }
-        for one in &self.designs {
-            text += &one.text();
-        }
-        for what in warnings.iter().chain(faults) {
-            let _ = writeln!(text, "warning: {what}");
-        }
-        let _ = writeln!(text, "not judged: {}", self.not_judged().join("; "));
-        text += "Not covered: errors of fsync, damaged bits, drives that lose what they have flushed.\n";
-        text
-    }
-
-    fn finding(&self, number: usize, finding: &Finding) -> String {
-        let cause = &finding.cause;
-        let mut text = format!(
-            "{number}  {}   [{} · {}]\n",
-            cause.message,
-            cause.promise.name(),
-            finding.models.join(" ")
-        );
-        for (call, how) in self.calls(cause) {
-            let _ = writeln!(
-                text,
-                "   {:<44} line {:<6} {how}",
-                shown(self.story, call),
-                self.story.calls[call as usize].line
-            );
-        }
-        match cause.kept {
-            Kept::Ack(_) => {
-                let told = cause.acks.checked_sub(1).map_or(0, |last| self.story.acks[last].bytes);
-                let last =
-                    String::from_utf8_lossy(&self.story.told[..told]).lines().last().unwrap_or("").to_owned();
-                let last = format!("\"{last}\"");
-                let _ = writeln!(text, "   {last:<44}             told");
-            }
-            Kept::Nothing if cause.lost.is_empty() => {
-                text += "   Nothing is lost here: the crash alone, between two calls, is enough, and no sync helps.\n";
-            }
-            _ => {}
-        }
-        if !cause.lost.is_empty() {
-            let many = cause.lost.len();
-            let enough = if many == 1 {
-                "One lost piece is enough.".to_owned()
-            } else {
-                format!("{many} lost pieces together.")
-            };
-            let torn = if cause.state.torn.is_some() { " One of them has persisted in part." } else { "" };
-            let _ = writeln!(text, "   Nothing orders them. {enough}{torn}");
-            match &finding.fix {
-                Some(fix) => {
-                    let _ =
-                        writeln!(text, "   Fix: {} (tried: removes it in {} trees).", fix.what, fix.trees);
-                }
-                None if self.asked.no_fix || self.asked.show.is_some() => {}
-                None => text += "   Fix: no sync that was tried before the second of them removes it.\n",
-            }
-        }
-        text
-    }
-
-    /// The calls of a cause, with what became of each.
-    fn calls(&self, cause: &Cause) -> Vec<(u32, &'static str)> {
-        let mut all: Vec<(u32, &'static str)> = Vec::new();
-        for number in &cause.lost {
-            let call = self.operations.all[*number as usize].call;
-            let torn = cause.state.torn.is_some_and(|torn| torn.number == *number);
-            let how = if torn { "persisted in part" } else { "not persisted" };
-            if all.last().is_none_or(|(last, _)| *last != call) {
-                all.push((call, how));
-            }
-        }
-        if let Kept::Operation(number) = cause.kept {
-            all.push((self.operations.all[number as usize].call, "persisted"));
-        }
-        all
-    }
-
-    fn not_judged(&self) -> Vec<String> {
-        let mut all = self.story.unseen.clone();
-        all.extend(self.story.notes.iter().cloned());
-        if !self.left_out.special.is_empty() {
-            all.push(format!(
-                "left out of trees: {} (FIFOs, sockets, devices)",
-                self.left_out.special.join(", ")
-            ));
-        }
-        if self.left_out.attributes > 0 {
-            all.push(format!(
-                "{} that the scratch folder refuses",
-                several(self.left_out.attributes, "extended attribute")
-            ));
-        }
-        if self.left_out.owners > 0 {
-            all.push("owners, which are not set in trees".to_owned());
-        }
-        all
-    }
-
-    fn document(&self, path: &Path) -> Value {
-        let one = |(number, finding): (usize, &Finding)| {
-            let cause = &finding.cause;
-            let call = |call: u32| {
-                let about = &self.story.calls[call as usize];
-                json!({
-                    "call": about.name, "line": about.line, "paths": about.paths.iter().flatten().collect::<Vec<_>>(),
-                    "range": about.range,
-                })
-            };
-            let missing = cause.lost.iter().map(|number| call(self.operations.all[*number as usize].call));
-            let whole = state_of(self.operations, cause.at_ns, &cause.lost, cause.state.torn);
-            let kept = match cause.kept {
-                Kept::Operation(number) => call(self.operations.all[number as usize].call),
-                Kept::Ack(at) => json!({ "acknowledgement": at + 1 }),
-                Kept::Nothing => Value::Null,
-            };
-            json!({
-                "number": number + 1,
-                "promise": cause.promise.name(),
-                "message": cause.message,
-                "cause": cause.key,
-                "models": finding.models,
-                "missing": missing.collect::<Vec<_>>(),
-                "kept": kept,
-                "trees": finding.trees,
-                "fix": finding.fix.as_ref().map(|fix| json!({ "what": fix.what, "trees": fix.trees })),
-                "state": { "at_ns": cause.at_ns, "lost": cause.lost, "acknowledged": cause.acks,
-                           "all_else_persisted": whole == cause.state },
-            })
-        };
-        let model = |one: &Explored| {
-            json!({
-                "model": one.model, "broken": self.outcome.broken(&one.model), "points": one.points,
-                "points_left_out": one.points_left_out, "explored": one.states, "legal": one.legal,
-                "legal_is_exact": one.is_exact, "trees": one.trees, "cut_by_time": one.cut, "says_nothing": one.nothing,
-            })
-        };
-        let findings: Vec<_> = self.outcome.findings.iter().enumerate().map(one).collect();
-        let models =
-            self.outcome.explored.iter().map(model).chain(self.designs.iter().map(Designed::document));
-        json!({
-            "schema": "weir.crash-program/1",
-            "trace": path,
-            "seed": self.asked.seed,
-            "findings": findings,
-            "models": models.collect::<Vec<_>>(),
-            "warnings": self.outcome.warnings,
-            "faults": self.outcome.faults,
-            "unseen": self.story.unseen,
-            "not_judged": self.not_judged(),
-        })
-    }
-}
-
-impl Designed {
-    fn broken(&self) -> String {
-        let has = |promise| self.found.iter().any(|found| found.promise == promise);
-        let letters = [(Promise::Atomicity, 'A'), (Promise::Durability, 'D')];
-        letters.iter().filter(|(promise, _)| has(*promise)).map(|(_, letter)| letter).collect()
-    }
-
-    fn text(&self) -> String {
-        let Self { name, gathered, found, refused } = self;
-        if let Some(what) = refused {
-            return format!("  {name:<28} not tried: {what}\n");
-        }
-        let broken =
-            Some(self.broken()).filter(|letters| !letters.is_empty()).unwrap_or_else(|| "–".to_owned());
-        let cut = if gathered.cut { ", cut by --states" } else { "" };
-        let (trees, images, points) = (gathered.trees.len(), gathered.images, gathered.points);
-        let mut text =
-            format!("  {name:<28} {broken:<3} {trees} trees of {images} images at {points} points{cut}\n");
-        for one in found {
-            let _ = writeln!(
-                text,
-                "      {} [{}], {} ({} trees)",
-                one.message,
-                one.promise.name(),
-                one.moment,
-                one.trees
-            );
-        }
-        for bug in &gathered.bugs {
-            let _ = writeln!(text, "      a bug of the design, not of the program: {bug}");
-        }
-        text
-    }
-
-    fn document(&self) -> Value {
-        let found = self.found.iter().map(|one| {
-            json!({ "promise": one.promise.name(), "message": one.message, "moment": one.moment, "trees": one.trees })
-        });
-        json!({
-            "design": self.name, "broken": self.broken(), "points": self.gathered.points, "images": self.gathered.images,
-            "trees": self.gathered.trees.len(), "cut_by_states": self.gathered.cut, "refused": self.refused,
-            "findings": found.collect::<Vec<_>>(), "bugs": self.gathered.bugs,
-        })
-    }
-}
-
-fn row(one: &Explored, broken: &str) -> String {
-    let legal = if one.is_exact {
-        format!("all {}", one.legal)
-    } else {
-        format!("{} of more than {}", one.states, one.legal)
+/// Puts the tree of a finding into a folder.
+fn show(ran: &Ran<'_>, number: usize, into: &Path, models: &[Model], output: &Output) -> Result<(), Failure> {
+    let finding = number.checked_sub(1).and_then(|at| ran.outcome.findings.get(at));
+    let Some(finding) = finding else {
+        let there = several(ran.outcome.findings.len(), "finding");
+        return Err(Failure::usage(format!("--show {number}: this run has {there}")));
     };
-    let cut = if one.cut { ", cut by --time" } else { "" };
-    let out = if one.points_left_out > 0 {
-        format!(", {} points left out", one.points_left_out)
-    } else {
-        String::new()
-    };
-    let broken = if broken.is_empty() { "–" } else { broken };
-    format!(
-        "  {:<28} {broken:<3} {} trees; {legal} legal states at {} points{out}{cut}",
-        one.model, one.trees, one.points
-    )
-}
-
-/// The causes that an earlier run has found.
-fn known(path: &Path) -> Result<Vec<String>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error))?;
-    let document: Value = serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{}: {error}; give the JSON of an earlier run", path.display()))
-    })?;
-    if document["schema"] != "weir.crash-program/1" {
-        return Err(Failure::usage(format!(
-            "{}: give the JSON of an earlier run of this check",
-            path.display()
-        )));
-    }
-    let all = document["findings"].as_array().into_iter().flatten();
-    Ok(all.filter_map(|finding| finding["cause"].as_str().map(str::to_owned)).collect())
+    let model = models.iter().find(|model| finding.models.contains(&model.name)).unwrap_or(&models[0]);
+    let unmade = |error| Failure::new(Exit::Host, format!("cannot create {}: {error}", into.display()));
+    std::fs::create_dir(into).map_err(unmade)?;
+    let mut trees = Trees::new(ran.story, ran.operations, model.stale, model.tear);
+    let names = trees.names(&finding.cause.state.set);
+    folder::put(&trees, &names, &finding.cause.state, into).map_err(|error| unput(&error))?;
+    output.data(&text::finding(ran, number, finding));
+    let told = ran.told(&finding.cause);
+    let shown = if told.is_empty() { "nothing".to_owned() } else { format!("\n{}", told.trim_end()) };
+    output.note(&format!("{} has the tree; acknowledged before the crash: {shown}", into.display()));
+    Ok(())
 }
