@@ -34,8 +34,8 @@ for at in range(100_000):
         os.fsync(files[at % 20])
 END
 records python3 "$work/many.py"
-/usr/bin/time -f '  100,000 calls with 800 MB: %e s, %M KiB' "$weir" check crash "trace:$work/it.wtrace" --check true --fs ext4 --states 1 \
-    --time 1 --no-fix 2>&1 >/dev/null | tail -n 1
+/usr/bin/time -f '  100,000 calls with 800 MB: %e s, %M KiB' "$weir" check crash "trace:$work/it.wtrace" --check true \
+    --fs ext4 --states 1 --time 1 --no-fix 2>&1 >/dev/null | tail -n 1
 
 anew
 git init -q --bare "$work/from.git"
@@ -46,8 +46,8 @@ for what in git sqlite; do
         anew
         case $what in
         git) set -- git clone -q --no-local -b main "$work/from.git" to ;;
-        sqlite) set -- sqlite3 load.db "CREATE TABLE t(a, b); WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000)
-            INSERT INTO t SELECT x, hex(randomblob(20)) FROM n;" ;;
+        sqlite) set -- sqlite3 load.db "CREATE TABLE t(a, b);
+            WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000) INSERT INTO t SELECT x, hex(randomblob(20)) FROM n;" ;;
         esac
         echo "  recording $what ${contents:-without contents}: $(cpu "$weir" record -q $contents -o "$work/it.wtrace" -- "$@") s of CPU"
         rm -f "$work"/it.wtrace*

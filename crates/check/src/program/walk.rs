@@ -401,7 +401,8 @@ impl<'a> Walk<'a> {
             let (path, name) = (self.shown(open.inode), step.call.op.name());
             let what = match step.call.op {
                 Op::ReceiveFile => format!(
-                    "{len} bytes that the kernel copied into {path} from a file outside the root (give `weir record` a --root that has both)"
+                    "{len} bytes that the kernel copied into {path} from a file outside the root (give `weir record` a --root \
+                     that has both)"
                 ),
                 _ => format!("{len} bytes that {name} put into {path}"),
             };
