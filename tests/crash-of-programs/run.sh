@@ -1,15 +1,33 @@
 #!/usr/bin/env bash
-# run.sh WEIR [MODEL …]: every script here, on every model or on those that are named. With `short`: on ext4 alone, and without
-# SQLite, which takes seconds.
-weir=${1:?usage: run.sh WEIR [short | MODEL …]}
-shift
-models=("$@") failed=0
+# run.sh WEIR [short]: every numbered script here, then how much of the cells each model and each null model has. `short`: on ext4
+# alone, and without SQLite, which takes seconds.
+weir=${1:?usage: run.sh WEIR [short]}
+models=() failed=0
 here=$(dirname "$0")
+scores=$(mktemp)
+trap 'rm -f "$scores"' EXIT
+export SCORES=$scores
 for script in "$here"/[0-9]*.sh; do
-    if [ "${1:-}" = short ]; then
+    if [ "${2:-}" = short ]; then
         case $script in *sqlite*) continue ;; esac
         models=(ext4)
     fi
-    "$script" "$weir" ${models[@]+"${models[@]}"} || failed=1
+    bash "$script" "$weir" ${models[@]+"${models[@]}"} || failed=1
 done
+python3 - "$scores" <<'END'
+import collections, sys
+rows = [line.rstrip("\n").split("\t") for line in open(sys.argv[1])]
+scores = collections.defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+for _, model, found, expected, trees, points in rows:
+    score = scores["null models: " + model if model.startswith("null-") else "models"]
+    for letter in "AD":
+        score[0] += letter in expected
+        score[1] += letter in expected and letter in found
+        score[2] += letter not in expected
+        score[3] += letter not in expected and letter in found
+    score[4] += int(trees)
+    score[5] += int(points)
+for name, (there, seen, absent, false, trees, points) in scores.items():
+    print(f"  {name}: {seen} of {there} faults, {false} false alarms in {absent} cells; {trees} trees at {points} points")
+END
 exit $failed

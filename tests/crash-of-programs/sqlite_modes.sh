@@ -2,31 +2,20 @@
 # SQLite in its journal modes, on every model: the long form of 06, some minutes. FULL with a rollback journal may lose the removal of
 # the journal (SQLite's documentation of EXTRA says so), and never more; EXTRA, and FULL with a write-ahead log, lose nothing.
 case=sqlite_modes
-here=$(realpath "$(dirname "$0")")
-. "$here/place.sh"
+. "$(dirname "$0")/place.sh"
 needs python3 sqlite3
 
 wrong=""
 for mode in DELETE/OFF DELETE/NORMAL DELETE/FULL DELETE/EXTRA WAL/OFF WAL/NORMAL WAL/FULL; do
-    rm -rf "$work/tree" "$work"/it.wtrace*
-    mkdir "$work/tree"
-    cd "$work/tree" || exit 1
+    anew
     sqlite3 bank.db "PRAGMA journal_mode=${mode%/*}; CREATE TABLE account(id INTEGER PRIMARY KEY, held INT);
         INSERT INTO account VALUES (1,50),(2,50); CREATE TABLE transfer(number INT);" >/dev/null
     records python3 "$here/bank.py" "${mode#*/}"
-    "$weir" --json check crash "trace:$work/it.wtrace" --check "python3 $here/bank_check.py" --no-fix --states "${STATES:-300}" \
-        --fs posix,ext4,xfs,btrfs,f2fs,null-random,null-unsynced --fs ext4:zeros=no,replace=yes >"$work/found.json" 2>"$work/found.log"
-    row=$(python3 - "$work/found.json" <<'EOF'
-import json, sys
-found = json.load(open(sys.argv[1]))
-if "models" not in found:
-    print("failed:", found["error"]["message"])
-else:
-    print(" ".join(f"{one['model']}={one['broken'] or '–'}({one['trees']})" for one in found["models"]), *found["faults"])
-EOF
-    )
+    check --check "python3 $here/bank_check.py" --no-fix --states "${STATES:-300}" \
+        --fs posix,ext4,xfs,btrfs,f2fs,nova,pmfs,crest,null-random,null-unsynced --fs ext4:zeros=no,replace=yes
+    row=$(python3 "$here/row.py" "$work/found.json")
     echo "  $mode: $row"
-    decided=$(echo "$row" | tr ' ' '\n' | grep -v '^null' | sed 's/([0-9]*)//; s/.*=//' | tr -d '–\n')
+    decided=$(echo "$row" | head -n 1 | tr ' ' '\n' | grep -v '^null' | sed 's/([0-9]*)//; s/.*=//' | tr -d '–\n')
     case $mode in
     DELETE/EXTRA | WAL/FULL) [ -z "$decided" ] || wrong="$wrong $mode" ;;
     DELETE/FULL) [[ $decided != *A* && $decided == *D* ]] || wrong="$wrong $mode" ;;

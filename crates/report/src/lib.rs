@@ -16,6 +16,7 @@
 //! | [`export`] | figures as files for papers |
 //! | [`grains`] | tidy tables for data frames, one for each grain |
 //! | [`validation`] | tables of `weir validate` |
+//! | [`power_loss`] | the page of `weir check crash trace:FILE` |
 //! | `spread` | latencies, rates over time and samples of every cell |
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `dies` | which page of a file lies on which die |
@@ -52,6 +53,7 @@ mod pdf;
 #[cfg(not(feature = "pdf"))]
 #[path = "pdf_left_out.rs"]
 mod pdf;
+pub mod power_loss;
 pub mod prices;
 pub mod readings;
 mod replay;

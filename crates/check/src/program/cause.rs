@@ -7,9 +7,9 @@ use super::checker::Verdict;
 use super::closure::Closure;
 use super::folder::FolderError;
 use super::judge::{Judge, Violation, bucket};
-use super::model::Model;
+use super::model::{Model, Null};
 use super::operations::{Change, Operations};
-use super::points::Point;
+use super::points::{Point, point_at};
 use super::states::{State, Torn};
 use super::story::Story;
 use super::tree::Trees;
@@ -85,6 +85,20 @@ pub struct Search<'a, 'b, 'j> {
 }
 
 impl Search<'_, '_, '_> {
+    /// Whether a cause that another model has shown is one of this model too: its state is legal here.
+    pub fn has(&self, cause: &Cause) -> bool {
+        let point = point_at(self.operations, self.model, cause.at_ns);
+        let mut begun = point.covered.clone();
+        point.free.iter().for_each(|number| begun.add(*number));
+        let set = &cause.state.set;
+        let has_all = point.covered.numbers().all(|number| set.has(number));
+        cause.state.torn.is_none()
+            && self.model.null == Null::No
+            && has_all
+            && set.numbers().all(|number| begun.has(number))
+            && Closure::new(self.operations, self.model, &point.loose, &point.free).is_legal(set)
+    }
+
     fn is_alike(&mut self, state: &State, acks: usize, wanted: &str) -> Result<Option<String>, FolderError> {
         Ok(match self.judge.ask(&mut self.trees, state, acks)? {
             Verdict::Broken(message) if bucket(&message) == wanted => Some(message),
@@ -113,6 +127,9 @@ impl Search<'_, '_, '_> {
             }
             _ => wanted,
         };
+        if self.model.null != Null::No {
+            return Ok(Some(self.told(point, promise, state, (acks, message))));
+        }
         self.fewer_lost(point, &mut state, acks, (&wanted, &mut message))?;
         // The fewest acknowledgements: the crash came no earlier than the last of them.
         while acks > 1
@@ -179,17 +196,18 @@ impl Search<'_, '_, '_> {
         acks: usize,
         (wanted, message): (&str, &mut String),
     ) -> Result<(), FolderError> {
-        let told = acks.checked_sub(1).map(|last| self.operations.acks[last].at_ns);
+        let told = acks.checked_sub(1).map_or(0, |last| self.operations.acks[last].at_ns);
         let kept: Vec<u32> = point.free.iter().copied().filter(|number| state.set.has(*number)).collect();
-        for number in kept.into_iter().rev().take(TRIES / 4) {
-            if told.is_some_and(|at_ns| self.operations.all[number as usize].end_ns < at_ns) {
-                break;
-            }
+        // The crash came after the last telling, and so after what had ended before that.
+        let is_old = |number: &u32| self.operations.all[*number as usize].end_ns < told;
+        let (mut low, mut high) = (kept.iter().rposition(is_old).map_or(0, |at| at + 1), kept.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
             let mut tried = state.clone();
-            tried.set.remove(number);
+            kept[middle..high].iter().for_each(|number| tried.set.remove(*number));
             match self.is_alike(&tried, acks, wanted)? {
-                Some(text) => (*state, *message) = (tried, text),
-                None => break,
+                Some(text) => (*state, *message, high) = (tried, text, middle),
+                None => low = middle + 1,
             }
         }
         Ok(())

@@ -20,8 +20,10 @@ const SAYS_NOTHING: i32 = 77;
 /// Of its output, so many bytes are kept, and more than the second number end it.
 const KEPT_BYTES: usize = 64 << 10;
 const OUTPUT_MAX: u64 = 16 << 20;
-/// The largest file that it may make, in units of 512 bytes (`ulimit -f` of sh): 256 MiB more than the largest of the tree.
-const FILE_BLOCKS: u64 = (256 << 20) / 512;
+/// A file that it makes may have so many bytes more than the largest of the tree.
+const FILE_MORE: u64 = 256 << 20;
+/// The signal of a file that grows beyond its limit (signal(7)); a shell's exit code is 128 more.
+const SIGXFSZ: i32 = 25;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What a checker says of a tree.
@@ -89,7 +91,7 @@ impl Checker {
         fs::write(place.acked(), told)?;
         let output = place.folder.join("output");
         let written = File::create(&output)?;
-        let blocks = FILE_BLOCKS + self.largest.div_ceil(512);
+        let blocks = self.file_max().div_ceil(512);
         let limited = format!("ulimit -f {blocks} 2>/dev/null\n{}", self.command);
         let mut command = Command::new("sh");
         command.arg("-c").arg(limited).current_dir(place.tree());
@@ -112,11 +114,22 @@ impl Checker {
             Some(code @ (126 | 127)) => Verdict::Fault(format!(
                 "it cannot be run (exit code {code}): {said}; give --check as a shell would run it"
             )),
+            Some(code) if code == 128 + SIGXFSZ => Verdict::Fault(self.too_large()),
             Some(code) => Verdict::Fault(format!(
                 "it ended with exit code {code}, and only 0, 1 and 77 mean something: {said}"
             )),
+            None if status.signal() == Some(SIGXFSZ) => Verdict::Fault(self.too_large()),
             None => Verdict::Fault(format!("signal {} ended it: {said}", status.signal().unwrap_or(0))),
         })
+    }
+
+    /// The largest file that it may make, in bytes.
+    fn file_max(&self) -> u64 {
+        FILE_MORE + self.largest
+    }
+
+    fn too_large(&self) -> String {
+        format!("a file that it wrote grew beyond {} MiB; let it write less", self.file_max() >> 20)
     }
 
     /// Waits until it has ended, or must be.

@@ -88,6 +88,7 @@ impl<'a> Closure<'a> {
             Change::Names { replaced: true, subject, .. } => {
                 self.model.replace_waits && self.marks(*subject) & (DATA | SIZE) != 0
             }
+            Change::Cut { grows: true, .. } => self.model.grow_waits && self.marks(micro.inode) & SIZE != 0,
             _ => false,
         }
     }
@@ -168,12 +169,13 @@ impl<'a> Closure<'a> {
                 Change::Names { replaced: true, subject, .. } if self.model.replace_waits => {
                     self.mark(*subject, DATA | SIZE);
                 }
+                Change::Cut { grows: true, .. } if self.model.grow_waits => self.mark(micro.inode, SIZE),
                 _ => {}
             }
         }
     }
 
-    /// Every legal set that contains `base`, if there are at most `limit`.
+    /// Every legal set that contains `base`, if there are at most `limit`: each as the places in `free` of what it has besides.
     pub(super) fn all(&mut self, base: &Bits, limit: usize) -> Option<Vec<Bits>> {
         // An order of n elements has more than n sets that are closed under it.
         if self.free.len() >= limit {
@@ -181,19 +183,22 @@ impl<'a> Closure<'a> {
         }
         let mut found = Vec::new();
         self.pass += 1;
-        let mut search = Search { set: base.clone(), found: &mut found, limit };
+        let places = Bits::new(self.free.len());
+        let mut search = Search { set: base.clone(), places, found: &mut found, limit };
         self.descend(0, u64::MAX, &mut search).then_some(found)
     }
 
     fn descend(&mut self, at: usize, missing_end: u64, search: &mut Search<'_>) -> bool {
         let Some(number) = self.free.get(at).copied() else {
-            search.found.push(search.set.clone());
+            search.found.push(search.places.clone());
             return search.found.len() <= search.limit;
         };
         if !self.is_lacking(number, &search.set, missing_end) {
             search.set.add(number);
+            search.places.add(at as u32);
             let goes_on = self.descend(at + 1, missing_end, search);
             search.set.remove(number);
+            search.places.remove(at as u32);
             if !goes_on {
                 return false;
             }
@@ -208,8 +213,16 @@ impl<'a> Closure<'a> {
     }
 }
 
+/// A set that contains `base`, and what is free at some places.
+pub(super) fn spread(base: &Bits, free: &[u32], places: &Bits) -> Bits {
+    let mut set = base.clone();
+    places.numbers().for_each(|place| set.add(free[place as usize]));
+    set
+}
+
 struct Search<'a> {
     set: Bits,
+    places: Bits,
     found: &'a mut Vec<Bits>,
     limit: usize,
 }

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::cause::{Cause, Kept, Promise, Search, site};
+use super::cause::{Cause, Kept, Search, site};
 use super::folder::FolderError;
-use super::judge::{Judge, Limits, bucket};
+use super::judge::{Judge, Limits};
 use super::model::Model;
 use super::operations::{Change, Operations, Sync};
 use super::run::Finding;
@@ -108,8 +108,13 @@ impl Try<'_, '_> {
         for (at_ns, before) in moments {
             let micro = &all[before as usize];
             let mut add = |what| {
-                let at_ns = at_ns.saturating_sub(1);
-                operations.syncs.push(Sync { call: u32::MAX, what, begin_ns: at_ns, end_ns: at_ns });
+                operations.syncs.push(Sync {
+                    call: u32::MAX,
+                    what,
+                    begin_ns: at_ns,
+                    end_ns: at_ns,
+                    links: 1,
+                });
             };
             if kind != Kind::Folder {
                 add(What::File { inode: micro.inode, data_only: false, range: None, of_write: false });
@@ -177,18 +182,17 @@ impl Try<'_, '_> {
         operations: &Operations,
         judge: &mut Judge<'_>,
     ) -> Result<Option<usize>, FolderError> {
-        let known: BTreeSet<(Promise, String)> =
-            self.known.iter().map(|one| (one.cause.promise, bucket(&one.cause.message))).collect();
-        let (wanted, mut trees) = (bucket(&finding.cause.message), 0);
+        let known: BTreeSet<&String> = self.known.iter().flat_map(|one| &one.messages).collect();
+        let mut trees = 0;
         let limits = Limits { states: self.limits.states.min(TREES), ..self.limits.clone() };
         for model in self.models {
             let (explored, points) = judge.explore(self.story, operations, model, &limits)?;
             trees += explored.trees;
             for (message, (_, violations)) in &explored.violations {
-                if !known.iter().any(|(_, known)| known == message) {
+                if !known.contains(message) {
                     return Ok(None);
                 }
-                if *message != wanted {
+                if !finding.messages.contains(message) {
                     continue;
                 }
                 for violation in violations {

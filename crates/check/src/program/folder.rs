@@ -35,6 +35,9 @@ pub enum FolderError {
     /// The contents cannot be read.
     #[error(transparent)]
     Contents(#[from] ContentsError),
+    /// The user has ended the run.
+    #[error("interrupted; nothing is said of what was explored until then")]
+    Interrupted,
 }
 
 fn advice(error: &io::Error) -> &'static str {

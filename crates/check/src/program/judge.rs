@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -107,6 +106,8 @@ pub struct Limits {
     pub seed: u64,
     /// Judgements at once.
     pub jobs: usize,
+    /// Once it is set, no judgement begins.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// States that are looked at for each tree that may be judged.
@@ -152,8 +153,8 @@ pub struct Explored {
     pub nothing: usize,
 }
 
-/// Violations of one message that are kept.
-pub const KEPT: usize = 4;
+/// Violations of one message that are kept: each is reduced to its cause, which takes many judgements.
+pub const KEPT: usize = 2;
 
 /// A message without its numbers: what is alike.
 pub fn bucket(message: &str) -> String {
@@ -184,6 +185,7 @@ pub struct Judge<'a> {
     oracle: &'a dyn Oracle,
     memo: FxHashMap<Key, Verdict>,
     jobs: usize,
+    stop: Option<Arc<AtomicBool>>,
     /// Judgements that were made.
     pub runs: usize,
 }
@@ -193,13 +195,18 @@ struct Waiting {
     key: Key,
     point: usize,
     state: State,
-    names: Arc<Names>,
 }
 
 impl<'a> Judge<'a> {
     /// A judge that remembers nothing yet.
-    pub fn new(oracle: &'a dyn Oracle, jobs: usize) -> Self {
-        Self { oracle, memo: FxHashMap::default(), jobs: jobs.max(1), runs: 0 }
+    pub fn new(oracle: &'a dyn Oracle, limits: &Limits) -> Self {
+        let (jobs, stop) = (limits.jobs.max(1), limits.stop.clone());
+        Self { oracle, memo: FxHashMap::default(), jobs, stop, runs: 0 }
+    }
+
+    fn goes_on(&self) -> Result<(), FolderError> {
+        let stops = self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed));
+        if stops { Err(FolderError::Interrupted) } else { Ok(()) }
     }
 
     /// What it says of one state.
@@ -220,6 +227,7 @@ impl<'a> Judge<'a> {
         state: &State,
         acks: usize,
     ) -> Result<Verdict, FolderError> {
+        self.goes_on()?;
         let names = trees.names(&state.set);
         self.runs += 1;
         self.oracle.judge(&Asked { trees, names: &names, state, acks, worker: 0 })
@@ -227,13 +235,15 @@ impl<'a> Judge<'a> {
 
     fn all(&mut self, trees: &Trees<'_>, waiting: &[Waiting]) -> Result<(), FolderError> {
         let next = AtomicUsize::new(0);
-        let oracle = self.oracle;
+        let (judge, oracle) = (&*self, self.oracle);
         let work = |worker: usize| -> Result<Vec<(Key, Verdict)>, FolderError> {
             let mut done = Vec::new();
             loop {
+                judge.goes_on()?;
                 let at = next.fetch_add(1, Relaxed);
                 let Some(one) = waiting.get(at) else { return Ok(done) };
-                let asked = Asked { trees, names: &one.names, state: &one.state, acks: one.key.1, worker };
+                let names = trees.names_of(&one.state.set);
+                let asked = Asked { trees, names: &names, state: &one.state, acks: one.key.1, worker };
                 done.push((one.key, oracle.judge(&asked)?));
             }
         };
@@ -289,10 +299,10 @@ impl<'a> Judge<'a> {
                 };
                 at += 1;
                 explored.states += 1;
+                self.goes_on()?;
                 let key = (trees.hash(&state)?, points[*point].acks);
                 if search.seen.insert(key) {
-                    let names = trees.names(&state.set);
-                    search.waiting.push(Waiting { key, point: *point, state, names });
+                    search.waiting.push(Waiting { key, point: *point, state });
                 }
                 let is_full = search.seen.len() >= limits.states
                     || explored.states >= limits.states.saturating_mul(LOOKED);

@@ -11,7 +11,7 @@ use trace::record::Kind;
 use vfs::FileKind;
 
 use super::Bits;
-use super::closure::Closure;
+use super::closure::{Closure, spread};
 use super::model::Model;
 use super::operations::{BLOCK, Change, Operations};
 use super::points::{Point, point_at, some};
@@ -42,8 +42,25 @@ impl Membership<'_> {
         let mut closure = Closure::new(self.operations, self.model, &point.loose, &point.free);
         let Some(sets) = closure.all(&point.covered, SETS) else { return Ok(None) };
         let mut trees = Trees::new(self.story, self.operations, self.model.stale, self.model.tear);
-        for set in sets {
+        for places in sets {
+            let set = spread(&point.covered, &point.free, &places);
             if self.is_of(&point, &set, &mut trees, tree)? {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
+    }
+
+    /// Whether the model allows the tree of a set of micro-operations, none of them torn; none: there are too many sets.
+    pub fn has_set(&self, at_ns: u64, set: &Bits) -> Result<Option<bool>, ContentsError> {
+        let point = point_at(self.operations, self.model, at_ns);
+        let mut closure = Closure::new(self.operations, self.model, &point.loose, &point.free);
+        let Some(sets) = closure.all(&point.covered, SETS) else { return Ok(None) };
+        let mut trees = Trees::new(self.story, self.operations, self.model.stale, self.model.tear);
+        let wanted = trees.hash(&State { set: set.clone(), torn: None })?;
+        for places in sets {
+            let set = spread(&point.covered, &point.free, &places);
+            if trees.hash(&State { set, torn: None })? == wanted {
                 return Ok(Some(true));
             }
         }

@@ -82,14 +82,27 @@ impl Bits {
         }
     }
 
-    /// Whether all of its numbers are in `other`.
-    pub fn is_within(&self, other: &Self) -> bool {
-        self.0.iter().zip(&other.0).all(|(own, other)| own & !other == 0)
+    /// The numbers that both have, as words, into `key`.
+    pub(crate) fn masked(&self, mask: &Self, key: &mut Vec<u64>) {
+        key.clear();
+        key.extend(self.0.iter().zip(&mask.0).map(|(own, mask)| own & mask));
     }
 
-    /// The numbers that both have, as words: a key.
-    pub(crate) fn masked(&self, mask: &Self) -> Box<[u64]> {
-        self.0.iter().zip(&mask.0).map(|(own, mask)| own & mask).collect()
+    /// The word at a place: 64 numbers.
+    pub(crate) fn word(&self, at: u32) -> u64 {
+        self.0.get(at as usize).copied().unwrap_or(0)
+    }
+
+    /// Its numbers, the least first.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().enumerate().flat_map(|(at, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(at as u32 * 64 + bit)
+            })
+        })
     }
 
     /// How many it has.

@@ -90,6 +90,10 @@ pub struct Model {
     pub tear: u64,
     /// Only what was there before survives.
     pub volatile: bool,
+    /// A file is made longer only after the sizes that writes have moved, and what these need.
+    pub grow_waits: bool,
+    /// A sync of a file with several names, or in a new folder, covers all names and attributes.
+    pub checkpoints: bool,
     /// Whether it is a null model.
     pub null: Null,
 }
@@ -192,6 +196,8 @@ impl Model {
             pages: flag("pages")?,
             tear: clauses.need("tear", why)?.number()?,
             volatile: flag("volatile")?,
+            grow_waits: flag("grow_waits")?,
+            checkpoints: flag("checkpoints")?,
             null: Null::No,
         };
         Ok(model)

@@ -42,6 +42,8 @@ pub enum Change {
     Cut {
         /// The size.
         to: u64,
+        /// It is more than before.
+        grows: bool,
     },
     /// A range becomes zeros.
     Zero {
@@ -120,6 +122,8 @@ pub struct Sync {
     pub begin_ns: u64,
     /// When it had returned.
     pub end_ns: u64,
+    /// How many names the file had; of what is no file, 1.
+    pub links: u32,
 }
 
 /// A program as micro-operations.
@@ -146,6 +150,9 @@ pub struct Operations {
 #[derive(Default)]
 struct Builder {
     out: Operations,
+    /// What names lead to, and how many lead to each inode.
+    bound: FxHashMap<Entry, Inode>,
+    links: FxHashMap<Inode, u32>,
     entries: FxHashMap<Entry, u32>,
     attributes: FxHashMap<(Inode, Vec<u8>), u32>,
     /// By inode: the last cut.
@@ -167,20 +174,10 @@ impl Operations {
             builder.sizes.insert(number as Inode, node.size);
             builder.allocated.extend((0..node.size.div_ceil(BLOCK)).map(|block| (number as Inode, block)));
         }
+        story.before.iter().for_each(|(entry, inode)| builder.lead(*entry, Some(*inode)));
         for done in &story.deeds {
             let call = &story.calls[done.call as usize];
-            let times = (call.begin_ns, call.end_ns);
-            match &done.deed {
-                Deed::Sync(what) => {
-                    builder.out.syncs.push(Sync {
-                        call: done.call,
-                        what: *what,
-                        begin_ns: times.0,
-                        end_ns: times.1,
-                    });
-                }
-                deed => builder.deed(done.call, deed, times),
-            }
+            builder.deed(done.call, &done.deed, (call.begin_ns, call.end_ns));
         }
         let mut out = builder.out;
         out.inodes = story.inodes.len();
@@ -252,7 +249,28 @@ impl Builder {
                 let number = self.push(call, *inode, Change::Set(attr.clone()), [before, NONE, NONE], times);
                 self.attributes.insert((*inode, key), number);
             }
-            Deed::Sync(_) => {}
+            Deed::Sync(what) => {
+                let links = match what {
+                    What::File { inode, .. } => self.links.get(inode).copied().unwrap_or(0),
+                    _ => 1,
+                };
+                let (begin_ns, end_ns) = times;
+                self.out.syncs.push(Sync { call, what: *what, begin_ns, end_ns, links });
+            }
+        }
+    }
+
+    /// An entry leads somewhere, or nowhere.
+    fn lead(&mut self, entry: Entry, leads: Option<Inode>) {
+        let before = match leads {
+            Some(inode) => self.bound.insert(entry, inode),
+            None => self.bound.remove(&entry),
+        };
+        if let Some(links) = before.and_then(|inode| self.links.get_mut(&inode)) {
+            *links = links.saturating_sub(1);
+        }
+        if let Some(inode) = leads {
+            *self.links.entry(inode).or_default() += 1;
         }
     }
 
@@ -269,16 +287,19 @@ impl Builder {
         let change = Change::Names { entry, leads, other, subject, replaced, makes };
         let number = self.push(call, subject, change, needs, times);
         self.entries.insert(entry, number);
-        if let Some((other, _)) = other {
+        if let Some((other, leads)) = other {
             self.entries.insert(other, number);
+            self.lead(other, leads);
         }
+        self.lead(entry, leads);
     }
 
     fn size(&mut self, call: u32, inode: Inode, size: u64, times: (u64, u64)) {
         let before = self.cuts.get(&inode).copied().unwrap_or(NONE);
-        let number = self.push(call, inode, Change::Cut { to: size }, [before, NONE, NONE], times);
-        self.cuts.insert(inode, number);
         let old = self.sizes.insert(inode, size).unwrap_or(0);
+        let change = Change::Cut { to: size, grows: size > old };
+        let number = self.push(call, inode, change, [before, NONE, NONE], times);
+        self.cuts.insert(inode, number);
         if size < old {
             let first = size.div_ceil(BLOCK);
             for block in first..old.div_ceil(BLOCK) {

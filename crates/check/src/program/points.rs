@@ -158,6 +158,7 @@ impl<'a> Run<'a> {
     }
 
     fn cover(&mut self, sync: &Sync) {
+        let checkpoint = self.is_checkpoint(sync);
         let mut new = Bits::new(self.operations.all.len());
         let mut loose = Vec::new();
         let end = self.ended(sync.end_ns);
@@ -167,7 +168,7 @@ impl<'a> Run<'a> {
             if (micro.end_ns >= sync.begin_ns && !own) || self.covered.has(number) {
                 continue;
             }
-            if self.takes(sync, micro, own) {
+            if self.takes(sync, micro, own) || checkpoint && micro.is_metadata() {
                 new.add(number);
                 loose.push(number);
             }
@@ -215,6 +216,13 @@ impl<'a> Run<'a> {
         while (self.low as usize) < self.operations.all.len() && self.covered.has(self.low) {
             self.low += 1;
         }
+    }
+
+    /// Whether a sync of a file covers all names and attributes, where a model does that for want of another way.
+    fn is_checkpoint(&self, sync: &Sync) -> bool {
+        let What::File { inode, of_write: false, .. } = sync.what else { return false };
+        let is_new = |number: &u32| !self.covered.has(*number);
+        self.model.checkpoints && (sync.links > 1 || self.above(sync, inode).iter().any(is_new))
     }
 
     /// What had ended before a sync began.

@@ -8,19 +8,23 @@
 //! | prefix | the tree is the one that some call has left |
 //! | no-garbage | no block is zeros, or old bytes of the disk, where no call has left it so |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace::record::Kind;
+use vfs::FileKind;
 
 use super::Bits;
 use super::checker::Verdict;
 use super::folder::FolderError;
 use super::judge::{Asked, Oracle};
-use super::operations::{BLOCK, Operations};
+use super::operations::{BLOCK, Change, Operations};
 use super::states::State;
 use super::story::{Inode, Story};
 use super::tree::{Names, Trees};
+use crate::names;
 use crate::tree::Tree;
 
 /// A promise.
@@ -46,25 +50,35 @@ impl Promised {
     ];
 }
 
-/// A path, as numbers of names.
-type Path = Vec<u32>;
-
-/// What a file is: a hash of all of it, and of each block.
+/// What a file is: a hash of all of it, and of each block. Directories have no blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     whole: u64,
     blocks: Vec<u64>,
 }
 
-/// The tree after a call: each path's version. Directories have one without blocks.
-type Versions = BTreeMap<Path, Version>;
+impl Version {
+    /// `kind` is 0 of a file, 1 of a directory, 2 of a symbolic link, 3 of anything else.
+    fn new((kind, mode): (u8, u32), content: &[u8], attributes: &[(String, Vec<u8>)]) -> Self {
+        let whole = hash((kind, mode & 0o7777, content, attributes));
+        let blocks = if kind == 0 { content.chunks(BLOCK as usize).map(hash).collect() } else { Vec::new() };
+        Self { whole, blocks }
+    }
+}
+
+/// The version of each path, without the root.
+type Versions = BTreeMap<String, Arc<Version>>;
 
 /// Judges by promises.
 pub struct ByPromises<'a> {
     story: &'a Story,
     promised: Vec<Promised>,
-    /// Before the first call, and after each.
-    versions: Vec<Versions>,
+    /// By path: what it was from which call on; call 0 is the beginning, and a path that is not there has none.
+    history: BTreeMap<String, Vec<(usize, Option<Arc<Version>>)>>,
+    /// The trees that calls have left.
+    trees: FxHashSet<u64>,
+    /// Inodes that no operation changes.
+    fixed: FxHashMap<Inode, Arc<Version>>,
     /// By acknowledgement: how many calls had ended when it began.
     told_after: Vec<usize>,
 }
@@ -75,23 +89,54 @@ fn hash(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn version(trees: &Trees<'_>, inode: Inode, state: &State) -> Result<Version, FolderError> {
-    let found = trees.found(inode, state);
-    let about = hash(&found.about);
-    if found.about.kind != Kind::File {
-        return Ok(Version { whole: about, blocks: Vec::new() });
-    }
-    let mut bytes = vec![0; found.size() as usize];
-    found.contents(&mut |at, part| {
-        bytes[at as usize..at as usize + part.len()].copy_from_slice(part);
-        Ok::<(), FolderError>(())
-    })?;
-    let blocks = bytes.chunks(BLOCK as usize).map(hash).collect();
-    Ok(Version { whole: hash((about, &bytes)), blocks })
+fn hash_of(versions: &Versions) -> u64 {
+    versions.iter().map(|(path, version)| hash((path, version.whole))).fold(0, u64::wrapping_add)
 }
 
-fn versions(trees: &Trees<'_>, names: &Names, state: &State) -> Result<Versions, FolderError> {
-    names.paths.iter().map(|(path, inode)| Ok((path.clone(), version(trees, *inode, state)?))).collect()
+fn version(trees: &Trees<'_>, inode: Inode, state: &State) -> Result<Arc<Version>, FolderError> {
+    let found = trees.found(inode, state);
+    let mut attributes = Vec::new();
+    for (name, value) in &found.about.attributes {
+        let mut bytes = vec![0; value.len as usize];
+        trees.story().blobs.copy(*value, &mut bytes)?;
+        attributes.push((names::shown(name), bytes));
+    }
+    let mut content = found.about.target.clone().map(Vec::from).unwrap_or_default();
+    let kind = match found.about.kind {
+        Kind::File => 0,
+        Kind::Directory => 1,
+        Kind::Symlink => 2,
+        _ => 3,
+    };
+    if kind == 0 {
+        content = vec![0; found.size() as usize];
+        found.contents(&mut |at, part| {
+            content[at as usize..at as usize + part.len()].copy_from_slice(part);
+            Ok::<(), FolderError>(())
+        })?;
+    }
+    Ok(Arc::new(Version::new((kind, found.about.mode), &content, &attributes)))
+}
+
+fn path_of(story: &Story, components: &[u32]) -> String {
+    let parts = components.iter().map(|name| names::shown(&story.names[*name as usize]));
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The versions of a state; those of inodes in `known` are taken from there.
+fn versions(
+    trees: &Trees<'_>,
+    names: &Names,
+    state: &State,
+    known: &FxHashMap<Inode, Arc<Version>>,
+) -> Result<Versions, FolderError> {
+    let mut all = Versions::new();
+    for (path, inode) in names.paths.iter().filter(|(path, _)| !path.is_empty()) {
+        let version =
+            known.get(inode).map_or_else(|| version(trees, *inode, state), |own| Ok(Arc::clone(own)));
+        all.insert(path_of(trees.story(), path), version?);
+    }
+    Ok(all)
 }
 
 impl<'a> ByPromises<'a> {
@@ -103,45 +148,80 @@ impl<'a> ByPromises<'a> {
     ) -> Result<Self, FolderError> {
         let mut trees = Trees::new(story, operations, false, 0);
         let mut state = State { set: Bits::new(operations.all.len()), torn: None };
-        let names = trees.names(&state.set);
-        let mut all = vec![versions(&trees, &names, &state)?];
-        let mut ends = Vec::new();
+        let mut known = FxHashMap::default();
+        for inode in 0..story.inodes.len() as Inode {
+            known.insert(inode, version(&trees, inode, &state)?);
+        }
+        let fixed = known.iter().filter(|(inode, _)| !operations.of_inode.contains_key(*inode));
+        let fixed = fixed.map(|(inode, version)| (*inode, Arc::clone(version))).collect();
+        let promised = promised.to_vec();
+        let (history, told_after) = (BTreeMap::new(), Vec::new());
+        let mut all = Self { story, promised, history, trees: FxHashSet::default(), fixed, told_after };
+        let mut now = Versions::new();
+        let new = versions(&trees, &trees.names_of(&state.set), &state, &known)?;
+        all.left(0, &mut now, new);
+        let (mut ends, mut is_named, mut touched) = (Vec::new(), false, Vec::new());
         for (number, micro) in operations.all.iter().enumerate() {
             state.set.add(number as u32);
-            if operations.all.get(number + 1).is_none_or(|next| next.call != micro.call) {
-                let names = trees.names(&state.set);
-                all.push(versions(&trees, &names, &state)?);
-                ends.push(micro.end_ns);
+            touched.push(micro.inode);
+            is_named |= matches!(micro.change, Change::Names { .. });
+            if operations.all.get(number + 1).is_some_and(|next| next.call == micro.call) {
+                continue;
             }
+            ends.push(micro.end_ns);
+            touched.dedup();
+            for inode in touched.drain(..) {
+                known.insert(inode, version(&trees, inode, &state)?);
+            }
+            let names = trees.names(&state.set);
+            let mut new = now.clone();
+            if std::mem::take(&mut is_named) {
+                new = versions(&trees, &names, &state, &known)?;
+            } else {
+                for (path, inode) in names.paths.iter().filter(|(_, inode)| *inode == micro.inode) {
+                    new.insert(path_of(story, path), Arc::clone(&known[inode]));
+                }
+            }
+            all.left(ends.len(), &mut now, new);
         }
-        let told_after =
-            operations.acks.iter().map(|ack| ends.iter().filter(|end| **end < ack.at_ns).count()).collect();
-        Ok(Self { story, promised: promised.to_vec(), versions: all, told_after })
+        let before = |at_ns: u64| ends.iter().filter(|end| **end < at_ns).count();
+        all.told_after = operations.acks.iter().map(|ack| before(ack.at_ns)).collect();
+        Ok(all)
     }
 
-    fn shown(&self, path: &Path) -> String {
-        let parts = path.iter().map(|name| String::from_utf8_lossy(&self.story.names[*name as usize]));
-        parts.collect::<Vec<_>>().join("/")
+    /// A call has left a tree.
+    fn left(&mut self, call: usize, now: &mut Versions, new: Versions) {
+        self.trees.insert(hash_of(&new));
+        for (path, version) in &new {
+            if now.get(path) != Some(version) {
+                self.history.entry(path.clone()).or_default().push((call, Some(Arc::clone(version))));
+            }
+        }
+        for path in now.keys().filter(|path| !new.contains_key(*path)) {
+            self.history.entry(path.clone()).or_default().push((call, None));
+        }
+        *now = new;
     }
 
     fn wrong(&self, promise: Promised, seen: &Versions, acks: usize) -> Option<String> {
         match promise {
             Promised::Prefix => {
-                let is_one = self.versions.iter().any(|versions| versions == seen);
+                let is_one = self.trees.contains(&hash_of(seen));
                 (!is_one).then(|| "the tree is none that a call has left".to_owned())
             }
             Promised::Atomic => {
                 let odd = seen.iter().find(|(path, version)| {
-                    !self
-                        .versions
-                        .iter()
-                        .any(|versions| versions.get(*path).is_some_and(|known| known == *version))
+                    !self.versions_of(path).any(|(_, known)| known.as_ref() == Some(*version))
                 });
-                odd.map(|(path, _)| format!("{} is as no call has left it", self.shown(path)))
+                odd.map(|(path, _)| format!("{path} is as no call has left it"))
             }
             Promised::NoGarbage => self.garbage(seen),
             Promised::Durable => self.gone(seen, acks),
         }
+    }
+
+    fn versions_of(&self, path: &str) -> impl Iterator<Item = &(usize, Option<Arc<Version>>)> {
+        self.history.get(path).into_iter().flatten()
     }
 
     fn garbage(&self, seen: &Versions) -> Option<String> {
@@ -151,42 +231,55 @@ impl<'a> ByPromises<'a> {
             for (at, block) in
                 version.blocks.iter().enumerate().filter(|(_, block)| **block == zeros || **block == stale)
             {
-                let known = |versions: &Versions| {
-                    versions.get(path).is_some_and(|known| known.blocks.get(at) == Some(block))
-                };
-                if !self.versions.iter().any(known) {
+                let has = |known: &Version| known.blocks.get(at) == Some(block);
+                if !self.versions_of(path).any(|(_, known)| known.as_deref().is_some_and(has)) {
                     let what = if *block == zeros { "zeros" } else { "old bytes of the disk" };
-                    return Some(format!("{} has {what} that were never written", self.shown(path)));
+                    return Some(format!("{path} has {what} that were never written"));
                 }
             }
         }
         None
     }
 
+    /// A path that had changed before the last acknowledgement, and is older than then.
     fn gone(&self, seen: &Versions, acks: usize) -> Option<String> {
         let last = self.told_after.get(..acks)?.last().copied()?;
-        let paths: BTreeSet<&Path> = self.versions[..=last].iter().flat_map(BTreeMap::keys).collect();
-        for path in paths {
-            let changed =
-                (1..=last).rev().find(|at| self.versions[*at].get(path) != self.versions[at - 1].get(path));
-            if changed.is_some()
-                && !self.versions[last..].iter().any(|versions| versions.get(path) == seen.get(path))
-            {
-                return Some(format!("{} is older than what was told", self.shown(path)));
-            }
-        }
-        None
+        let older = self.history.iter().find(|(path, history)| {
+            let Some(then) = history.iter().rposition(|(call, _)| *call <= last) else { return false };
+            // What was there from the beginning need not be as it was told: nothing was done to it.
+            let is_changed = history[then].0 > 0;
+            is_changed && !history[then..].iter().any(|(_, known)| known.as_ref() == seen.get(*path))
+        });
+        older.map(|(path, _)| format!("{path} is older than what was told"))
+    }
+
+    fn judged(&self, seen: &Versions, acks: usize) -> Verdict {
+        let wrong = self.promised.iter().find_map(|promise| self.wrong(*promise, seen, acks));
+        wrong.map_or(Verdict::Sound, Verdict::Broken)
     }
 }
 
 impl Oracle for ByPromises<'_> {
     fn judge(&self, of: &Asked<'_>) -> Result<Verdict, FolderError> {
-        let seen = versions(of.trees, of.names, of.state)?;
-        let wrong = self.promised.iter().find_map(|promise| self.wrong(*promise, &seen, of.acks));
-        Ok(wrong.map_or(Verdict::Sound, Verdict::Broken))
+        // Canaries are other programs with inodes of the same numbers.
+        let none = FxHashMap::default();
+        let known = if std::ptr::eq(of.trees.story(), self.story) { &self.fixed } else { &none };
+        Ok(self.judged(&versions(of.trees, of.names, of.state, known)?, of.acks))
     }
 
-    fn judge_seen(&self, _: &Tree, _: usize, _: usize) -> Result<Verdict, FolderError> {
-        Ok(Verdict::Nothing)
+    fn judge_seen(&self, tree: &Tree, acks: usize, _: usize) -> Result<Verdict, FolderError> {
+        let seen = tree.iter().filter(|(path, _)| !path.is_empty()).map(|(path, entry)| {
+            let kind = match entry.kind {
+                FileKind::Regular => 0,
+                FileKind::Directory => 1,
+                FileKind::Symlink => 2,
+                _ => 3,
+            };
+            let content = if kind == 0 || kind == 2 { &entry.content[..] } else { &[] };
+            let attributes: Vec<(String, Vec<u8>)> =
+                entry.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+            (path.clone(), Arc::new(Version::new((kind, entry.perm), content, &attributes)))
+        });
+        Ok(self.judged(&seen.collect(), acks))
     }
 }

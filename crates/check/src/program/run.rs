@@ -1,13 +1,13 @@
 //! A whole run: the judge itself is tried first, then each model is searched, and what is broken is reduced to its causes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cause::{Cause, Promise, Search};
 use super::checker::Verdict;
 use super::fix::{self, Fix};
 use super::folder::FolderError;
 use super::judge::{Explored, Judge, Limits, Oracle, bucket, nothing, whole};
-use super::model::Model;
+use super::model::{Model, Null};
 use super::operations::{Change, Operations};
 use super::points::Point;
 use super::states::State;
@@ -19,6 +19,8 @@ use super::tree::Trees;
 pub struct Finding {
     /// The cause, as the first of the models shows it.
     pub cause: Cause,
+    /// What the judge says of its trees, without numbers.
+    pub messages: BTreeSet<String>,
     /// The models that allow it.
     pub models: Vec<String>,
     /// Broken trees of all these models with messages of this kind.
@@ -64,7 +66,7 @@ pub fn run<'a>(
     fixes: bool,
 ) -> Result<Outcome, FolderError> {
     let mut outcome = Outcome::default();
-    let mut judge = Judge::new(oracle, limits.jobs);
+    let mut judge = Judge::new(oracle, limits);
     try_judge(story, operations, &mut judge, &mut outcome)?;
     if !outcome.faults.is_empty() {
         return Ok(outcome);
@@ -81,7 +83,13 @@ pub fn run<'a>(
         outcome.explored.push(explored);
     }
     outcome.findings = found.into_values().collect();
-    outcome.findings.sort_by_key(|finding| (finding.cause.promise, std::cmp::Reverse(finding.models.len())));
+    let decides = |name: &String| {
+        models.iter().any(|model| model.name == *name && !model.volatile && model.null == Null::No)
+    };
+    outcome.findings.sort_by_key(|finding| {
+        let decides = finding.models.iter().any(decides);
+        (!decides, finding.cause.promise, std::cmp::Reverse(finding.models.len()))
+    });
     if fixes {
         for at in 0..outcome.findings.len() {
             let finding = outcome.findings[at].clone();
@@ -102,7 +110,15 @@ fn causes(
     found: &mut BTreeMap<String, Finding>,
     faults: &mut Vec<String>,
 ) -> Result<(), FolderError> {
-    for (count, violations) in explored.violations.values() {
+    for (said, (count, violations)) in &explored.violations {
+        let known = found.values_mut().find(|one| one.messages.contains(said) && search.has(&one.cause));
+        if let Some(finding) = known {
+            finding.trees += count;
+            if !finding.models.contains(&explored.model) {
+                finding.models.push(explored.model.clone());
+            }
+            continue;
+        }
         let mut counted = false;
         for violation in violations {
             let Some(cause) = search.cause(violation)? else {
@@ -112,13 +128,20 @@ fn causes(
                 ));
                 continue;
             };
-            let key = format!("{}/{}", cause.key, bucket(&cause.message));
+            let said = bucket(&cause.message);
+            // A pair of calls is one cause, whatever comes of it; where nothing is lost there is no pair.
+            let key = if cause.lost.is_empty() { format!("{}/{said}", cause.key) } else { cause.key.clone() };
             let finding = found.entry(key).or_insert_with(|| Finding {
-                cause,
+                cause: cause.clone(),
+                messages: BTreeSet::new(),
                 models: Vec::new(),
                 trees: 0,
                 fix: None,
             });
+            if cause.lost.len() < finding.cause.lost.len() {
+                finding.cause = cause;
+            }
+            finding.messages.insert(said);
             if !std::mem::replace(&mut counted, true) {
                 finding.trees += count;
             }

@@ -4,7 +4,7 @@ use rand::RngExt;
 use sim::Seed;
 
 use super::Bits;
-use super::closure::Closure;
+use super::closure::{Closure, spread};
 use super::model::{Model, Null};
 use super::operations::{Change, Operations};
 use super::points::Point;
@@ -67,8 +67,10 @@ pub struct States<'a> {
     model: &'a Model,
     point: &'a Point,
     closure: Closure<'a>,
-    /// All legal sets, where they are few.
+    /// All legal sets as places of what is free, where they are few.
     all: Option<Vec<Bits>>,
+    /// What has begun.
+    everything: Bits,
     stage: Stage,
     at: usize,
     seed: u64,
@@ -101,7 +103,20 @@ impl<'a> States<'a> {
     pub fn new(operations: &'a Operations, model: &'a Model, point: &'a Point, seed: u64) -> Self {
         let mut closure = Closure::new(operations, model, &point.loose, &point.free);
         let all = if model.null == Null::No { closure.all(&point.covered, ALL_MAX) } else { None };
-        Self { operations, model, point, closure, all, stage: Stage::Whole, at: 0, seed, pair: (0, 1) }
+        let mut everything = point.covered.clone();
+        point.free.iter().for_each(|number| everything.add(*number));
+        Self {
+            operations,
+            model,
+            point,
+            closure,
+            all,
+            everything,
+            stage: Stage::Whole,
+            at: 0,
+            seed,
+            pair: (0, 1),
+        }
     }
 
     /// How many legal sets there are; none: more than are enumerated.
@@ -109,16 +124,8 @@ impl<'a> States<'a> {
         self.all.as_ref().map(Vec::len)
     }
 
-    fn everything(&self) -> Bits {
-        let mut set = self.point.covered.clone();
-        for number in &self.point.free {
-            set.add(*number);
-        }
-        set
-    }
-
     fn without(&mut self, lost: &[u32]) -> Bits {
-        let mut set = self.everything();
+        let mut set = self.everything.clone();
         for number in lost {
             set.remove(*number);
         }
@@ -148,9 +155,12 @@ impl<'a> States<'a> {
             self.at += 1;
             let free = self.point.free.get(at).copied();
             let set = match self.stage {
-                Stage::Whole if at == 0 => Some(self.everything()),
+                Stage::Whole if at == 0 => Some(self.everything.clone()),
                 Stage::Whole if at == 1 => Some(self.point.covered.clone()),
-                Stage::All => self.all.as_ref().and_then(|all| all.get(at).cloned()),
+                Stage::All => {
+                    let places = self.all.as_ref().and_then(|all| all.get(at));
+                    places.map(|places| spread(&self.point.covered, &self.point.free, places))
+                }
                 Stage::Commits => match free {
                     Some(number) if !self.is_commit(number) => continue,
                     free => free.map(|number| self.with(number)),
@@ -158,8 +168,10 @@ impl<'a> States<'a> {
                 Stage::Missing => free.map(|number| self.without(&[number])),
                 Stage::Alone => free.map(|number| self.with(number)),
                 Stage::Prefixes => free.map(|_| {
-                    let free = self.point.free[at + 1..].to_vec();
-                    self.without(&free)
+                    let mut set = self.point.covered.clone();
+                    self.point.free[..=at].iter().for_each(|number| set.add(*number));
+                    self.closure.trim(&mut set);
+                    set
                 }),
                 Stage::Torn => match self.torn(at) {
                     Ok(Some(state)) => return Some(state),

@@ -438,7 +438,7 @@ impl Story {
         story.note(&program, &records);
         story.blobs.contents = Some(contents);
         if let Some(what) = story.unseen.first().filter(|_| !allow_unseen) {
-            let advice = "record the program from its beginning, or give --allow-unseen".to_owned();
+            let advice = "record the program again so that this is seen, or give --allow-unseen".to_owned();
             return Err(StoryError::Unseen { what: format!("{}: {what}", path.display()), advice });
         }
         Ok(story)

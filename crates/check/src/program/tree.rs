@@ -1,12 +1,12 @@
 //! A state as a tree. Trees are compared by a hash of all that a checker can see of them: names, kinds, modes, owners, targets,
 //! extended attributes, which names are links of one file, sizes and contents. Times, inode numbers and devices are not in it: they
-//! are set to one value. What is known of parts is kept by which of their micro-operations a state has, so that a state costs its
-//! number of files, not its number of bytes.
+//! are set to one value. What is known of parts is kept by which of their micro-operations a state has: a state costs the number of
+//! inodes that the program changes, not that of all files, and not that of their bytes.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 use trace::contents::ContentsError;
@@ -26,7 +26,17 @@ pub struct Names {
     /// Paths as components, each after its folder.
     pub paths: Vec<(Vec<u32>, Inode)>,
     hashes: Vec<u64>,
+    /// Places of paths in `paths` whose inodes the program changes.
+    changed: Vec<u32>,
+    /// The sum of all others, and of which names are links of one file, once it was asked for.
+    fixed: OnceLock<u64>,
 }
+
+/// Paths of names that are kept at once.
+const NAMES_MAX: usize = 1 << 20;
+
+/// Words of a set, by their places, with the bits that are looked at.
+type Mask = Box<[(u32, u64)]>;
 
 /// A file's bytes as they are put together.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +66,13 @@ pub struct Trees<'a> {
     stale: bool,
     tear: u64,
     names: FxHashMap<Box<[u64]>, Arc<Names>>,
-    inodes: FxHashMap<(Inode, Box<[u64]>), u64>,
+    /// How many paths those have.
+    paths: usize,
+    /// The key of the names that are asked for.
+    key: Vec<u64>,
+    /// By inode: where its operations are in a set.
+    masks: Vec<Mask>,
+    inodes: FxHashMap<(Inode, u64), u64>,
     /// Of each file that was there before: hashes of its blocks.
     initial: FxHashMap<Inode, Arc<Vec<u64>>>,
     blocks: FxHashMap<(u64, Vec<Slice>), u64>,
@@ -68,6 +84,26 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
+/// A number that depends on both and on their order (the finisher of SplitMix64).
+fn mixed(one: u64, two: u64) -> u64 {
+    let mut sum = (one.rotate_left(23) ^ two).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    sum = (sum ^ (sum >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    sum = (sum ^ (sum >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    sum ^ (sum >> 31)
+}
+
+fn mask(numbers: &[u32]) -> Mask {
+    let mut words: Vec<(u32, u64)> = Vec::new();
+    for number in numbers {
+        let (word, bit) = (number / 64, 1 << (number % 64));
+        match words.last_mut() {
+            Some((last, bits)) if *last == word => *bits |= bit,
+            _ => words.push((word, bit)),
+        }
+    }
+    words.into()
+}
+
 /// Zeros have the hash 0, so that a hole and a block of zeros are alike.
 fn hash_of_block(bytes: &[u8]) -> u64 {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
@@ -77,12 +113,16 @@ fn hash_of_block(bytes: &[u8]) -> u64 {
 impl<'a> Trees<'a> {
     /// Trees as a model has them that shows stale blocks or not, and tears by `tear`.
     pub fn new(story: &'a Story, operations: &'a Operations, stale: bool, tear: u64) -> Self {
+        let of = |inode: usize| operations.of_inode.get(&(inode as Inode)).map_or(&[][..], Vec::as_slice);
         Self {
             story,
             operations,
             stale,
             tear,
             names: FxHashMap::default(),
+            paths: 0,
+            key: Vec::new(),
+            masks: (0..story.inodes.len()).map(|inode| mask(of(inode))).collect(),
             inodes: FxHashMap::default(),
             initial: FxHashMap::default(),
             blocks: FxHashMap::default(),
@@ -94,20 +134,32 @@ impl<'a> Trees<'a> {
         self.story
     }
 
-    /// The names of a state.
+    /// The names of a state; those that were asked for last are kept.
     pub fn names(&mut self, set: &Bits) -> Arc<Names> {
-        let key = set.masked(&self.operations.names);
-        if let Some(known) = self.names.get(&key) {
+        set.masked(&self.operations.names, &mut self.key);
+        if let Some(known) = self.names.get(&self.key[..]) {
             return Arc::clone(known);
         }
+        let names = Arc::new(self.names_of(set));
+        if self.paths > NAMES_MAX {
+            self.names.clear();
+            self.paths = 0;
+        }
+        self.paths += names.paths.len();
+        self.names.insert(self.key[..].into(), Arc::clone(&names));
+        names
+    }
+
+    /// The names of a state, which are not kept.
+    pub fn names_of(&self, set: &Bits) -> Names {
         let mut bound: BTreeMap<Entry, Inode> = self.story.before.iter().copied().collect();
         let mut put = |entry: Entry, leads: Option<Inode>| match leads {
             Some(inode) => drop(bound.insert(entry, inode)),
             None => drop(bound.remove(&entry)),
         };
-        for (number, micro) in self.operations.all.iter().enumerate() {
-            if let Change::Names { entry, leads, other, .. } = &micro.change
-                && set.has(number as u32)
+        for number in self.operations.names.numbers() {
+            if let Change::Names { entry, leads, other, .. } = &self.operations.all[number as usize].change
+                && set.has(number)
             {
                 if let Some((other, leads)) = other {
                     put(*other, *leads);
@@ -115,14 +167,13 @@ impl<'a> Trees<'a> {
                 put(*entry, *leads);
             }
         }
-        let names = Arc::new(self.walk(&bound));
-        self.names.insert(key, Arc::clone(&names));
-        names
+        self.walk(&bound)
     }
 
     /// What the root reaches.
     fn walk(&self, bound: &BTreeMap<Entry, Inode>) -> Names {
-        let mut names = Names { paths: vec![(Vec::new(), ROOT)], hashes: vec![hash(&0_u8)] };
+        let (paths, hashes) = (vec![(Vec::new(), ROOT)], vec![hash(&0_u8)]);
+        let mut names = Names { paths, hashes, changed: Vec::new(), fixed: OnceLock::new() };
         let mut at = 0;
         while let Some((path, inode)) = names.paths.get(at).cloned() {
             let own = names.hashes[at];
@@ -143,36 +194,51 @@ impl<'a> Trees<'a> {
                 names.paths.push((path, inode));
             }
         }
+        let paths = names.paths.iter().enumerate();
+        let changed = paths.filter(|(_, (_, inode))| !self.masks[*inode as usize].is_empty());
+        names.changed = changed.map(|(at, _)| at as u32).collect();
         names
     }
 
     /// The hash of a state's tree.
     pub fn hash(&mut self, state: &State) -> Result<u64, ContentsError> {
         let names = self.names(&state.set);
+        let mut sum = match names.fixed.get().copied() {
+            Some(known) => known,
+            None => {
+                let sum = self.fixed(&names, state)?;
+                *names.fixed.get_or_init(|| sum)
+            }
+        };
+        for at in &names.changed {
+            let own = self.inode(names.paths[*at as usize].1, state)?;
+            sum = sum.wrapping_add(mixed(names.hashes[*at as usize], own));
+        }
+        Ok(sum)
+    }
+
+    /// The sum of what no operation changes while the names are these: inodes without operations, and links of one file.
+    fn fixed(&mut self, names: &Names, state: &State) -> Result<u64, ContentsError> {
         let (mut sum, mut groups): (u64, FxHashMap<Inode, u64>) = (0, FxHashMap::default());
         let mut shared = false;
         for ((_, inode), path) in names.paths.iter().zip(&names.hashes) {
-            let own = self.inode(*inode, state)?;
-            sum = sum.wrapping_add(hash(&(*path, own)));
+            if self.masks[*inode as usize].is_empty() {
+                sum = sum.wrapping_add(mixed(*path, self.inode(*inode, state)?));
+            }
             let group = groups.entry(*inode).or_default();
             shared |= *group != 0;
-            *group = group.wrapping_add(hash(&(*path, 1_u8)));
+            *group = group.wrapping_add(mixed(*path, 1));
         }
         if shared {
-            let groups = groups.values().map(|group| hash(&(*group, 2_u8)));
-            sum = groups.fold(sum, u64::wrapping_add);
+            sum = groups.values().map(|group| mixed(*group, 2)).fold(sum, u64::wrapping_add);
         }
         Ok(sum)
     }
 
     /// The operations of an inode in a state, as a key.
-    fn key(&self, inode: Inode, set: &Bits) -> Box<[u64]> {
-        let own = self.operations.of_inode.get(&inode).map_or(&[][..], Vec::as_slice);
-        let mut words = vec![0_u64; own.len().div_ceil(64)];
-        for (at, number) in own.iter().enumerate() {
-            words[at / 64] |= u64::from(set.has(*number)) << (at % 64);
-        }
-        words.into()
+    fn key(&self, inode: Inode, set: &Bits) -> u64 {
+        let words = self.masks[inode as usize].iter();
+        words.fold(0, |key, (word, bits)| mixed(key, set.word(*word) & bits))
     }
 
     fn inode(&mut self, inode: Inode, state: &State) -> Result<u64, ContentsError> {
@@ -257,7 +323,7 @@ impl<'a> Trees<'a> {
             let has = state.set.has(number);
             let torn = state.torn.filter(|torn| torn.number == number);
             match &self.operations.all[number as usize].change {
-                Change::Cut { to } if has => file.cut(*to),
+                Change::Cut { to, .. } if has => file.cut(*to),
                 Change::Zero { from, to } if has => file.zero(*from, *to),
                 Change::Extend { to, .. } if has => file.size = file.size.max(*to),
                 Change::Data { offset, bytes, fresh, .. } if has || torn.is_some() => {

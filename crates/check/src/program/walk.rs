@@ -224,7 +224,21 @@ impl<'a> Walk<'a> {
         let inode = self.add(node(kind, if kind == Kind::Directory { 0o755 } else { 0o644 }, true), at);
         self.bind(at, inode);
         self.story.before.push((at, inode));
+        if kind == Kind::File && !self.is_outside(at.0) {
+            let path = self.path_of(at);
+            self.story
+                .notes
+                .push(format!("{path} was there, and nothing has shown who made it or what it contained"));
+        }
         inode
+    }
+
+    /// Whether a folder is outside the root.
+    fn is_outside(&self, mut folder: Inode) -> bool {
+        while let Some(parent) = self.parents.get(&folder).copied().filter(|parent| *parent != folder) {
+            folder = parent;
+        }
+        folder == OUTSIDE
     }
 
     fn at(&mut self, path: Option<u32>, follow: bool) -> Option<(Inode, Option<Entry>)> {
@@ -384,8 +398,15 @@ impl<'a> Walk<'a> {
         let offset = if step.call.op == Op::Write { -1 } else { step.call.offset };
         let start = self.place(at, offset, len, flags & RWF_APPEND != 0);
         let Some(written) = written else {
-            let path = self.shown(open.inode);
-            self.story.unseen.push(format!("{len} bytes that {} put into {path}", step.call.op.name()));
+            let (path, name) = (self.shown(open.inode), step.call.op.name());
+            let what = match step.call.op {
+                Op::ReceiveFile => format!(
+                    "{len} bytes that the kernel copied into {path} from a file outside the root (give `weir record` a --root \
+                     that has both)"
+                ),
+                _ => format!("{len} bytes that {name} put into {path}"),
+            };
+            self.story.unseen.push(what);
             return None;
         };
         let bytes = Slice { blob: written.bytes, start: 0, len };

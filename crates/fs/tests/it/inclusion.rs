@@ -1,10 +1,14 @@
 //! Every tree that a crash leaves on a design must be legal in the model of `check::program` that stands for it: else the model is
-//! stronger than a file system, and a check of a user's program would call that sound which is not.
+//! stronger than a file system, and a check of a user's program would call that sound which is not. That a model which allows
+//! everything would pass as well is why the share of random trees that it refuses is held, too.
+//!
+//! `WEIR_INCLUSION=500 cargo test -p weir-fs --test it inclusion:: -- --nocapture` takes so many programs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::crash::Subject;
+use check::program::Bits;
 use check::program::designs::{gather, size_for};
 use check::program::members::Membership;
 use check::program::model::Model;
@@ -140,8 +144,18 @@ fn refused(design: &str, (model, tear): (&str, u64), seeds: std::ops::Range<u64>
     (wrong, all)
 }
 
+fn programs() -> u64 {
+    std::env::var("WEIR_INCLUSION").ok().and_then(|count| count.parse().ok()).unwrap_or(12)
+}
+
 fn holds(design: &str, model: (&str, u64)) {
-    let (wrong, all) = refused(design, model, 0..12);
+    let (wrong, all) = refused(design, model, 0..programs());
+    println!(
+        "{design}: {} of {all} trees of {} programs are not legal in {}",
+        wrong.len(),
+        programs(),
+        model.0
+    );
     assert!(all > 50, "{all} trees are too few to say anything");
     assert!(
         wrong.is_empty(),
@@ -169,6 +183,36 @@ fn every_tree_of_crest_is_legal_on_posix() {
 #[test]
 fn every_tree_of_ext4_is_legal_in_its_model() {
     holds("ext4", ("ext4", 512));
+}
+
+/// Draws of each program: a random half of what it did, in no order.
+const DRAWS: u64 = 20;
+
+/// A model refuses this share of random trees, at least.
+#[test]
+fn models_refuse_random_trees() {
+    for (name, least) in [("posix", 10), ("ext4", 40), ("xfs", 40), ("btrfs", 40), ("f2fs", 40)] {
+        let model = Model::named(name).expect("a model");
+        let (mut refused, mut all) = (0_u64, 0_u64);
+        for seed in 0..programs() {
+            let story = Random::new(seed).story;
+            let operations = Operations::of(&story);
+            let asked = Membership { story: &story, operations: &operations, model: &model };
+            for draw in 0..DRAWS {
+                let mut rng = Seed(seed).derive("draws", draw).rng();
+                let mut set = Bits::new(operations.all.len());
+                for number in 0..operations.all.len() as u32 {
+                    if rng.random_range(0..2) == 0 {
+                        set.add(number);
+                    }
+                }
+                all += 1;
+                refused += u64::from(asked.has_set(u64::MAX, &set).expect("bytes") == Some(false));
+            }
+        }
+        println!("{name} refuses {refused} of {all} random trees");
+        assert!(refused * 100 >= all * least, "{name} refuses {refused} of {all} random trees");
+    }
 }
 
 /// The canary of the comparison: a tree of one program is refused for another one.

@@ -1,5 +1,6 @@
 //! Small programs, written as the calls of a trace, and what a power loss leaves of them.
 
+mod mutations;
 mod rules;
 mod seeds;
 mod speed;
@@ -33,6 +34,7 @@ pub(super) struct Recorded {
     fds: i32,
     clocks: BTreeMap<u32, u64>,
     thread: u32,
+    channel: Channel,
 }
 
 const GAP_NS: u64 = 1000;
@@ -45,7 +47,8 @@ impl Recorded {
         let writer = Some(Writer::new(Box::new(out), "id", 1 << 30).unwrap());
         let clocks = BTreeMap::from([(1, 0), (2, 0)]);
         let (text, before) = (String::new(), String::new());
-        Self { folder, text, before, writer, calls: 0, fds: 2, clocks, thread: 1 }
+        let channel = Channel::Stdout;
+        Self { folder, text, before, writer, calls: 0, fds: 2, clocks, thread: 1, channel }
     }
 
     fn kept(&mut self) -> &mut Writer {
@@ -142,11 +145,16 @@ impl Recorded {
         fd
     }
 
+    /// What is told is sent to a socket.
+    pub(super) fn answers_on_a_socket(&mut self) -> &mut Self {
+        self.channel = Channel::Socket;
+        self
+    }
+
     pub(super) fn told(&mut self, line: &str) -> &mut Self {
         let begin_ns = self.clocks[&self.thread] + GAP_NS;
-        let (calls, thread) = (self.calls, self.thread);
-        let sent =
-            Sent { calls, thread, begin_ns, end_ns: begin_ns + CALL_NS, channel: Channel::Stdout, bytes: 0 };
+        let (calls, thread, channel) = (self.calls, self.thread, self.channel);
+        let sent = Sent { calls, thread, begin_ns, end_ns: begin_ns + CALL_NS, channel, bytes: 0 };
         self.kept().sent(&sent, format!("{line}\n").as_bytes()).unwrap();
         self
     }
@@ -164,7 +172,8 @@ impl Recorded {
              {text}E at=1 calls={calls} dropped=0 level=0\n"
         );
         std::fs::write(self.path(), text).unwrap();
-        Story::open(&self.path(), &Acknowledge::Lines, false).unwrap_or_else(|error| panic!("{error}"))
+        let how = if self.channel == Channel::Socket { Acknowledge::Socket } else { Acknowledge::Lines };
+        Story::open(&self.path(), &how, false).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -204,6 +213,13 @@ impl View<'_> {
         self.file(path).is_some_and(|own| own == bytes)
     }
 
+    /// Whether a folder is there.
+    pub(super) fn folder(&self, path: &str) -> bool {
+        self.inode(path).is_some_and(|inode| {
+            self.asked.trees.found(inode, self.asked.state).about.kind == Kind::Directory
+        })
+    }
+
     pub(super) fn attribute(&self, path: &str) -> bool {
         let found = self.asked.trees.found(self.inode(path).unwrap(), self.asked.state);
         !found.about.attributes.is_empty()
@@ -238,12 +254,20 @@ impl Oracle for ByRule<'_> {
     }
 }
 
-pub(super) const LIMITS: Limits = Limits { states: 3000, time: Duration::from_secs(600), seed: 1, jobs: 1 };
+pub(super) const LIMITS: Limits =
+    Limits { states: 3000, time: Duration::from_secs(600), seed: 1, jobs: 1, stop: None };
 
 /// Judges a program by a rule.
 pub(super) fn judged(story: &Story, models: &[&str], rule: &Rule) -> Outcome {
-    let oracle = ByRule { rule };
-    let operations = Operations::of(story);
     let models: Vec<Model> = models.iter().map(|name| Model::named(name).unwrap()).collect();
+    let (oracle, operations) = (ByRule { rule }, Operations::of(story));
     run(story, &operations, &oracle, &models, &LIMITS, true).unwrap()
+}
+
+/// The promises that a program breaks on one model: `AD`, `A`, `D` or nothing.
+pub(super) fn broken(story: &Story, model: &Model, rule: &Rule) -> String {
+    let (oracle, operations) = (ByRule { rule }, Operations::of(story));
+    let outcome = run(story, &operations, &oracle, std::slice::from_ref(model), &LIMITS, false).unwrap();
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    outcome.broken(&model.name)
 }

@@ -360,3 +360,60 @@ fn a_sync_covers_only_what_had_ended_before_it_began() {
     expect("broken", D, &with(2_150), &rule);
     expect("mended", NONE, &with(3_000), &rule);
 }
+
+#[test]
+fn msync_covers_its_range_and_no_more() {
+    let rule = |view: &View<'_>| {
+        let file = view.file("f").unwrap_or_default();
+        is(view.told().is_empty() || file.first() == Some(&b'n'), "what was told is gone")
+    };
+    let with = |offset: u64| {
+        move |program: &mut Recorded| {
+            program.had("f", &[b'o'; 8192]);
+            let file = program.open("f", "rdwr");
+            program.call(&format!("mmap {file} 8192 0 read,write,shared")).pwrite(file, 0, b"n");
+            program.call(&format!("msync 0 4096 {offset} sync")).told("stored");
+        }
+    };
+    expect("broken", D, &with(4096), &rule);
+    expect("mended", NONE, &with(0), &rule);
+}
+
+#[test]
+fn a_backup_by_a_link_needs_its_folder_before_the_file_is_replaced() {
+    let rule = |view: &View<'_>| {
+        is(
+            !view.holds("s", b"new") || view.holds("s.bak", b"old"),
+            "the new file is there without the backup",
+        )
+    };
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            program.had("s", b"old").call("link \"s\" \"s.bak\"");
+            if synced {
+                program.fsync_folder("");
+            }
+            let new = program.save("t", b"new");
+            program.fsync(new).rename("t", "s");
+        }
+    };
+    expect("broken", ["A", "", "", "", ""], &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn an_answer_on_a_socket_counts_as_one_on_the_standard_output() {
+    let rule = told_is_there("log", b"record");
+    let with = |synced: bool| {
+        move |program: &mut Recorded| {
+            let log = program.answers_on_a_socket().had("log", b"      ").open("log", "wronly");
+            program.pwrite(log, 0, b"record");
+            if synced {
+                program.fsync(log);
+            }
+            program.told("stored");
+        }
+    };
+    expect("broken", D, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}

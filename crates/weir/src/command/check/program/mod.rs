@@ -1,0 +1,427 @@
+//! `weir check crash trace:FILE`: what a power loss leaves of a user's own program.
+//!
+//! | module | does |
+//! |---|---|
+//! | `ran` | what came of a run, and words for its parts |
+//! | `text` | the answer for a terminal |
+//! | `json` | the answer as JSON, and the findings of an earlier one |
+//! | `page` | the answer as a page |
+
+mod json;
+mod page;
+mod ran;
+mod text;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use check::crash::Subject;
+use check::program::checker::Checker;
+use check::program::designs::{self, Gathered};
+use check::program::folder::{self, FolderError, LeftOut};
+use check::program::judge::{ByCommand, Limits, Oracle};
+use check::program::model::{MODELS, Model};
+use check::program::operations::Operations;
+use check::program::promises::{ByPromises, Promised};
+use check::program::run::{Outcome, run};
+use check::program::story::{Acknowledge, Story, StoryError};
+use check::program::tree::Trees;
+use clap::{Args, ValueEnum};
+use media::recorder::Mode;
+
+use self::ran::{Designed, Ran};
+use crate::checked::{Size, checked, promises};
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
+use crate::output::{Output, several};
+
+/// What the first words of a command line say: `check crash trace:FILE` is the other form of `check crash`.
+pub(crate) const WORD: &str = "program";
+const PREFIX: &str = "trace:";
+
+/// The command line with the form of `weir check crash` that is about a trace under its own name.
+pub(crate) fn arguments(mut given: Vec<OsString>) -> Vec<OsString> {
+    let place = given.iter().position(|word| word == "crash");
+    let is_check = place.is_some_and(|at| given[..at].iter().any(|word| word == "check"));
+    let is_trace = given.iter().any(|word| word.to_str().is_some_and(|word| word.starts_with(PREFIX)));
+    if let (Some(at), true, true) = (place, is_check, is_trace) {
+        given[at] = WORD.into();
+    }
+    given
+}
+
+/// Say what a power loss leaves of a recorded program, on models of file systems.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "weir check crash trace:FILE --check COMMAND [OPTIONS]",
+    after_help = "Exit codes: 0 nothing found, 1 findings, 2 usage, 3 it cannot run, 4 the checker is at fault.\n\
+                  Example: weir record --contents -o db.wtrace -- ./mydb load; \
+                  weir check crash trace:db.wtrace --check './mydb verify'"
+)]
+pub(super) struct ProgramCheck {
+    /// `trace:FILE`, recorded by `weir record --contents`
+    #[arg(value_name = "trace:FILE")]
+    trace: String,
+    /// A shell command that judges the recovered tree, in whose folder it runs: exit code 0 sound, 1 broken (its last line says
+    /// how), 77 says nothing. `WEIR_ACKED` names a file with what was acknowledged before the crash
+    #[arg(long, value_name = "COMMAND")]
+    check: Option<String>,
+    /// Promises that need no checker: durable, atomic, prefix, no-garbage [default without --check: all; then findings do not
+    /// decide the exit code]
+    #[arg(long, value_delimiter = ',', value_name = "A,B", conflicts_with = "check")]
+    promise: Vec<String>,
+    /// What the program acknowledges: lines or writes on its standard output, sends on sockets, its end with exit code 0
+    #[arg(long, value_enum, default_value_t = Acknowledged::Lines, value_name = "WHAT")]
+    acknowledge: Acknowledged,
+    /// Models of file systems, with options (`ext4:zeros=no,replace=yes`), and designs of Weir (`design:ext4` where a model has the
+    /// name) [default: posix,ext4,xfs,btrfs,f2fs and crest,nova,pmfs]
+    #[arg(long, value_name = "A,B")]
+    fs: Vec<String>,
+    /// Distinct trees that are judged of each file system, at most
+    #[arg(long, default_value_t = 2000, value_name = "N")]
+    states: usize,
+    /// Time for each file system, at most, in seconds
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    time: u64,
+    /// Time for one run of the checker, in seconds
+    #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
+    timeout: f64,
+    /// Smallest unit that persists whole: 512, 4096 or none [default: of each model]
+    #[arg(long, value_name = "BYTES")]
+    tear: Option<String>,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Checkers that run at once [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Also take a trace that has not seen everything; then nothing is ever said to be sound
+    #[arg(long)]
+    allow_unseen: bool,
+    /// Do not try which sync would help
+    #[arg(long)]
+    no_fix: bool,
+    /// Put the tree of finding N into the folder of --into, and run nothing else
+    #[arg(long, value_name = "N", requires = "into")]
+    show: Option<usize>,
+    /// A folder that does not exist yet, for --show
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Findings that are known: the JSON of an earlier run; only new ones give exit code 1
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Also write the page to a .html, or the document to a .json file; repeatable
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    outputs: Vec<PathBuf>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Acknowledged {
+    None,
+    Lines,
+    Writes,
+    Socket,
+    Exit,
+}
+
+/// The models that are searched where none is named.
+const USUAL: [&str; 5] = ["posix", "ext4", "xfs", "btrfs", "f2fs"];
+/// The designs, likewise.
+const USUAL_DESIGNS: [&str; 3] = ["crest", "nova", "pmfs"];
+/// The prefix of a design.
+const DESIGN: &str = "design:";
+
+impl ProgramCheck {
+    pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
+        let (models, designs) = self.models()?;
+        let promised = self.promised()?;
+        self.check_outputs()?;
+        let known = self.baseline.as_deref().map_or(Ok(Vec::new()), json::known)?;
+        let path = self.trace.strip_prefix(PREFIX).map(PathBuf::from);
+        let path = path.ok_or_else(|| Failure::usage("name the trace as trace:FILE"))?;
+        let story = Story::open(&path, &self.acknowledge(), self.allow_unseen);
+        let story = Arc::new(story.map_err(|error| unread(&error))?);
+        let operations = Operations::of(&story);
+        let began = Instant::now();
+        let scratch = folder::scratch().map_err(|error| unput(&error))?;
+        let judged = match self.by_command(&story, scratch.clone()) {
+            Some(oracle) => {
+                self.judged(&oracle, &story, &operations, (&models, &designs)).map(|(outcome, designs)| {
+                    let left_out = oracle.left_out.into_inner().unwrap_or_default();
+                    (outcome, designs, left_out)
+                })
+            }
+            None => ByPromises::new(&story, &operations, &promised)
+                .map_err(|error| unput(&error))
+                .and_then(|oracle| self.judged(&oracle, &story, &operations, (&models, &designs)))
+                .map(|(outcome, designs)| (outcome, designs, LeftOut::default())),
+        };
+        folder::remove(&scratch);
+        let (mut outcome, designs, left_out) = judged?;
+        outcome.warnings.extend(self.command_warnings(&story));
+        let ran = Ran {
+            path: &path,
+            story: &story,
+            operations: &operations,
+            outcome,
+            designs,
+            left_out,
+            took: began.elapsed(),
+            seed: self.seed,
+            tries_fixes: !self.no_fix && self.show.is_none(),
+            is_strict: self.check.is_none(),
+        };
+        match (self.show, &self.into) {
+            (Some(number), Some(into)) => show(&ran, number, into, &models, output),
+            _ => self.finish(&ran, &known, output),
+        }
+    }
+
+    /// What a command has that looks at live data instead of the tree that it is given.
+    fn command_warnings(&self, story: &Story) -> Option<String> {
+        let root = String::from_utf8_lossy(&story.root).into_owned();
+        let leads_there = |rest: &str| {
+            !rest.starts_with("/..") && !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
+        };
+        let command = self.check.as_deref().filter(|_| root.len() > 1)?;
+        let mut named = command.match_indices(&root).map(|(at, _)| &command[at + root.len()..]);
+        if !named.any(leads_there) {
+            return None;
+        }
+        Some(format!(
+            "--check names {root}, where the program was recorded: if it looks at data there and not in its own folder, it judges \
+             live data"
+        ))
+    }
+
+    /// Prints and writes what came of it, and says how it ends.
+    fn finish(&self, ran: &Ran<'_>, known: &[String], output: &Output) -> Result<(), Failure> {
+        let document = json::of(ran);
+        if output.is_json() {
+            output.document(&document);
+        } else {
+            output.data(&text::of(ran));
+        }
+        for path in &self.outputs {
+            let bytes = match path.extension().and_then(|ending| ending.to_str()) {
+                Some("html") => page::of(ran)?,
+                _ => {
+                    serde_json::to_string_pretty(&document).expect("our documents have string keys only")
+                        + "\n"
+                }
+            };
+            results::file::write_atomic(path, bytes)?;
+            output.note(&format!("written  {}", path.display()));
+        }
+        if let Some(fault) = ran.outcome.faults.first() {
+            return Err(Failure::new(Exit::Run, format!("the checker is at fault: {fault}")));
+        }
+        let count = ran.deciding(known);
+        if count > 0 && self.check.is_none() && self.promise.is_empty() {
+            let what = "strict promises: a finding here may be harmless if your program repairs it; give that as --check, or name \
+                        --promise";
+            output.note(what);
+        } else if count > 0 {
+            return Err(Failure::new(Exit::Check, several(count, "finding")));
+        }
+        if let Some(what) = ran.story.unseen.first() {
+            let what = format!(
+                "what was seen of the program is not everything, so nothing is said to be sound: {what}"
+            );
+            return Err(Failure::new(Exit::Host, what));
+        }
+        Ok(())
+    }
+
+    /// Refuses files that cannot be written in the end, before anything runs.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        for path in &self.outputs {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if !["html", "json"].contains(&ending) {
+                return Err(Failure::usage(format!("-o {}: give a .html or a .json file", path.display())));
+            }
+        }
+        let taken = self.into.as_deref().filter(|into| into.symlink_metadata().is_ok());
+        taken.map_or(Ok(()), |into| {
+            let into = into.display();
+            Err(Failure::usage(format!(
+                "--into {into}: it is there already; name a folder that does not exist yet"
+            )))
+        })
+    }
+
+    fn judged(
+        &self,
+        oracle: &dyn Oracle,
+        story: &Arc<Story>,
+        operations: &Operations,
+        (models, designs): (&[Model], &[String]),
+    ) -> Result<(Outcome, Vec<Designed>), Failure> {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let limits = Limits {
+            states: self.states.max(1),
+            time: Duration::from_secs(self.time),
+            seed: self.seed,
+            jobs: self.jobs.map_or(jobs, |jobs| jobs as usize),
+            stop: Some(interrupt::flag()),
+        };
+        let fixes = !self.no_fix && self.show.is_none();
+        let outcome = run(story, operations, oracle, models, &limits, fixes);
+        let mut outcome = outcome.map_err(|error| unput(&error))?;
+        if !outcome.faults.is_empty() || self.show.is_some() {
+            return Ok((outcome, Vec::new()));
+        }
+        let designs = Self::designs(designs, story, oracle, &limits, &mut outcome)?;
+        Ok((outcome, designs))
+    }
+
+    fn acknowledge(&self) -> Acknowledge {
+        match self.acknowledge {
+            Acknowledged::None => Acknowledge::None,
+            Acknowledged::Lines => Acknowledge::Lines,
+            Acknowledged::Writes => Acknowledge::Writes,
+            Acknowledged::Socket => Acknowledge::Socket,
+            Acknowledged::Exit => Acknowledge::Exit,
+        }
+    }
+
+    fn by_command<'a>(&self, story: &'a Story, scratch: PathBuf) -> Option<ByCommand<'a>> {
+        let command = self.check.clone().filter(|command| !command.trim().is_empty())?;
+        let largest = story.inodes.iter().map(|node| node.size).max().unwrap_or(0);
+        let timeout = Duration::from_secs_f64(self.timeout.clamp(0.01, 1e6));
+        let checker = Checker { command, timeout, largest };
+        Some(ByCommand { story, checker, scratch, left_out: Mutex::new(LeftOut::default()) })
+    }
+
+    /// The promises that are judged without a checker.
+    fn promised(&self) -> Result<Vec<Promised>, Failure> {
+        if self.promise.is_empty() {
+            return Ok(Promised::NAMED.iter().map(|(_, promise)| *promise).collect());
+        }
+        let one = |word: &String| {
+            let known = Promised::NAMED.iter().find(|(known, _)| known == word).map(|(_, promise)| *promise);
+            let near = || document::nearest(word, Promised::NAMED.iter().map(|(known, _)| *known));
+            known.ok_or_else(|| Failure::usage(format!("--promise {word}: {}", near())))
+        };
+        self.promise.iter().map(one).collect()
+    }
+
+    /// The program on designs.
+    fn designs(
+        names: &[String],
+        story: &Arc<Story>,
+        oracle: &dyn Oracle,
+        limits: &Limits,
+        outcome: &mut Outcome,
+    ) -> Result<Vec<Designed>, Failure> {
+        let mut all = Vec::new();
+        for name in names {
+            let given = std::collections::BTreeMap::new();
+            let design = checked(name, &given, Size::Small)?;
+            let size = designs::size_for(&design, story);
+            let subject = Subject { design, size, promises: promises(name, &given)?, mode: Mode::Adr };
+            let gathered = designs::gather(story, &subject, limits.states, limits.seed);
+            let name = name.clone();
+            let (gathered, refused) = match gathered {
+                Ok(gathered) => (gathered, None),
+                Err(what) => (Gathered::default(), Some(what)),
+            };
+            let judged = designs::judge(story, &name, &gathered, oracle, limits.jobs);
+            let (found, faults) = judged.map_err(|error| unput(&error))?;
+            outcome.faults.extend(faults.into_iter().map(|what| format!("{what} (on {name})")));
+            all.push(Designed { name, gathered, found, refused });
+        }
+        Ok(all)
+    }
+
+    /// The models and the designs that are asked for.
+    fn models(&self) -> Result<(Vec<Model>, Vec<String>), Failure> {
+        let named: Vec<String> = if self.fs.is_empty() {
+            USUAL.iter().chain(&USUAL_DESIGNS).map(|name| (*name).to_owned()).collect()
+        } else {
+            self.fs.iter().flat_map(|given| split(given)).collect()
+        };
+        let tear = match self.tear.as_deref() {
+            None => None,
+            Some("none") => Some(0),
+            Some(number) => match number.parse() {
+                Ok(bytes @ (8 | 64 | 512 | 4096)) => Some(bytes),
+                _ => return Err(Failure::usage(format!("--tear {number}: give 8, 64, 512, 4096 or none"))),
+            },
+        };
+        let (mut models, mut designs) = (Vec::new(), Vec::new());
+        for name in &named {
+            let base = name.split(':').next().unwrap_or_default();
+            let is_model = MODELS.iter().any(|(known, _)| *known == base) || base.starts_with("null-");
+            if let Some(design) = name
+                .strip_prefix(DESIGN)
+                .or_else(|| (!is_model && !name.contains(':')).then_some(name.as_str()))
+            {
+                lab::plan::matrix::stored(design).map_err(|_| {
+                    let all = MODELS.iter().map(|(known, _)| *known).chain(USUAL_DESIGNS);
+                    Failure::usage(format!(
+                        "--fs {name}: neither a model nor a stored design: {}",
+                        document::nearest(design, all)
+                    ))
+                })?;
+                designs.push(design.to_owned());
+                continue;
+            }
+            let mut model =
+                Model::named(name).map_err(|what| Failure::usage(format!("--fs {name}: {what}")))?;
+            model.tear = tear.unwrap_or(model.tear);
+            models.push(model);
+        }
+        Ok((models, designs))
+    }
+}
+
+/// `posix,ext4:zeros=no,replace=yes,xfs` as three: a word with `=` belongs to the one before.
+fn split(given: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for word in given.split(',') {
+        match all.last_mut() {
+            Some(last) if word.contains('=') && !word.contains(':') => drop(write!(last, ",{word}")),
+            _ => all.push(word.to_owned()),
+        }
+    }
+    all
+}
+
+fn unread(error: &StoryError) -> Failure {
+    let exit = match error {
+        StoryError::Trace(trace::Error::Io { .. }) | StoryError::Contents(_) | StoryError::Unseen { .. } => {
+            Exit::Host
+        }
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+fn unput(error: &FolderError) -> Failure {
+    let exit = if matches!(error, FolderError::Interrupted) { Exit::Interrupted } else { Exit::Host };
+    Failure::new(exit, error.to_string())
+}
+
+/// Puts the tree of a finding into a folder.
+fn show(ran: &Ran<'_>, number: usize, into: &Path, models: &[Model], output: &Output) -> Result<(), Failure> {
+    let finding = number.checked_sub(1).and_then(|at| ran.outcome.findings.get(at));
+    let Some(finding) = finding else {
+        let there = several(ran.outcome.findings.len(), "finding");
+        return Err(Failure::usage(format!("--show {number}: this run has {there}")));
+    };
+    let model = models.iter().find(|model| finding.models.contains(&model.name)).unwrap_or(&models[0]);
+    let unmade = |error| Failure::new(Exit::Host, format!("cannot create {}: {error}", into.display()));
+    std::fs::create_dir(into).map_err(unmade)?;
+    let mut trees = Trees::new(ran.story, ran.operations, model.stale, model.tear);
+    let names = trees.names(&finding.cause.state.set);
+    folder::put(&trees, &names, &finding.cause.state, into).map_err(|error| unput(&error))?;
+    output.data(&text::finding(ran, number, finding));
+    let told = ran.told(&finding.cause);
+    let shown = if told.is_empty() { "nothing".to_owned() } else { format!("\n{}", told.trim_end()) };
+    output.note(&format!("{} has the tree; acknowledged before the crash: {shown}", into.display()));
+    Ok(())
+}
