@@ -1,8 +1,8 @@
 //! How often an inode is open, counted beside its lock: an open or a close takes no lock of the inode, as in Linux, where the open
 //! file holds a reference of the inode.
 //!
-//! The count is one word with two marks. `LOCKED`: a task that opens the inode must lock it first and see whether it may be opened; so
-//! it is before the inode is known, while it cannot be opened by everyone, and once it is being freed. `UNNAMED`: it has no name
+//! The count is one word with two marks. `LOCKED`: a task that opens the inode must lock it first and see whether it may be opened;
+//! so it is before the inode is known, while it cannot be opened by everyone, and once it is being freed. `UNNAMED`: it has no name
 //! any more, so the last close frees it. A task that takes its last name away holds its lock and marks it in one step with the
 //! question whether it is open ([`Opens::lose_name`]): either that task frees it, and no later open goes past the lock, or the last
 //! close does.

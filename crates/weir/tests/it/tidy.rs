@@ -443,7 +443,7 @@ const QUESTIONS: [(&str, usize); 21] = [
     ("archsim", 57),
     ("base", 15),
     ("bench", 0),
-    ("check", 179),
+    ("check", 185),
     ("crest", 90),
     ("design", 24),
     ("document", 6),
@@ -454,12 +454,12 @@ const QUESTIONS: [(&str, usize); 21] = [
     ("linux", 18),
     ("media", 138),
     ("pool", 8),
-    ("report", 116),
+    ("report", 126),
     ("results", 117),
     ("sim", 80),
     ("trace", 134),
     ("vfs", 50),
-    ("weir", 154),
+    ("weir", 162),
     ("workload", 370),
 ];
 
