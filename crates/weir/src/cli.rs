@@ -225,14 +225,18 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// The words of a command, of which those in single quotes are one.
+    /// The words of a command up to what a shell does after it failed; what is in quotes is one word.
     fn words(command: &str) -> Vec<OsString> {
-        let parts = command.split('\'').enumerate();
-        let words = parts.flat_map(|(place, part)| match place % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
-        words.map(OsString::from).collect()
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for c in command.split(" || ").next().unwrap_or_default().chars() {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if c == '\'' || c == '"' => quote = Some(c),
+                None if c == ' ' => words.push(String::new()),
+                _ => words.last_mut().expect("one at least").push(c),
+            }
+        }
+        words.into_iter().filter(|word| !word.is_empty()).map(OsString::from).collect()
     }
 
     /// Commands in blocks of code, where two blanks end one, and those in backquotes, which may leave out what goes without saying.

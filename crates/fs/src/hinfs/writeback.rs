@@ -73,7 +73,7 @@ impl HiNfs {
                 return None;
             }
             if let Some(job) = self.choose(&mut pool) {
-                let more = (pool.reclaiming || pool.aging) && pool.blocks.len() > 0;
+                let more = (pool.reclaiming || pool.aging) && !pool.blocks.is_empty();
                 if more || self.is_journal_short() && pool.has_pending() {
                     self.pool.pass_on();
                 }

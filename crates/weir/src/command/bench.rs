@@ -31,7 +31,7 @@ pub(crate) struct Bench {
     /// Workloads: filebench/varmail, a suite, or a .f or .fio file (`weir list workloads`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
-    /// Designs (`weir list fs`), all of them that fit the medium (all), device (the medium alone), or host:DIR
+    /// Designs (`weir list fs`), all (that fit), device, or host:DIR
     #[arg(long, value_delimiter = ',', required_unless_present = "kernel_fs", value_name = "A,B")]
     fs: Vec<String>,
     #[command(flatten)]

@@ -38,8 +38,10 @@ pub(crate) struct Validate {
     /// Only the rows whose names begin so: opt.thr, wofs.write; repeatable
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
-    /// Print the null model beside the model, row by row: the results before, times a factor for each design and operation; of
-    /// memory under load, a queue of constant service a channel
+    /// Print the null model beside the model, row by row
+    ///
+    /// It is the results before, times a factor for each design and operation; of memory under load, a queue of constant service a
+    /// channel.
     #[arg(long)]
     null: bool,
     /// Add a setting to every medium or machine: medium.KEY=VALUE, machine.KEY=VALUE; repeatable

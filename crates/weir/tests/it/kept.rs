@@ -234,9 +234,9 @@ fn each_of_several_results_is_run_again_by_the_name_of_its_own_file() {
     let home = tempfile::tempdir().unwrap();
     let output = bench(home.path(), &["--clock", "both", "-o", "both.html"]);
     assert!(output.status.success(), "{}", told(&output));
-    let folder = home.path().join("data/weir/runs").join(&runs(home.path())[0]);
     let page = std::fs::read_to_string(home.path().join("both.html")).unwrap();
-    for file in ["bench-virtual.json", "bench-real.json"] {
-        assert!(page.contains(&format!("weir run --like {file}")) && folder.join(file).exists(), "{file}");
+    for file in ["both.bench-virtual.json", "both.bench-real.json"] {
+        let is_beside = home.path().join(file).exists();
+        assert!(page.contains(&format!("weir run --like {file}")) && is_beside, "{file}");
     }
 }

@@ -24,7 +24,7 @@ const KINDS: [Kind; 5] = [
     Kind {
         preset: "machines/hinfs-server.toml",
         typos: &[
-            ("fitted_on = []", "fited_on = []", "did you mean \"fitted_on\"?"),
+            ("fitted_on = [", "fited_on = [", "did you mean \"fitted_on\"?"),
             ("cores_per_socket = { count", "cores_per_socket = { cuont", "did you mean \"count\"?"),
             ("syscall = {", "sycall = {", "did you mean \"syscall\"?"),
         ],

@@ -61,7 +61,7 @@ pub(crate) struct Mount {
     /// The mount point
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Mount options, separated by commas (--help lists them); repeatable, and as -O as well
+    /// Mount options, separated by commas (--help lists them); -O is -o
     #[arg(short = 'o', short_alias = 'O', long = "options", value_name = "OPTIONS")]
     words: Vec<String>,
     /// Create the pool with this size if it does not exist
