@@ -16,16 +16,13 @@ use crate::index::sharing::Sharing;
 use crate::pool::format::CrestFormat;
 use crate::pool::{Settings, recovery, resize};
 use crate::store::frames;
-use crate::vfs::Mounted;
+use crate::vfs::{Mounted, PROMISES};
 use crate::{NAME, locks};
 
 /// Crest.
 pub struct CrestDesign;
 
 static FORMAT: CrestFormat = CrestFormat;
-
-/// The promises with every option. A write may need new blocks and a record, for which no reservation keeps space.
-pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
 
 /// Options of mkfs and mount.
 const OPTIONS: &[OptionSpec] = &[

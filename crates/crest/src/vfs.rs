@@ -6,8 +6,8 @@ use sim::sync::Ordering::Relaxed;
 use sim::{Work, ran};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, Listener, MappedFiles,
-    NewInode, OpenFlags, Paths, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Verified, Written,
-    XattrMode,
+    NewInode, OpenFlags, Paths, Promises, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Verified,
+    Written, XattrMode,
 };
 
 use crate::ablation::Without;
@@ -15,7 +15,6 @@ use crate::calls::Volume;
 use crate::calls::file::seek;
 use crate::calls::namei::Node;
 use crate::calls::xattr;
-use crate::design::PROMISES;
 use crate::format::layout;
 use crate::format::layout::{BLOCK, ROOT_INO};
 use crate::format::record::{self, Times, group};
@@ -26,6 +25,9 @@ use crate::pool::save::save;
 use crate::store::log::Call;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
+
+/// The promises with every option. A write may need new blocks and a record, for which no reservation keeps space.
+pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
 
 /// A mounted pool.
 pub(crate) struct Mounted(pub(crate) Arc<Volume>);

@@ -178,7 +178,7 @@ impl Volume {
         Ok(draft)
     }
 
-    /// Zeroes or frees a range; one operation. Nothing is only reserved ([`crate::design::PROMISES`]).
+    /// Zeroes or frees a range; one operation. Nothing is only reserved (`Promises::reservations`).
     pub(crate) fn fallocate(
         &self,
         file: &mut Changing<'_>,
