@@ -8,16 +8,13 @@ use sim::{Bytes, Count, LockClass};
 use vfs::{FileSystem, Promises};
 
 use super::format::NovaFormat;
-use super::vfs::Mounted;
+use super::vfs::{Mounted, PROMISES};
 use super::{Settings, Volume, mutant};
 
 /// NOVA.
 pub(crate) struct NovaDesign;
 
 const NAME: &str = "nova";
-
-/// A write gives its blocks new places, which no reservation keeps free.
-pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
 
 static FORMAT: NovaFormat = NovaFormat { design: NAME };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sim::Work;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
-    OpenFlags, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
+    OpenFlags, Promises, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
@@ -15,6 +15,9 @@ use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, WriteEntry, unpack};
 use super::namei::Node;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
+
+/// The promises. A write gives its blocks new places, which no reservation keeps free.
+pub(crate) const PROMISES: Promises = Promises { reservations: false, ..Promises::STRICT };
 
 /// A mounted volume.
 pub(crate) struct Mounted(pub(crate) Arc<Volume>);
@@ -271,7 +274,7 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
-        super::design::PROMISES.check_reserving(mode)?;
+        PROMISES.check_reserving(mode)?;
         let volume = self.sound()?;
         let mut file = volume.changing(self.inode(ino)?)?;
         Volume::check_regular(&file)?;

@@ -155,7 +155,7 @@ impl Design for RcacheDesign {
     }
 
     fn promises(&self, _: &Options) -> Promises {
-        crate::nova::design::PROMISES
+        crate::nova::vfs::PROMISES
     }
 
     fn checking(&self) -> Checking {

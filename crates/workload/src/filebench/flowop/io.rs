@@ -7,7 +7,7 @@ use vfs::{Fd, Whence};
 
 use crate::filebench::run::error::EngineError;
 use crate::filebench::run::plan::Task;
-use crate::filebench::run::worker::{Flow, Worker};
+use crate::filebench::run::worker::{Flow, Worker, use_memory};
 
 use super::names::open_into;
 
@@ -55,7 +55,7 @@ pub(super) fn read(worker: &mut Worker, task: &Task) -> Flow {
     if task.operation.random {
         let offset = random_offset(worker, task, slot, iosize)?;
         return worker.timed(task, |worker| {
-            worker.use_memory(iosize);
+            use_memory(worker, iosize);
             let buffer = worker.buffer.get(iosize as usize);
             let read = worker.calls.pread(fd, buffer, offset);
             let read = read.map_err(|errno| worker.failed_on(task, slot, "pread", errno))?;
@@ -83,7 +83,7 @@ pub(super) fn read_next(
     len: usize,
 ) -> Result<usize, EngineError> {
     let fd = worker.open_fd(task, slot)?;
-    worker.use_memory(len as u64);
+    use_memory(worker, len as u64);
     let read = worker.calls.read(fd, worker.buffer.get(len));
     let read = read.map_err(|errno| worker.failed_on(task, slot, "read", errno))?;
     let offset = worker.slots[slot].position;
@@ -113,12 +113,12 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
     if task.operation.random {
         let offset = random_offset(worker, task, slot, iosize)?;
         return worker.timed(task, |worker| {
-            worker.use_memory(iosize);
+            use_memory(worker, iosize);
             write_at(worker, task, slot, Some(offset), iosize)
         });
     }
     worker.timed(task, |worker| {
-        worker.use_memory(iosize);
+        use_memory(worker, iosize);
         write_at(worker, task, slot, None, iosize)
     })
 }

@@ -7,7 +7,7 @@ use vfs::Whence;
 
 use crate::filebench::run::error::EngineError;
 use crate::filebench::run::plan::Task;
-use crate::filebench::run::worker::{Flow, Worker};
+use crate::filebench::run::worker::{Flow, Worker, use_memory};
 
 use super::io::{io_size, open_slot, read_next, working_set, write_at};
 
@@ -54,7 +54,7 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
             let left = size - done;
             // the last piece of a file that is larger than iosize is written in full
             let piece = if round_up && done > 0 { iosize } else { iosize.min(left) };
-            worker.use_memory(iosize);
+            use_memory(worker, iosize);
             done += write_at(worker, task, slot, None, piece)?;
         }
         Ok(done)
@@ -88,7 +88,7 @@ fn append_bytes(worker: &mut Worker, task: &Task, len: u64) -> Flow {
     let _one_step = held.map(|(fileset, _)| run.engine.sets[fileset].append.lock());
     worker.timed(task, |worker| {
         worker.seek(task, slot, 0, Whence::End)?;
-        worker.use_memory(len);
+        use_memory(worker, len);
         write_at(worker, task, slot, None, len)
     })
 }

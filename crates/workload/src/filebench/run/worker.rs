@@ -180,15 +180,6 @@ impl Worker {
         }
     }
 
-    /// The next I/O of the operation, of `iosize` bytes at most, begins at the place in the thread's memory that the operation has
-    /// drawn. Filebench rounds it down to a multiple of the size, so that large sizes have few places.
-    pub(crate) fn use_memory(&self, iosize: u64) {
-        if self.memory > 0 {
-            let at = self.spot % (self.memory.saturating_sub(iosize) + 1);
-            sim::buffer_at(at - at % iosize.max(1));
-        }
-    }
-
     fn steps(&mut self, steps: &[Step]) -> Flow {
         for step in steps {
             for _ in 0..step.iterations.draw(&mut self.rng) {
@@ -479,5 +470,14 @@ impl Taken {
             Self::Empty => Err(Halt::Exhausted { fileset, state }),
             Self::Stopped => Err(Halt::Stop),
         }
+    }
+}
+
+/// The next I/O of the operation, of `iosize` bytes at most, begins at the place in the thread's memory that the operation has drawn.
+/// Filebench rounds it down to a multiple of the size, so that large sizes have few places.
+pub(crate) fn use_memory(worker: &Worker, iosize: u64) {
+    if worker.memory > 0 {
+        let at = worker.spot % (worker.memory.saturating_sub(iosize) + 1);
+        sim::buffer_at(at - at % iosize.max(1));
     }
 }
