@@ -35,7 +35,7 @@ NOT_STARTED = [
     (r"^weir check crash trace:", "checks a program of the reader: tests/crash-of-programs"),
     (r"--against before.json", "compares with the file that the command before it writes in minutes"),
     (r"^weir compare model.json host.json", "compares with a result of this host's kernel, which needs root"),
-    (r"\./mydb", "records a program of the reader: tests/crash-of-programs"),
+    (r"\./(mydb|log)\b", "records a program of the reader: tests/crash-of-programs"),
     (r"POOL:/PATH", "needs a file in a pool of ext2, which a mount makes: crates/weir/tests/it/flash.rs"),
     (r"parquet", "needs a build with Parquet: tests/formats.sh"),
 ]

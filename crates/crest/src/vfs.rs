@@ -262,11 +262,11 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
-        PROMISES.check_reserving(mode)?;
         let inode = self.0.inodes.get(ino.0)?;
         inode.is_special.store(true, Relaxed);
         let mut file = inode.changing()?;
         file.blocks()?;
+        PROMISES.check_reserving(mode)?;
         Ok(self.0.fallocate(&mut file, mode, (offset, len))?)
     }
 

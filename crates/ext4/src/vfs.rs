@@ -277,13 +277,10 @@ impl FileSystem for Mounted {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
         let frees = !(mode - FallocateMode::KEEP_SIZE).is_empty();
-        if !frees && !self.0.geo.extents {
-            return Err(Errno::EOPNOTSUPP);
-        }
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.change();
         Volume::check_regular(&state)?;
-        // A file of an image that was ext3 once.
+        // A file of an image of ext2, or of one that was ext3 once.
         if !frees && !state.raw.has(flag::EXTENTS) {
             return Err(Errno::EOPNOTSUPP);
         }

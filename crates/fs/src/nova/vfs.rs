@@ -274,10 +274,10 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
-        PROMISES.check_reserving(mode)?;
         let volume = self.sound()?;
         let mut file = volume.changing(self.inode(ino)?)?;
         Volume::check_regular(&file)?;
+        PROMISES.check_reserving(mode)?;
         Ok(volume.fallocate(&mut file, mode, (offset, len))?)
     }
 

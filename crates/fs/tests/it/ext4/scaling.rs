@@ -112,7 +112,9 @@ fn tasks_on_80_cores_that_read_stat_open_and_look_up_files_of_their_own_wait_for
     for (what, call) in calls {
         let (one, all) = (time(1, call), time(CORES, call));
         println!("{what}: {one} for one task, {all} for {CORES}");
-        assert!(all.0 < one.0 + one.0 / 5, "{what}: {one} for one task, {all} for {CORES}");
+        // The tasks begin one after the other.
+        let begin = time(CORES, |_, _, _| ());
+        assert!(all.0 <= one.0 + one.0 / 5 + begin.0, "{what}: {one} for one task, {all} for {CORES}");
     }
 }
 
