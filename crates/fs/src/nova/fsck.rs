@@ -28,7 +28,7 @@ use super::layout::{
 };
 use super::log::{Entry, Reader};
 use super::recovery::{Marks, Saved, chunks, read_saved};
-use super::repair::{Fix, readable, sealed, torn_tail};
+use super::repair::{Fix, torn_tail};
 use super::superblock;
 use super::xattr::attributes_of;
 use base::error::{Error, Result};
@@ -51,8 +51,6 @@ struct Checker<'a> {
     free: Vec<u64>,
     /// Every inode could be read.
     is_whole: bool,
-    /// Fixes may give up what could still be read.
-    at_any_loss: bool,
     fixes: Vec<Fix>,
 }
 
@@ -69,11 +67,11 @@ pub(crate) struct Examined {
 
 /// Checks an image.
 pub(crate) fn check(region: &Region) -> FsckReport {
-    examine(region, false).report
+    examine(region).report
 }
 
-/// Checks an image; also what would repair it, with `at_any_loss` what gives up names and data for it, too.
-pub(crate) fn examine(region: &Region, at_any_loss: bool) -> Examined {
+/// Checks an image; also what would repair it.
+pub(crate) fn examine(region: &Region) -> Examined {
     let (superblock, _) = match superblock::load(region) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -94,7 +92,6 @@ pub(crate) fn examine(region: &Region, at_any_loss: bool) -> Examined {
         twice: BTreeSet::new(),
         free: Vec::new(),
         is_whole: true,
-        at_any_loss,
         fixes: Vec::new(),
     };
     if let Some(what) = unclean(region, &geometry) {
@@ -262,29 +259,11 @@ impl Checker<'_> {
 
     /// What would let an inode be read again.
     fn fix_of_log(&self, number: u64, raw: &RawInode) -> Option<Fix> {
-        let reads = |raw: &RawInode| replay(self.region, &self.geometry, number, raw);
-        if reads(&RawInode { xattr: 0, ..*raw }).is_ok() {
-            return Some(Fix::NoAttributes(number));
+        let without = RawInode { xattr: 0, ..*raw };
+        match replay(self.region, &self.geometry, number, &without) {
+            Ok(_) => Some(Fix::NoAttributes(number)),
+            Err(_) => torn_tail(self.region, &self.geometry, number, raw).map(|at| Fix::Tail(number, at)),
         }
-        let sealed = sealed(number, raw);
-        if sealed != *raw {
-            let has_kind = FileKind::from_mode(raw.mode).is_some();
-            let is_whole = has_kind && reads(&sealed).is_ok();
-            return match (is_whole, self.at_any_loss) {
-                (true, _) => Some(Fix::Seal(number)),
-                // The log is next.
-                (false, true) if has_kind => Some(Fix::Seal(number)),
-                (false, true) if number != ROOT_INO => Some(Fix::Free(number)),
-                (false, _) => None,
-            };
-        }
-        let torn = torn_tail(self.region, &self.geometry, number, raw).map(|at| Fix::Tail(number, at));
-        let at_a_loss = || match readable(self.region, &self.geometry, number, raw) {
-            Some(tail) => Some(Fix::Cut(number, tail)),
-            None if number == ROOT_INO => None,
-            None => Some(Fix::Free(number)),
-        };
-        torn.or_else(|| at_a_loss().filter(|_| self.at_any_loss))
     }
 
     fn take(&mut self, (number, at): (u64, u64), loaded: Loaded, dirs: &mut Vec<(u64, Loaded)>) {

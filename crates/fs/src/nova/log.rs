@@ -169,11 +169,6 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The end of the last entry that was read.
-    pub(crate) fn at(&self) -> u64 {
-        self.at
-    }
-
     /// The next entry and where it lies.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Entry)>> {
         while self.at != self.tail {

@@ -5,7 +5,6 @@
 //! | the superblocks differ | copying the one that is used |
 //! | an impossible state of an inode | live if the inode's checksum is right, else free |
 //! | an inode without a name that waits to be freed | free |
-//! | a wrong checksum or number of an inode of which all else can be read | the checksum and number that it should have |
 //! | a last entry of a log that is torn, or a tail in the midst of it | the tail before it, or behind it |
 //! | a block that several files have | a hole in all but the one whose entry is the youngest |
 //! | attributes outside the image, or unsound | no attributes |
@@ -14,11 +13,9 @@
 //! | an inode without a name | `lost+found/#NUMBER` |
 //! | what unmounting saved | nothing saved: the next mount scans |
 //!
-//! What is damaged in the midst of a log, or of an inode that cannot be read, stays: fsck names the inode and the entry. With
-//! `--force-loss` the log ends before it, also where entries behind it are sound; an inode that cannot be read then is free.
-//!
-//! Not repaired: a chunk of an inode table where none can be, a block with two uses of which none is data, a root that is no
-//! directory, a damaged record of a journal.
+//! Not repaired: an inode whose fixed part has a wrong checksum, an entry that is damaged before the last of its log, a chunk of an
+//! inode table where none can be, a block with two uses of which none is data, a root that is no directory, a damaged record of a
+//! journal. fsck names the inode and the entry.
 //!
 //! The image is not mounted: a mount needs every log. Entries are appended as a mount does, so a repair that is interrupted leaves
 //! an image that can be repaired again.
@@ -30,7 +27,7 @@ use vfs::{FileKind, NewInode, Owner};
 
 use super::alloc::{Extent, Need};
 use super::fsck::{Examined, examine};
-use super::inode::{Loaded, replay, write_raw};
+use super::inode::{Loaded, replay};
 use super::journal;
 use super::layout::{
     BLOCK, CLEAN, COPY, Geometry, INODE_BYTES, NOTHING_SAVED, ROOT_INO, RawInode, WriteEntry, ino, kind,
@@ -50,12 +47,6 @@ pub(crate) enum Fix {
     State(u64),
     /// The log ends at this position.
     Tail(u64, u64),
-    /// The same, though the entry there is not the last.
-    Cut(u64, u64),
-    /// The checksum and number of its fixed part.
-    Seal(u64),
-    /// It is given up.
-    Free(u64),
     NoAttributes(u64),
     /// A page of a file.
     Hole(u64, u64),
@@ -77,8 +68,8 @@ pub(crate) enum Fix {
 /// Most passes: a repair can show the next fault, which what it hid had hidden.
 const PASSES: usize = 16;
 
-/// Repairs an image, with `at_any_loss` whatever is given up by it; says what was done.
-pub(crate) fn repair(region: &Arc<Region>, at_any_loss: bool) -> Result<Vec<String>, FsError> {
+/// Repairs an image; says what was done.
+pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let (superblock, _) = superblock::load(region)?;
     let geometry = Geometry::of(&superblock);
     let mut done = Vec::new();
@@ -92,7 +83,7 @@ pub(crate) fn repair(region: &Arc<Region>, at_any_loss: bool) -> Result<Vec<Stri
         store_clean(region, NOTHING_SAVED).map_err(damaged)?;
     }
     for _ in 0..PASSES {
-        let examined = examine(region, at_any_loss);
+        let examined = examine(region);
         if examined.fixes.is_empty() {
             break;
         }
@@ -146,23 +137,6 @@ impl<'a> Repair<'a> {
             Fix::Tail(number, tail) => {
                 self.store(*number, ino::TAIL, *tail)?;
                 Ok(format!("inode {number}: its log ends at {tail}: what followed was torn"))
-            }
-            Fix::Cut(number, tail) => {
-                self.store(*number, ino::TAIL, *tail)?;
-                Ok(format!(
-                    "inode {number}: its log ends at {tail}, before a damaged entry: what it said later is lost"
-                ))
-            }
-            Fix::Seal(number) => {
-                let at = self.place_of(*number)?;
-                write_raw(self.region, at, &sealed(*number, &self.region.read(at)?))?;
-                self.region.fence();
-                Ok(format!("inode {number}: has its checksum and number again"))
-            }
-            Fix::Free(number) => {
-                let raw: RawInode = self.region.read(self.place_of(*number)?)?;
-                self.store(*number, ino::STATE, state_word(raw.generation(), state::FREE))?;
-                Ok(format!("inode {number}: is free: nothing of it can be read"))
             }
             Fix::NoAttributes(number) => {
                 self.store(*number, ino::XATTR, 0)?;
@@ -273,26 +247,6 @@ impl<'a> Repair<'a> {
         self.append(dir, (name.as_bytes(), number), None)?;
         Ok(format!("inode {number}: is lost+found/{name} now"))
     }
-}
-
-/// An inode with the number that it should have and the checksum of the rest.
-pub(crate) fn sealed(number: u64, raw: &RawInode) -> RawInode {
-    let raw = RawInode { ino: number, ..*raw };
-    RawInode { checksum: raw.compute_checksum(), ..raw }
-}
-
-/// The last position at which a log could end so that it can be read; none if not even an empty one can be.
-pub(crate) fn readable(region: &Region, geometry: &Geometry, number: u64, raw: &RawInode) -> Option<u64> {
-    let mut ends = vec![raw.head];
-    if let Ok(mut reader) = Reader::new(region, geometry, number, (raw.head, raw.tail)) {
-        while let Ok(Some(_)) = reader.next() {
-            ends.push(reader.at());
-        }
-    }
-    let reads = |tail: &u64| replay(region, geometry, number, &RawInode { tail: *tail, ..*raw }).is_ok();
-    // A log that ends earlier says less, and all of it in the same order.
-    let sound = ends.partition_point(reads);
-    sound.checked_sub(1).map(|last| ends[last])
 }
 
 /// The position of a torn last entry of a log.
