@@ -150,7 +150,7 @@ pub fn sentence_of_medium(medium: &Medium) -> Option<String> {
     let built = medium.build().ok()?;
     let model = built.memory()?.model();
     let given = medium.parameters().iter().filter(|param| param.source == "given");
-    let given: String = given.map(|param| format!(",{}={}", param.name, param.value)).collect();
+    let given = given.map(|param| format!(",{}={}", param.name, param.value)).collect::<Vec<_>>().concat();
     // What is known of a preset's errors is not known of others.
     let errors = if given.is_empty() { medium.errors() } else { "" };
     Some(sentence(&(medium.name().to_owned() + &given), model, &source_of_medium(medium), errors))

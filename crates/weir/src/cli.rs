@@ -232,7 +232,7 @@ mod tests {
             match quote {
                 Some(open) if c == open => quote = None,
                 None if c == '\'' || c == '"' => quote = Some(c),
-                None if c == ' ' => words.push(String::new()),
+                None if c.is_whitespace() => words.push(String::new()),
                 _ => words.last_mut().expect("one at least").push(c),
             }
         }

@@ -69,12 +69,15 @@ impl Version {
 /// The version of each path, without the root.
 type Versions = BTreeMap<String, Arc<Version>>;
 
+/// The versions of a path, each from a call on; none where it is not there.
+type History = Vec<(usize, Option<Arc<Version>>)>;
+
 /// Judges by promises.
 pub struct ByPromises<'a> {
     story: &'a Story,
     promised: Vec<Promised>,
     /// By path: what it was from which call on; call 0 is the beginning, and a path that is not there has none.
-    history: BTreeMap<String, Vec<(usize, Option<Arc<Version>>)>>,
+    history: BTreeMap<String, History>,
     /// The trees that calls have left.
     trees: FxHashSet<u64>,
     /// Inodes that no operation changes.

@@ -361,8 +361,8 @@ fn a_write_to_a_reserved_range_never_fails_for_space_or_nothing_is_reserved() {
             }
             fill(&*fs);
             let overwrite = |round, at| fs.write(file, at, &[round; 4096], IoFlags::SYNC).map(|_| ());
-            let blocks = (1..4).flat_map(|round| (0..2 * RANGE).step_by(4096).map(move |at| (round, at)));
-            let done = blocks.map(|(round, at)| overwrite(round, at)).collect::<Result<(), _>>();
+            let mut blocks = (1..4).flat_map(|round| (0..2 * RANGE).step_by(4096).map(move |at| (round, at)));
+            let done = blocks.try_for_each(|(round, at)| overwrite(round, at));
             assert_eq!(done, if reserves { Ok(()) } else { Err(Errno::ENOSPC) }, "{name}");
             fs.unmount().expect("unmount");
         });

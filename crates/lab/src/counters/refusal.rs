@@ -88,7 +88,9 @@ mod tests {
             (13, around(2, true), ["EACCES", "CAP_PERFMON", "of 1 or less"]),
         ] {
             let told = of(number, around, 1).unwrap_or_else(|| panic!("{number}"));
-            parts.iter().for_each(|part| assert!(told.contains(part), "{part}: {told}"));
+            for part in parts {
+                assert!(told.contains(part), "{part}: {told}");
+            }
         }
         assert_eq!(of(2, around(2, true), 1), None, "there is no such event: that is no refusal");
     }

@@ -98,7 +98,7 @@ impl Report {
                 "tables are csv or parquet, not {format}: leave --tables or --as out"
             )));
         }
-        if let Some(why) = ::report::by_name(format).and_then(|format| format.left_out()) {
+        if let Some(why) = ::report::by_name(format).and_then(::report::Format::left_out) {
             return Err(Failure::usage(why));
         }
         make(folder)?;

@@ -473,8 +473,8 @@ impl Taken {
     }
 }
 
-/// The next I/O of the operation, of `iosize` bytes at most, begins at the place in the thread's memory that the operation has drawn.
-/// Filebench rounds it down to a multiple of the size, so that large sizes have few places.
+/// The next I/O of the operation, of `iosize` bytes at most, begins at the place in the thread's memory that the operation has
+/// drawn. Filebench rounds it down to a multiple of the size, so that large sizes have few places.
 pub(crate) fn use_memory(worker: &Worker, iosize: u64) {
     if worker.memory > 0 {
         let at = worker.spot % (worker.memory.saturating_sub(iosize) + 1);
