@@ -10,7 +10,7 @@
 //!
 //! | room | is | has |
 //! |---|---|---|
-//! | [`format`] | pure functions of bytes and records | layout, records, zones, the merge, what cleaning keeps |
+//! | [`mod@format`] | pure functions of bytes and records | layout, records, zones, the merge, what cleaning keeps |
 //! | `store/` | a region in which records become durable | superblock, zones and blocks, logs, cleaner, parity, frames of DRAM |
 //! | `index/` | the state in DRAM to which the records lead | inodes, names, places of blocks, checksums, cached frames |
 //! | `calls/` | what programs ask for | contents, names, attributes, mappings, clones, write-back |

@@ -3,7 +3,7 @@
 //!
 //! A plan that has a table `[standing]` names the design, or several mounts of it, and has the class of promise of each of its
 //! designs (`lab::plan::Standing`). In each cell the design is set against the best of the others of its class, by the medians of
-//! their throughput. Within [`THRESHOLD`] it is level. Under the virtual clock a cell's number has no noise, and of one run each no
+//! their throughput. Within `THRESHOLD` it is level. Under the virtual clock a cell's number has no noise, and of one run each no
 //! winner is named (`answer`): this counts, and does not test.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -242,7 +242,7 @@ pub(crate) struct Head {
 pub mod incompat {
     /// Written blocks have checksums, which a reader compares and a writer keeps.
     pub const CHECKSUMS: u64 = 1;
-    /// Records may hold bytes of blocks ([`crate::kind::INLINE`]).
+    /// Records may hold bytes of blocks (`kind::INLINE`).
     pub const INLINE: u64 = 2;
     /// Log zones that are full have parity, for which a sixteenth of each is kept (`parity.rs`).
     pub const PARITY: u64 = 4;
