@@ -46,9 +46,9 @@ missed = 0
 
 
 def bar(name, what, holds, known=None):
-    """`known`: the cause of a miss, which is printed and does not fail the script."""
+    """`known`: the cause of a miss, which is printed beside it."""
     global missed
-    missed += not holds and known is None
+    missed += not holds
     print(f"{name:4} {'holds ' if holds else 'MISSED'} {what}" + ("" if holds or known is None else f"; {known}"))
 
 
@@ -96,8 +96,10 @@ chase = named(r"^dmsim\.(rand|seq)\.")
 # Their files say which rows are at the edge of a cache: 1.5 to 3 MiB and 64 to 192 MiB.
 plain = [row for row in chase if row["band"] <= 0.15]
 edges = [row for row in chase if row["band"] > 0.15]
-bar("B8", f"chase outside of the edges of caches: {errors(plain)} (each at most 15 %, median 6 %)",
-    max(row["error"] for row in plain) <= 0.15 and middle([row["error"] for row in plain]) <= 0.06)
+outside = [row for row in chase if not re.search(r"--chase (64|96|128|192)MiB", row["command"])]
+bar("B8", f"chase outside of 64 to 192 MiB: {errors(outside)} (each at most 15 %, median 6 %)",
+    max(row["error"] for row in outside) <= 0.15 and middle([row["error"] for row in outside]) <= 0.06)
+print(f"     outside of the edges of both caches: {errors(plain)}")
 small = [row for row in edges if re.search(r"--chase [123][.5]*MiB", row["command"])]
 edges = [row for row in edges if row not in small]
 print(f"     at the edge of L2: {errors(small)}")

@@ -116,7 +116,7 @@ impl Opens {
 #[derive(Debug)]
 pub struct LosingName<'a> {
     opens: &'a Opens,
-    /// Nothing has the inode open: whoever takes the name away frees it.
+    /// Nothing has the inode open: the task that takes the name away frees it.
     pub frees: bool,
 }
 

@@ -310,7 +310,7 @@ impl InodeState {
         if self.gone || self.raw.links.get() == 0 && !self.kept_open { Err(Error::NoEntry) } else { Ok(()) }
     }
 
-    /// Whether whoever has its permission may open it, in every way.
+    /// Whether every user with its permission may open it, in every way.
     fn admits_all(&self) -> bool {
         !self.gone && self.raw.links.get() > 0 && !self.raw.has(flag::IMMUTABLE | flag::APPEND)
     }

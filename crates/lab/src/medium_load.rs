@@ -670,6 +670,7 @@ mod tests {
         let stream = |medium: &str, kernel| value(medium, Form::Stream(kernel), 1);
         let rows =
             [(XEON, Kernel::Copy, 20.33), (XEON, Kernel::Add, 22.93), ("cxl.asic", Kernel::Copy, 16.94)];
+        // The card's copy is 5.9 % below; the others are within 5 %.
         for (medium, kernel, measured) in rows {
             let found = stream(medium, kernel);
             assert!((found / measured - 1.0).abs() < 0.07, "{medium} {kernel}: {found}, measured {measured}");
