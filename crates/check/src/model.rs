@@ -451,8 +451,9 @@ impl Model {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        self.promises.check_reserving(mode)?;
+        let promises = self.promises;
         let bytes = self.bytes_mut(file)?;
+        promises.check_reserving(mode)?;
         let end = (offset + len) as usize;
         if !mode.contains(FallocateMode::KEEP_SIZE) {
             bytes.resize(bytes.len().max(end), 0);

@@ -21,7 +21,7 @@
 //! | L1 | 1.73 ns | 1.73 ns | all up to 48 KiB, else none |
 //! | L2 | 5.5 ns | 5.5 ns, up to 3.5 ns of a TLB | `(C / size)^p`: 1.9 MiB and 4 in order, 1.4 MiB and 1.4 at random |
 //! | L3 | 35.5 ns | 47.5 ns | `(88 MiB / size)^1.5` |
-//! | memory | its latency | the same and a walk of 14.6 ns and 0.078 of it, with pages of 4 KiB | the rest |
+//! | memory | its latency | the same and a walk of 14.6 ns and 0.078 of it, for 4 KiB pages | the rest |
 //!
 //! 88 of the 93 MiB of that L3 were chosen by its 40 rows from 48 MiB on, whose mean error is 4.9 %; 72, which were taken before, had
 //! 11.4 %, and were 90 % off at 96 MiB. What is left is no one share of hits: at 256 MiB the rows say that L3 serves 30 % of the

@@ -249,7 +249,7 @@ mod tests {
         let commands = blocks.chain(quoted).filter(|words| words.starts_with("weir ")).collect::<Vec<_>>();
         assert!(commands.len() > 10);
         for command in commands {
-            let words = crate::command::check::program_arguments(words(command));
+            let words = crate::command::check::program_arguments(super::with_help(words(command)));
             let Err(error) = Cli::try_parse_from(words) else { continue };
             let names_only =
                 [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
