@@ -630,10 +630,8 @@ fn an_image_that_no_mount_recovers_is_repaired_and_what_is_left_is_named() {
     let again = weir(home.path()).args(["fsck", "--repair", "pool.nova"]).output().unwrap();
     assert_eq!(again.status.code(), Some(0), "{}", told(&again));
     // A record of an inode, of its owner or of its kind, which no checksum vouches for: it is named, and given no new checksum.
-    let damages: [fn(&mut [u8]); 2] = [
-        |bytes| bytes[root_of_nova(bytes).0 + 40] ^= 1,
-        |bytes| bytes[root_of_nova(bytes).0 + 33] ^= 0x41,
-    ];
+    let damages: [fn(&mut [u8]); 2] =
+        [|bytes| bytes[root_of_nova(bytes).0 + 40] ^= 1, |bytes| bytes[root_of_nova(bytes).0 + 33] ^= 0x41];
     for damage in damages {
         let lost = repair(damage);
         assert_eq!(lost.status.code(), Some(4), "{}", told(&lost));
