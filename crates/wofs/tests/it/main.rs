@@ -1,0 +1,3 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod histories;
