@@ -353,9 +353,9 @@ impl Ledger {
         let Some(extent) = log.extents.get(&vtail).copied() else { return };
         let (first, count) = extent.write;
         let members = if self.rules.lacks(mutant::MEMBER_FREED_ALONE) {
-            vtail..vtail + 1
+            vtail..vtail.saturating_add(1)
         } else {
-            first..first + count
+            first..first.saturating_add(count)
         };
         let is_live = |(vtail, extent): (&u64, &Extent)| extent.live > 0 || log.setter == Some(*vtail);
         if log.extents.range(members.clone()).any(is_live) {
@@ -404,7 +404,7 @@ fn is_needed(extents: &TreeMap<u64, Extent>, attrs: &TreeMap<u64, (Place, u64)>,
             .filter(|(other, _)| **other != vtail)
             .map(|(_, (_, size))| size.div_ceil(BLOCK));
         let end_of_old = cut.fold(end_of_old, u64::min);
-        let hiders = extents.range(number + 1..).filter(|(_, hider)| !hider.free);
+        let hiders = extents.range(number.saturating_add(1)..).filter(|(_, hider)| !hider.free);
         let mut ranges = sim::ran::collected(hiders.map(|(_, hider)| (hider.first, end(hider))));
         ranges.sort_unstable();
         for (from, to) in ranges {

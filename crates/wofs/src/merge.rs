@@ -63,7 +63,7 @@ pub fn merge(found: &BTreeMap<Place, Package>, rules: Rules) -> Merged {
     if !rules.lacks(mutant::VTAIL_FROM_ZERO) {
         merged.next = found.values().map(|package| package.largest(rules)).max().unwrap_or(0);
     }
-    merged.next += 1;
+    merged.next = merged.next.saturating_add(1);
     for (place, package) in found {
         if let Package::Unlink(unlink) = package
             && counts(found, unlink, rules)

@@ -94,6 +94,16 @@ pub struct Data {
     pub count: u16,
 }
 
+impl Data {
+    /// The number of the first package of its write, and how many packages that has.
+    pub fn write(&self) -> (u64, u64) {
+        match self.count {
+            0 | 1 => (self.vtail, 1),
+            count => (self.vtail.saturating_sub(u64::from(self.index)), u64::from(count)),
+        }
+    }
+}
+
 /// All attributes of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
@@ -216,14 +226,13 @@ impl Package {
                 sim::ran::copied(raw.as_bytes())
             }
         };
-        let mut summed = bytes.as_slice();
-        let mut early;
-        if rules.lacks(mutant::CRC_BEFORE_LAST_FIELD) {
-            early = bytes.clone();
+        let crc = if rules.lacks(mutant::CRC_BEFORE_LAST_FIELD) {
+            let mut early = bytes.clone();
             early[8..16].fill(0);
-            summed = &early;
-        }
-        let crc = crc32c(summed);
+            sum(self.kind(), &early)
+        } else {
+            sum(self.kind(), &bytes)
+        };
         bytes[4..8].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -234,12 +243,7 @@ impl Package {
         if head.magic != PACKAGE_MAGIC || head.kind != kind as u8 || bytes.len() as u64 != kind.bytes() {
             return None;
         }
-        let mut summed = sim::ran::copied(bytes);
-        summed[4..8].fill(0);
-        if kind == Kind::Data {
-            summed[PATCH as usize..PATCH as usize + 8].fill(0);
-        }
-        if crc32c(&summed) != head.crc && !rules.lacks(mutant::CRC_NOT_CHECKED) {
+        if sum(kind, bytes) != head.crc && !rules.lacks(mutant::CRC_NOT_CHECKED) {
             return None;
         }
         Some(match kind {
@@ -249,6 +253,22 @@ impl Package {
             Kind::Attr => Self::Attr(attr(&RawAttr::read_from_bytes(bytes).ok()?)),
         })
     }
+}
+
+/// The checksum of the bytes of a package.
+fn sum(kind: Kind, bytes: &[u8]) -> u32 {
+    let mut summed = sim::ran::copied(bytes);
+    summed[4..8].fill(0);
+    if kind == Kind::Data {
+        summed[PATCH as usize..PATCH as usize + 8].fill(0);
+    }
+    crc32c(&summed)
+}
+
+/// Gives the bytes of a package their checksum, whatever they say.
+pub(crate) fn certify(kind: Kind, bytes: &mut [u8]) {
+    let crc = sum(kind, bytes);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
 fn raw_data(data: &Data, head: Head) -> RawData {
