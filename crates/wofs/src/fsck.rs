@@ -125,7 +125,7 @@ fn check_births(loaded: &Loaded, report: &mut FsckReport) {
             Some(FileKind::Directory) if file.names.len() > 1 => {
                 report.violate("tree", format!("directory {ino} has {} names", file.names.len()));
             }
-            Some(FileKind::Symlink) if file.size > BLOCK => {
+            Some(FileKind::Symlink) if file.size == 0 || file.size > BLOCK => {
                 report.violate("data", format!("inode {ino} is a symbolic link of {} bytes", file.size));
             }
             Some(kind) if !matches!(kind, FileKind::Regular | FileKind::Symlink) && file.map.blocks() > 0 => {

@@ -179,19 +179,17 @@ impl Wofs {
     /// Gives an inode that is no directory another name.
     pub(crate) fn add_link(&self, ino: Ino, (parent, name): Name<'_>) -> Result<::vfs::Attr> {
         let (inode, dir) = (self.inodes.get(ino)?, self.inodes.get(parent)?);
-        if inode.is_dir() {
-            return Err(Error::NotPermitted);
-        }
-        if !dir.is_dir() {
-            return Err(Error::NotDirectory);
-        }
         let mut held = dir.write();
+        match held.dir()?.find(name) {
+            Some(_) => return Err(Error::Exists),
+            None if inode.is_dir() => return Err(Error::NotPermitted),
+            None => {}
+        }
         let mut state = inode.write();
-        match () {
-            () if held.dir()?.find(name).is_some() => return Err(Error::Exists),
-            () if !state.named => return Err(Error::NoEntry),
-            () if state.links >= LINKS_MAX => return Err(Error::TooManyLinks),
-            () => {}
+        match state.links {
+            _ if !state.named => return Err(Error::NoEntry),
+            LINKS_MAX.. => return Err(Error::TooManyLinks),
+            _ => {}
         }
         let now = now();
         let attributes = Attributes { ctime: now, ..state.attributes };

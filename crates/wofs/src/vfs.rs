@@ -55,6 +55,15 @@ impl Wofs {
     }
 }
 
+/// Refuses what has no contents that a program may read or change: symbolic links have theirs in another way.
+fn check_file(kind: FileKind) -> Result<()> {
+    match kind {
+        FileKind::Regular => Ok(()),
+        FileKind::Directory => Err(Errno::EISDIR),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > NAME_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
@@ -70,13 +79,13 @@ impl FileSystem for Wofs {
 
     fn statfs(&self) -> Result<StatFs> {
         let geometry = Geometry::of(self.region.len());
-        let files = u64::from(INODES_MAX - ROOT);
+        let (files, inodes) = (u64::from(INODES_MAX - ROOT), self.inodes.len());
         Ok(StatFs {
             frsize: BLOCK as u32,
             blocks: geometry.blocks - geometry.first() - PINNED,
             blocks_free: self.space.lock().free_blocks(),
             files,
-            files_free: files.saturating_sub(self.inodes.len()),
+            files_free: files.saturating_sub(inodes),
             name_max: NAME_MAX as u32,
         })
     }
@@ -196,11 +205,9 @@ impl FileSystem for Wofs {
         let inode = self.inodes.get(ino)?;
         let mut state = inode.write();
         if let Some(size) = set.size {
-            state.contents()?;
-            match inode.kind {
-                FileKind::Regular if size > FILE_MAX => return Err(Errno::EFBIG),
-                FileKind::Regular => {}
-                _ => return Err(Errno::EINVAL),
+            check_file(inode.kind)?;
+            if size > FILE_MAX {
+                return Err(Errno::EFBIG);
             }
         }
         let (old, now) = (state.attributes, now());
@@ -255,18 +262,21 @@ impl FileSystem for Wofs {
 
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _: IoFlags) -> Result<usize> {
         let inode = self.inodes.get(ino)?;
+        check_file(inode.kind)?;
         let state = inode.read();
         Ok(self.read_bytes(state.contents()?, offset, buffer)?)
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         let inode = self.inodes.get(ino)?;
+        check_file(inode.kind)?;
         let offset = self.write_bytes(&inode, offset, data, flags)?;
         Ok(Written { offset, bytes: data.len() })
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let inode = self.inodes.get(ino)?;
+        check_file(inode.kind)?;
         let state = inode.read();
         let contents = state.contents()?;
         if offset >= contents.size {

@@ -2,7 +2,7 @@
 
 use check::Limits;
 use check::crash::programs::Program;
-use check::faults::{fail_many, poison_reading};
+use check::faults::fail_many;
 
 use crate::crash::reuse;
 use crate::harness::{SEED, programs, subject};
@@ -15,9 +15,4 @@ fn every_failure_is_answered_and_undone() {
     println!("{} programs, {} failures, {:?}", tally.programs, tally.failures(), tally.outcomes);
     tally.violations.iter().take(8).for_each(|violation| println!("  {violation}"));
     assert_eq!(tally.violations.len(), 0);
-}
-
-#[test]
-fn a_poisoned_line_is_answered_and_nothing_else_is_lost() {
-    assert_eq!(poison_reading(&subject(None), SEED).violations, []);
 }

@@ -94,9 +94,9 @@ const CANARIES: &[Canary] = &[
     ),
     ("data", |region| edit(region, DATA, 64, |bytes| bytes[52..56].fill(0)), true),
     ("data", |region| edit(region, DATA, 64, |bytes| bytes[52] = FIRST as u8), true),
-    ("names", |region| create(region, 2, |bytes| bytes[89] = b'a'), true),
-    ("names", |region| create(region, 2, |bytes| bytes[89] = b'/'), true),
-    ("names", |region| create(region, 2, |bytes| bytes[88] = 0), true),
+    ("names", |region| create(region, 2, |bytes| bytes[81] = b'a'), true),
+    ("names", |region| create(region, 2, |bytes| bytes[81] = b'/'), true),
+    ("names", |region| create(region, 2, |bytes| bytes[80] = 0), true),
     ("names", |region| create(region, 4, |bytes| bytes[32] = 2), true),
     // `d` lies in `e`, which lies in it.
     ("tree", |region| create(region, 3, |bytes| bytes[32] = 5), true),

@@ -12,6 +12,7 @@ use design::{Design, Mutant, Options};
 use media::recorder::Mode;
 use vfs::RenameFlags;
 use wofs::design::WofsDesign;
+use wofs::layout::NAME_MAX;
 
 pub(crate) const SEED: u64 = 20_261_129;
 
@@ -40,7 +41,9 @@ pub(crate) fn subject(mutant: Option<Mutant>) -> Subject {
 /// Whether the format has a place for what an operation asks for.
 pub(crate) fn has(op: &Op) -> bool {
     let lacks = RenameFlags::EXCHANGE | RenameFlags::WHITEOUT;
+    let text = format!("{op:?}");
     match op {
+        _ if text.split(['/', '"']).any(|word| !word.contains(' ') && word.len() > NAME_MAX) => false,
         Op::SetXattr(..) | Op::RemoveXattr(..) | Op::Fallocate(..) | Op::Nameless(_) | Op::Clone(..) => false,
         Op::LinkOpened(..) => false,
         Op::Rename(_, _, flags) => !flags.intersects(lacks),
