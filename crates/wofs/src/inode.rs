@@ -71,7 +71,7 @@ pub(crate) struct State {
     pub(crate) links: u32,
     /// False once the last name is gone: nothing is stored of it any more.
     pub(crate) named: bool,
-    /// A directory: its times are those of packages that may be written over.
+    /// Its times are stored in no package, or in packages of others that may be stored over.
     pub(crate) times_at_risk: bool,
     pub(crate) body: Body,
 }

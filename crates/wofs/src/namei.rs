@@ -20,7 +20,7 @@ use crate::inode::{Body, Contents, Inode, State, now};
 use crate::layout::{BLOCK, Kind, LINKS_MAX, UNIT};
 use crate::map::Piece;
 use crate::mutant;
-use crate::package::{Attributes, Create, Data, Key, Package, Unlink};
+use crate::package::{Attributes, Create, Data, Key, Package, Time, Unlink};
 use crate::parts;
 use crate::vfs::Wofs;
 use base::error::{Error, Result};
@@ -82,7 +82,7 @@ impl Wofs {
             Attributes { mode, uid: new.owner.uid, gid: new.owner.gid, atime: now, mtime: now, ctime: now };
         let slot = self.space.lock().take(Kind::Create)?;
         let target = match new.kind {
-            FileKind::Symlink => match self.store_target(key, new.target) {
+            FileKind::Symlink => match self.store_target(key, new.target, now) {
                 Ok(target) => Some(target),
                 Err(error) => {
                     self.space.lock().give_back(slot);
@@ -130,7 +130,7 @@ impl Wofs {
     }
 
     /// Stores the target of a symbolic link and its DATA, which counts once the CREATE of that birth is there.
-    fn store_target(&self, key: Key, target: &[u8]) -> Result<(Slot, Data)> {
+    fn store_target(&self, key: Key, target: &[u8], time: Time) -> Result<(Slot, Data)> {
         let (slot, block) = {
             let mut space = self.space.lock();
             let block = space.take_blocks(1, 0)?.0[0].0;
@@ -145,7 +145,7 @@ impl Wofs {
         let mut bytes = ran::zeroed(BLOCK as usize);
         bytes[..target.len()].copy_from_slice(target);
         let (vtail, size) = (self.numbers(1), target.len() as u64);
-        let data = Data { vtail, key, first: 0, block, blocks: 1, size, time: now(), index: 0, count: 1 };
+        let data = Data { vtail, key, first: 0, block, blocks: 1, size, time, index: 0, count: 1 };
         let package = Package::Data(data).encode(self.rules);
         let stored = self.region.nt_store(block * BLOCK, &bytes);
         let stored = stored.and_then(|()| self.region.store_cached(slot.place, &package));
@@ -264,7 +264,7 @@ impl Wofs {
     }
 
     /// Takes one name from an inode, in DRAM.
-    fn lose_name(&self, inode: &Inode, state: &mut State, now: u64) {
+    fn lose_name(&self, inode: &Inode, state: &mut State, now: Time) {
         state.links = if inode.is_dir() { 0 } else { state.links.saturating_sub(1) };
         state.attributes.ctime = now;
         if state.links == 0 {
@@ -373,7 +373,7 @@ impl Wofs {
         (inode, state): (&Inode, &State),
         (parent, name): (u32, &[u8]),
         hidden: &[(Key, u32, Entry)],
-        now: u64,
+        now: Time,
     ) -> Result<u64> {
         let mut slots = Vec::new();
         let taken = {

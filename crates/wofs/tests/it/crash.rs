@@ -140,6 +140,12 @@ pub(crate) fn reuse() -> Vec<Program> {
             ],
         ),
     ];
+    let filled = (0..15).map(|name| create(&format!("n{name}")));
+    programs.push(Program::new(
+        "more names than a container has",
+        filled.collect(),
+        vec![create("a"), create("b"), unlink("a")],
+    ));
     // Crashes of a long story, each operation with the stories before it.
     let story: Vec<Op> = programs
         .iter()
