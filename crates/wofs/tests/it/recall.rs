@@ -57,7 +57,17 @@ fn every_seeded_bug_is_found_by_a_check_of_a_mounted_file_system() {
 }
 
 /// Lines whose loss no check notices, by file and function, with the reason.
-const UNNOTICED: &[(&str, &str)] = &[];
+const UNNOTICED: &[(&str, &str)] = &[
+    (
+        "superblock.rs save",
+        "an unmount whose word is lost leaves one that says less, and a mount reads all packages anyway",
+    ),
+    ("file.rs store_attr", "of an ATTR that an unmount stores, the fence of the saved word follows"),
+    (
+        "alloc.rs make_container",
+        "needed where the block held packages, or for another task that takes a place at once",
+    ),
+];
 
 /// The file and function of a line that flushes or fences.
 fn function((file, line): &Line) -> String {
