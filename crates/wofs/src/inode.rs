@@ -71,6 +71,8 @@ pub(crate) struct State {
     pub(crate) links: u32,
     /// False once the last name is gone: nothing is stored of it any more.
     pub(crate) named: bool,
+    /// It is freed: a call that found it before must not use it.
+    pub(crate) is_free: bool,
     /// Its times are stored in no package, or in packages of others that may be stored over.
     pub(crate) times_at_risk: bool,
     pub(crate) body: Body,
@@ -115,6 +117,18 @@ impl Inode {
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
         sim::work(Work::STEP, 1);
         self.state.write()
+    }
+
+    /// Locks it for reading. [`Error::NoEntry`] if it was freed before.
+    pub(crate) fn read_used(&self) -> Result<RwLockReadGuard<'_, State>> {
+        let state = self.read();
+        if state.is_free { Err(Error::NoEntry) } else { Ok(state) }
+    }
+
+    /// The same for writing.
+    pub(crate) fn write_used(&self) -> Result<RwLockWriteGuard<'_, State>> {
+        let state = self.write();
+        if state.is_free { Err(Error::NoEntry) } else { Ok(state) }
     }
 
     pub(crate) fn is_dir(&self) -> bool {

@@ -139,7 +139,7 @@ impl FileSystem for Wofs {
         if inode.kind != FileKind::Symlink {
             return Err(Errno::EINVAL);
         }
-        let state = inode.read();
+        let state = inode.read_used()?;
         let contents = state.contents()?;
         let mut target = ran::zeroed(contents.size.min(BLOCK) as usize);
         self.read_bytes(contents, 0, &mut target)?;
@@ -175,7 +175,7 @@ impl FileSystem for Wofs {
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         let inode = self.inodes.get(ino)?;
         let entries = {
-            let state = inode.read();
+            let state = inode.read_used()?;
             state.dir()?.from(cursor)
         };
         let (own, parent) = (u64::from(inode.key.0), u64::from(inode.parent()));
@@ -197,13 +197,13 @@ impl FileSystem for Wofs {
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         let inode = self.inodes.get(ino)?;
-        let state = inode.read();
+        let state = inode.read_used()?;
         Ok(inode.attr(&state))
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let inode = self.inodes.get(ino)?;
-        let mut state = inode.write();
+        let mut state = inode.write_used()?;
         if let Some(size) = set.size {
             check_file(inode.kind)?;
             if size > FILE_MAX {
@@ -230,7 +230,7 @@ impl FileSystem for Wofs {
 
     fn accessed(&self, ino: Ino) -> Result<()> {
         let inode = self.inodes.get(ino)?;
-        inode.write().attributes.atime = now();
+        inode.write_used()?.attributes.atime = now();
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl FileSystem for Wofs {
         if inode.opens.add() {
             return Ok(());
         }
-        let state = inode.write();
+        let state = inode.write_used()?;
         if !state.named && !inode.opens.is_open() {
             return Err(Errno::ENOENT);
         }
@@ -263,7 +263,7 @@ impl FileSystem for Wofs {
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _: IoFlags) -> Result<usize> {
         let inode = self.inodes.get(ino)?;
         check_file(inode.kind)?;
-        let state = inode.read();
+        let state = inode.read_used()?;
         Ok(self.read_bytes(state.contents()?, offset, buffer)?)
     }
 
@@ -277,7 +277,7 @@ impl FileSystem for Wofs {
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let inode = self.inodes.get(ino)?;
         check_file(inode.kind)?;
-        let state = inode.read();
+        let state = inode.read_used()?;
         let contents = state.contents()?;
         if offset >= contents.size {
             return Err(Errno::ENXIO);

@@ -2,6 +2,7 @@
 
 use check::configured::usual_size;
 use check::lockstep::{self, Round};
+use check::op::{File, Op, Pattern};
 use check::shrink::shrink;
 use sim::Bytes;
 
@@ -11,7 +12,14 @@ use crate::harness::{SEED, has, small};
 fn round(seed: u64, size: Bytes, ops: usize) -> (usize, usize) {
     let design = small(None);
     let round = Round { design: design.clone(), size, seed, ops, maps: false };
-    let program: Vec<_> = round.program().into_iter().filter(has).collect();
+    // A file takes most of a small device.
+    let hog = |number: usize| {
+        let name = format!("hog{number}");
+        let pattern = Pattern { len: 16_384 >> number, tag: 9 };
+        [Op::Create(name.clone()), Op::Write(File::At(name), Some(0), pattern)]
+    };
+    let hogs = (0..3).flat_map(hog).filter(|_| size < Bytes::mib(1));
+    let program: Vec<_> = hogs.chain(round.program().into_iter().filter(has)).collect();
     match lockstep::run(&design, size, seed, &program, None) {
         Ok((seen, _)) => (seen.remounts, seen.out_of_space),
         Err(found) => {
