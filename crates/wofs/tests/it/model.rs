@@ -47,5 +47,5 @@ fn random_operations_on_a_full_device_answer_as_the_model_or_find_no_space() {
     let seen: Vec<_> =
         (0..12).map(|number| round(SEED + 100 + number, Bytes::kib(128 + 4 * (number % 3)), 1_500)).collect();
     println!("(mounts, without space): {seen:?}");
-    assert!(seen.iter().map(|(_, full)| full).sum::<usize>() > 40, "{seen:?}");
+    assert!(seen.iter().map(|(_, full)| full).sum::<usize>() > 20, "{seen:?}");
 }
