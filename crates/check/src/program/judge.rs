@@ -16,7 +16,7 @@ use super::Bits;
 use super::checker::{Checker, Place, Verdict};
 use super::folder::{FolderError, LeftOut, put, put_seen};
 use super::model::Model;
-use super::operations::Operations;
+use super::operations::{NEVER, Operations};
 use super::points::{Point, points};
 use super::states::{State, States};
 use super::story::Story;
@@ -364,10 +364,11 @@ struct Search {
     waiting: Vec<Waiting>,
 }
 
-/// The state in which everything has persisted.
+/// The state in which everything has persisted whose call has returned.
 pub fn whole(operations: &Operations) -> State {
     let mut set = Bits::new(operations.all.len());
-    (0..operations.all.len() as u32).for_each(|number| set.add(number));
+    let returned = operations.all.iter().enumerate().filter(|(_, micro)| micro.end_ns != NEVER);
+    returned.for_each(|(number, _)| set.add(number as u32));
     State { set, torn: None }
 }
 

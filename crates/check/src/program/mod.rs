@@ -10,6 +10,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `halves` | calls that never returned, put into the trace |
 //! | [`story`] | what a trace shows: deeds on inodes with their bytes, syncs, acknowledgements |
 //! | `walk` | how it is found: names, links, descriptors, positions |
 //! | [`operations`] | deeds as micro-operations, each of which persists alone or, of data, by pieces |
@@ -25,6 +26,7 @@
 //! | [`run`] | all of it |
 //! | [`members`] | whether a tree that was seen is legal in a model |
 //! | [`promises`] | what needs no checker |
+//! | `stacks` | where in the program a call was made |
 //! | [`cause`] | the fewest lost operations, and the pair of calls behind them |
 //! | [`fix`] | which sync would help, tried on the model |
 //!
@@ -39,8 +41,8 @@ pub mod checker;
 mod closure;
 pub mod designs;
 pub mod fix;
-
 pub mod folder;
+mod halves;
 pub mod judge;
 pub mod members;
 pub mod model;
@@ -48,6 +50,7 @@ pub mod operations;
 pub mod points;
 pub mod promises;
 pub mod run;
+mod stacks;
 pub mod states;
 pub mod story;
 pub mod tree;

@@ -23,8 +23,17 @@ const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
 const CALLS: usize = 6;
 
 fn node(kind: Kind) -> Node {
-    let (mode, path) = (0o644, String::new());
-    Node { kind, mode, target: None, initial: false, bytes: None, size: 0, attributes: BTreeMap::new(), path }
+    Node {
+        kind,
+        mode: 0o644,
+        target: None,
+        initial: false,
+        bytes: None,
+        size: 0,
+        attributes: BTreeMap::new(),
+        path: String::new(),
+        device: 0,
+    }
 }
 
 /// A random program over three names of the root.
@@ -55,7 +64,8 @@ impl Random {
         let call = self.story.calls.len() as u32;
         let begin_ns = 1000 * (u64::from(call) + 1);
         let (paths, range) = ([None, None], None);
-        let info = CallInfo { name, paths, range, thread: 1, line: 1, begin_ns, end_ns: begin_ns + 100 };
+        let (end_ns, stack) = (begin_ns + 100, Vec::new());
+        let info = CallInfo { name, paths, range, thread: 1, line: 1, begin_ns, end_ns, stack };
         self.story.calls.push(info);
         self.story.deeds.push(Done { call, deed });
     }
