@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# run.sh WEIR [short]: every numbered script here, then how much of the cells each model and each null model has. `short`: on ext4
-# alone, and without SQLite, which takes seconds.
+# run.sh WEIR [short]: every numbered script here, then how much of the cells each model and each null model has. `short`: on posix and
+# ext4 alone, with fewer trees.
 weir=${1:?usage: run.sh WEIR [short]}
 models=() failed=0
 here=$(dirname "$0")
 scores=$(mktemp)
 trap 'rm -f "$scores"' EXIT
 export SCORES=$scores
+if [ "${2:-}" = short ]; then
+    models=(posix ext4)
+    export STATES=${STATES:-60}
+fi
 for script in "$here"/[0-9]*.sh; do
-    if [ "${2:-}" = short ]; then
-        case $script in *sqlite*) continue ;; esac
-        models=(ext4)
-    fi
     bash "$script" "$weir" ${models[@]+"${models[@]}"} || failed=1
 done
 python3 - "$scores" <<'END'

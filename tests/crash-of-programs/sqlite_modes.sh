@@ -10,10 +10,10 @@ for mode in DELETE/OFF DELETE/NORMAL DELETE/FULL DELETE/EXTRA WAL/OFF WAL/NORMAL
     anew
     sqlite3 bank.db "PRAGMA journal_mode=${mode%/*}; CREATE TABLE account(id INTEGER PRIMARY KEY, held INT);
         INSERT INTO account VALUES (1,50),(2,50); CREATE TABLE transfer(number INT);" >/dev/null
-    records python3 "$here/bank.py" "${mode#*/}"
-    check --check "python3 $here/bank_check.py" --no-fix --states "${STATES:-300}" \
+    records $python "$here/bank.py" "${mode#*/}"
+    check --check "$python $here/bank_check.py" --no-fix --states "${STATES:-300}" \
         --fs posix,ext4,xfs,btrfs,f2fs,nova,pmfs,crest,null-random,null-unsynced --fs ext4:zeros=no,replace=yes
-    row=$(python3 "$here/row.py" "$work/found.json")
+    row=$($python "$here/row.py" "$work/found.json")
     echo "  $mode: $row"
     decided=$(echo "$row" | head -n 1 | tr ' ' '\n' | grep -v '^null' | sed 's/([0-9]*)//; s/.*=//' | tr -d '–\n')
     case $mode in
