@@ -1,11 +1,11 @@
 //! Which sets of micro-operations are legal in a model.
 //!
 //! Two passes over what is free, in the order of the program: [`Closure::trim`] takes out what needs something that is missing, and
-//! [`Closure::fill`] adds what is needed. Both are linear: that metadata persists in one order is one number for each file system (the
-//! earliest end of what is missing; the latest begin of what is kept), and that a size needs data is a mark for each file.
+//! [`Closure::fill`] adds what is needed. Both are linear: that metadata persists in one order is one number for each file system
+//! (the earliest end of what is missing; the latest begin of what is kept), and that a size needs data is a mark for each file.
 //!
-//! In one order means: what had ended before something else began. Calls of threads that overlap have no order, and those on different
-//! file systems (mounts below the root) have none.
+//! In one order means: what had ended before something else began. Calls of threads that overlap have no order, and those on
+//! different file systems (mounts below the root) have none.
 
 use super::Bits;
 use super::model::{Model, Order, SizeAfter};

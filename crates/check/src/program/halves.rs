@@ -1,5 +1,5 @@
-//! Calls that never returned: the program was killed, or ended by another thread, while they ran. Each may have had its effect, whole
-//! or in part, whatever came later: its pieces are free at every point after its begin, and nothing waits for them.
+//! Calls that never returned: the program was killed, or ended by another thread, while they ran. Each may have had its effect,
+//! whole or in part, whatever came later: its pieces are free at every point after its begin, and nothing waits for them.
 //!
 //! The contents of a trace have each as the line that it would be. It is put into the trace where it began, so that its descriptor
 //! and its paths mean what they meant then; [`super::walk`] takes it after everything else.

@@ -1,7 +1,7 @@
 //! Every tree that a crash leaves on a design must be legal in the model of `check::program` that stands for it: else the model is
-//! stronger than a file system, and a check of a user's program would call that sound which is not. That a model which allows
-//! everything would pass as well is why random trees that break a rule of all file systems, or of those with one order of names, must
-//! be refused, each of them; the share of all random trees that a model refuses is printed beside, and is no bound.
+//! stronger than a file system, and a check of a user's program would call that sound which is not. A model that allows everything
+//! would pass as well; so random trees that break a rule of all file systems, or of those with one order of names, must be refused,
+//! each of them. The share of all random trees that a model refuses is printed beside, and is no bound.
 //!
 //! `WEIR_INCLUSION=500 cargo test -p weir-fs --test it inclusion:: -- --nocapture` takes so many programs.
 
@@ -203,8 +203,8 @@ fn every_tree_of_ext4_is_legal_in_its_model() {
 /// Draws of each program: a random half of what it did, in no order.
 const DRAWS: u64 = 20;
 
-/// Names that a program makes and does not touch again, in their order: name, inode, and whether a sync of the file and one of the root
-/// came after all that changed it.
+/// Names that a program makes and does not touch again, in their order: name, inode, and whether a sync of the file and one of the
+/// root came after all that changed it.
 fn lasting(story: &Story) -> Vec<(u32, Inode, bool)> {
     let is_about = |deed: &Deed, inode: Inode, name: u32| match deed {
         Deed::Make(entry, _) => entry.1 == name,

@@ -144,19 +144,25 @@ impl<W: Write> Importer<W> {
             return Ok(());
         }
         let all = args::split(text);
-        let bytes =
-            writes(name).map(|vector| all.get(1).and_then(|text| bytes_of(text, vector)).unwrap_or_default());
-        let result = bytes.as_ref().map_or(0, Vec::len).to_string();
-        self.out.put_aside();
-        let outcome = Outcome { text: result.as_bytes(), duration_ns: None };
-        let is_known = !UNTOLD.iter().any(|known| known.as_bytes() == name);
-        let told = if is_known { self.store_line(tid, name, text, outcome, at_ns, None) } else { Ok(()) };
-        let lines = self.out.were_put_aside();
-        told?;
+        let shown = writes(name).map(|vector| all.get(1).and_then(|text| bytes_of(text, vector)));
+        let is_told = !UNTOLD.iter().any(|known| known.as_bytes() == name) && shown != Some(None);
+        let bytes = shown.flatten();
         let (calls, thread, begin_ns) =
             (self.out.calls(), self.runner(tid).number, self.out.since_begin(at_ns));
+        let mut line = None;
+        if is_told {
+            let result = bytes.as_ref().map_or(0, Vec::len).to_string();
+            let outcome = Outcome { text: result.as_bytes(), duration_ns: None };
+            self.out.put_aside();
+            let stored = self.store_line(tid, name, text, outcome, at_ns, None);
+            line = self.out.were_put_aside().into_iter().next();
+            stored?;
+            if line.is_none() {
+                return Ok(()); // it is about no file that is stored
+            }
+        }
         let flags = flags_of(all.get(4).copied().unwrap_or_default());
-        let effect = lines.first().map(|line| (&line[..], bytes.as_deref(), flags));
+        let effect = line.as_deref().map(|line| (line, bytes.as_deref(), flags));
         self.kept.as_mut().map_or(Ok(()), |kept| kept.writer.half((calls, thread, begin_ns), name, effect))
     }
 

@@ -1,5 +1,5 @@
-//! The stacks of calls: strace writes them with `-k`, a frame on a line of its own behind the call that has ended. They stand beside
-//! the trace, with the contents ([`crate::contents`]); where these are not kept, frames are passed over.
+//! The stacks of calls: strace writes them with `-k`, a frame on a line of its own behind the call that has ended. They stand
+//! beside the trace, with the contents ([`crate::contents`]); where these are not kept, frames are passed over.
 //!
 //! ```text
 //! 7 1.2 write(3</t/log>, "x", 1) = 1 <0.000013>
