@@ -24,6 +24,7 @@
 //! | [`judge`] | which trees are checked, in which order, and what came of it |
 //! | [`designs`] | the program on a design of Weir, whose images are mounted |
 //! | [`run`] | all of it |
+//! | [`random`] | small programs, for tests of models |
 //! | [`members`] | whether a tree that was seen is legal in a model |
 //! | [`promises`] | what needs no checker |
 //! | `stacks` | where in the program a call was made |
@@ -49,6 +50,7 @@ pub mod model;
 pub mod operations;
 pub mod points;
 pub mod promises;
+pub mod random;
 pub mod run;
 mod stacks;
 pub mod states;
