@@ -66,6 +66,15 @@ if [ "$(id -u)" = 0 ] && mkdir "$work/small" && mount -t tmpfs -o size=16k none 
     umount "$work/small"
 fi
 
+# A tree of many files is judged, and what to do is said.
+anew
+mkdir many
+$python -c "
+for at in range(${FILES:-10000}): open(f'many/{at}', 'w').close()"
+records $python -c 'open("f", "w").write("x"); print("done")'
+check --check true --fs ext4 --no-fix --states 2
+[ $code = 0 ] && grep -q 'give fewer --states' "$work/found.json" || { echo "$case: many files: exit code $code"; wrong=1; }
+
 # Odd trees: names that are no UTF-8, a link that leads out, a FIFO, a folder without permissions, a checker that repairs.
 anew
 OUT=$work/outside $python -c 'import os; open(b"\xff old", "w").write("1"); os.mkfifo("fifo"); os.symlink(os.environ["OUT"], "link")'
