@@ -44,7 +44,9 @@ for mode in on off; do
     records stdbuf -oL "$bin/postgres" --single -c fsync=$mode -D "$PWD/data" postgres <"$work/statements"
     check --check "sh $work/check.sh" --states "${STATES:-100}" --no-fix \
         --fs posix,ext4,xfs,btrfs,f2fs,null-random,null-unsynced --fs ext4:zeros=no,replace=yes
-    row=$($python "$here/row.py" "$work/found.json")
+    right=()
+    [ $mode = on ] && right=(postgres posix)
+    row=$($python "$here/row.py" "$work/found.json" ${right[@]+"${right[@]}"})
     echo "  fsync=$mode: $row"
     decided=$(echo "$row" | head -n 1 | tr ' ' '\n' | grep -v '^null\|^posix' | sed 's/([0-9]*)//; s/.*=//' | tr -d '–\n')
     case $mode in

@@ -13,7 +13,9 @@ for mode in DELETE/OFF DELETE/NORMAL DELETE/FULL DELETE/EXTRA WAL/OFF WAL/NORMAL
     records $python "$here/bank.py" "${mode#*/}"
     check --check "$python $here/bank_check.py" --no-fix --states "${STATES:-300}" \
         --fs posix,ext4,xfs,btrfs,f2fs,nova,pmfs,crest,null-random,null-unsynced --fs ext4:zeros=no,replace=yes
-    row=$($python "$here/row.py" "$work/found.json")
+    right=()
+    case $mode in DELETE/EXTRA | WAL/FULL) right=("sqlite-$mode") ;; esac
+    row=$($python "$here/row.py" "$work/found.json" ${right[@]+"${right[@]}"})
     echo "  $mode: $row"
     decided=$(echo "$row" | head -n 1 | tr ' ' '\n' | grep -v '^null' | sed 's/([0-9]*)//; s/.*=//' | tr -d '–\n')
     case $mode in
