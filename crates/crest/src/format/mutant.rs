@@ -138,6 +138,13 @@ pub const MSYNC_IN_PAGES: Mutant =
 pub const MAPPED_WRITTEN_BACK: Mutant =
     Mutant::new("mapped-written-back", "mmap=atomic: a page is durable before its msync");
 
+/// Copies of adds that the cleaner makes are not noted.
+pub const COPIES_FORGOTTEN: Mutant =
+    Mutant::new("copies-forgotten", "steps: a removal does not wait for copies of its add");
+/// The time of an access in DRAM is taken for one that is durable.
+pub const TIMES_OF_DRAM: Mutant =
+    Mutant::new("times-of-dram", "steps: a time is dropped because one in DRAM only has followed");
+
 /// An unmount names a saved index before it is durable.
 pub const IMAGE_BEFORE_FENCE: Mutant =
     Mutant::new("image-before-fence", "saved index: the clean word is set before the image is fenced");
