@@ -167,7 +167,8 @@ pub const COMPUTED_THEN_SAVED: Mutant =
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, those of parity a pool
-/// that has it, and [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`): tests of their own find them.
+/// that has it, [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`), [`REFUSED_WHILE_CLEANING`] a log that is not cleaned in
+/// steps, and those of steps one that wraps: tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,
@@ -177,7 +178,6 @@ pub const MOUNTED: &[Mutant] = &[
     GRANULES_UNLOCKED,
     GRANULE_WITHOUT_ID,
     BUCKET_BY_CORE,
-    REFUSED_WHILE_CLEANING,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
     IMAGE_BEFORE_FENCE.shown_by(&["remount"]),

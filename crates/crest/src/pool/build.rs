@@ -12,6 +12,7 @@ use vfs::FileKind;
 use super::Settings;
 use super::loaded::Loaded;
 use super::saved::SavedIndex;
+use crate::ablation::Without;
 use crate::calls::Volume;
 use crate::format::inline::Patch;
 use crate::format::layout::{ROOT_INO, incompat};
@@ -112,7 +113,7 @@ fn assemble(
         orphans: Mutex::new(&locks::ORPHANS, BTreeSet::new()),
         frames,
         losses,
-        steps: Steps::new(superblock.shards as usize, steps),
+        steps: Steps::new(superblock.shards as usize, steps && settings.without != Without::Steps),
     };
     let mapped = MappedPages::default();
     let index = Index { store, sharing: sharing_of(table, settings), inodes, sums, cache, mapped };

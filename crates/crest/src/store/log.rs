@@ -234,6 +234,7 @@ impl Store {
         if let Some(at) = tail.open.take() {
             self.end_zone(at, strip);
             let At { zone, opening, line, .. } = at;
+            self.logs.origins.left((zone, opening), line);
             tail.soft += u64::from(self.geometry.record_lines() - line);
             tail.previous = Some(Previous { zone, opening, lines: line as u16 });
         }

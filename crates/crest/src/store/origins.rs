@@ -26,6 +26,8 @@ struct Begin {
     first: u64,
     zone: u32,
     opening: u64,
+    /// Lines with records when the shard has left it.
+    end: u32,
 }
 
 /// The adds of which a zone has copies.
@@ -72,7 +74,23 @@ impl Origins {
     pub(crate) fn opened(&self, shard: usize, first: u64, (zone, opening): (u32, u64)) {
         let mut known = self.known.lock();
         known.copied.remove(&zone);
-        known.begins[shard].push(Begin { first, zone, opening });
+        known.begins[shard].push(Begin { first, zone, opening, end: 0 });
+    }
+
+    /// A shard has left a zone with so many lines that hold records.
+    pub(crate) fn left(&self, (zone, opening): (u32, u64), end: u32) {
+        let mut known = self.known.lock();
+        let mut begins = known.begins.iter_mut().flatten();
+        if let Some(begin) = begins.find(|begin| (begin.zone, begin.opening) == (zone, opening)) {
+            begin.end = end;
+        }
+    }
+
+    /// Lines with records of a zone that a shard has opened and left in this mount.
+    pub(crate) fn end_of(&self, zone: u32, opening: u64) -> Option<u32> {
+        let known = self.known.lock();
+        let mut begins = known.begins.iter().flatten();
+        begins.find(|begin| (begin.zone, begin.opening) == (zone, opening)).map(|begin| begin.end)
     }
 
     /// Forgets the first zones of each shard that are not there any more.

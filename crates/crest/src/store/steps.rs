@@ -15,7 +15,7 @@
 //! | S2 the zone that takes a copy is open before the state is asked | what supersedes the part later waits for that zone, by its `before` |
 //! | S3 adds that are copied are noted before the copy is stored (`origins.rs`) | a removal waits for copies of its add |
 //! | S4 a copy is stored, and a victim freed, only if all logs were not cleaned at once since the victim was chosen | that cleaner drops what waits by all records, and may have freed the victim |
-//! | S5 a record of a group that is not whole is passed over, and a gap that a crash does not explain ends the work on a zone | it does not count; the other cleaner tells of damage |
+//! | S5 a record of a group that is not whole is passed over; a gap that a crash does not explain, or a zone that ends before the line where its shard left it, ends the work on it | it does not count; the other cleaner tells of damage |
 //!
 //! Each shard works on one victim at a time, and different shards on different ones: a zone is present for what waits until it is
 //! freed, so it does not matter which of two is freed first. A crash leaves two copies of some records, of which the newer one holds.
@@ -71,6 +71,8 @@ struct Victim {
     gap: Option<u32>,
     /// The operation to which that line belongs, of which a crash has left a part.
     torn: Option<Range<u32>>,
+    /// The line behind the last record.
+    end: u32,
     /// Lines that were copied.
     copied: u32,
 }
@@ -217,8 +219,8 @@ impl Store {
         drop(claims);
         let others: Vec<_> = zones.into_iter().filter(|other| other.zone != zone).collect();
         let oldest = others.iter().map(|other| other.opening).min().unwrap_or(u64::MAX);
-        let (seal, line, gap, torn, copied) = (self.seal(opening), 0, None, None, 0);
-        Some(Victim { zone, opening, seal, line, cleanings, others, oldest, gap, torn, copied })
+        let (seal, line, gap, torn, end, copied) = (self.seal(opening), 0, None, None, 0, 0);
+        Some(Victim { zone, opening, seal, line, cleanings, others, oldest, gap, torn, end, copied })
     }
 
     /// Loads lines of a victim, from the one that is parsed next on.
@@ -265,6 +267,7 @@ impl Store {
             sim::work(Work::STEP, 1);
             let group = u32::from(record.group);
             victim.note(line, lines, &record)?;
+            victim.end = line + lines;
             if group > 0 && record.part == 0 && line - begin + group > loaded && line + group <= end {
                 if line > begin {
                     // The next step begins with the group.
@@ -286,6 +289,12 @@ impl Store {
                 self.keep(victim, stepper, &record, objects)?;
                 victim.line += lines;
             }
+        }
+        let ends_before = |left: u32| victim.end < left;
+        if victim.line >= end
+            && self.logs.origins.end_of(victim.zone, victim.opening).is_some_and(ends_before)
+        {
+            return Err(Stop::Damaged);
         }
         Ok(victim.line >= end)
     }

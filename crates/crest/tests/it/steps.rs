@@ -10,6 +10,7 @@ use check::{Configured, File, Generator, NEW, Op, Pattern, Runner, Tree, observe
 use crest::design::CrestDesign;
 use crest::format::mutant;
 use design::{Design, Mutant};
+use media::Storage;
 use media::fault::Fault;
 use media::nvmm::Region;
 use media::recorder::{Mode, Plan};
@@ -153,10 +154,10 @@ fn a_removal_waits_for_a_copy_of_its_add_in_the_zone_of_a_shard_that_rests() {
     assert!(removed_name_is_back(Some(mutant::COPIES_FORGOTTEN)), "canary");
 }
 
-/// A line of a zone of the log is poisoned, and the log wraps: the zone is not freed, so nothing is lost when the line is read again.
-#[test]
-fn a_zone_that_cannot_be_read_is_kept() {
-    let run = sim::run(&Setup::virtual_clock(machine(1), Seed(SEED)), || {
+/// Harms a line of the first zone that a mount fills, and lets the log wrap: the zone is not freed, so nothing is lost when the line is
+/// right again. `line`: of a record; `poisons`: it cannot be read, instead of having other bytes.
+fn harmed_zone_is_kept(line: u64, poisons: bool) {
+    let run = sim::run(&Setup::virtual_clock(machine(1), Seed(SEED)), move || {
         let (region, options) = (region(SMALL), options(&[("shards", "1")], None));
         let fs = made(&region, &options);
         let root = fs.root();
@@ -164,25 +165,43 @@ fn a_zone_that_cannot_be_read_is_kept() {
         for name in &files {
             fs.create(root, name.as_bytes(), &NEW).expect("an empty pool");
         }
-        // Zones for records are taken from the end of the pool; the first may have the root alone.
-        let zone = 16 << 10;
-        for offset in [region.len() / zone * zone - zone + 6400, region.len() / zone * zone - 2 * zone + 6400]
-        {
-            region.inject(Fault::Poison { offset });
+        // Zones for records are taken from the end of the pool on; that of mkfs is the first.
+        let (offset, mut bytes) = (region.len() - 2 * (16 << 10) + line * 64, [0; 64]);
+        region.peek(offset, &mut bytes).expect("it can be read");
+        match poisons {
+            true => region.inject(Fault::Poison { offset }),
+            false => region.nt_store(offset, &[7; 64]).expect("it can be stored"),
         }
         while zones_emptied() < 150 {
             fs.create(root, b"x", &NEW).expect("room");
             fs.unlink(root, b"x").expect("a name");
         }
         drop(fs);
-        assert!(region.clear_faults() > 0, "the poison was overwritten");
+        if line < LAST {
+            let damaged = CrestDesign.mount(&Storage::from(&region), &options);
+            assert!(damaged.is_err(), "line {line}: the zone is not in the log");
+        }
+        region.clear_faults();
+        region.nt_store(offset, &bytes).expect("it can be stored");
+        region.fence();
         let fs = mounted(&region, &options);
         for name in &files {
-            fs.lookup(root, name.as_bytes()).expect("a file of the poisoned zone");
+            fs.lookup(root, name.as_bytes()).expect("a file of the harmed zone");
         }
         assert_sound(&region);
     });
-    run.expect("the run ends");
+    run.unwrap_or_else(|error| panic!("line {line}, poisons: {poisons}: {error}"));
+}
+
+/// The last record of a zone of 256 lines: behind an Open of one, all have two. That it is missing can only be told while the shard
+/// knows where it left the zone.
+const LAST: u64 = 253;
+
+#[test]
+fn a_zone_that_cannot_be_read_is_kept() {
+    for (line, poisons) in [(101, true), (101, false), (LAST, true), (LAST, false)] {
+        harmed_zone_is_kept(line, poisons);
+    }
 }
 
 /// A pool whose log has passed its end, with files that stay in all of its zones, and calls that take two zones more.
@@ -200,7 +219,7 @@ fn worn_program(size: Bytes) -> Program {
             setup.push(Op::Create(format!("A/{number}")));
         }
     }
-    Program::new("worn", setup, (0..8).flat_map(calls).collect())
+    Program::new("worn", setup, (0..6).flat_map(calls).collect())
 }
 
 #[test]
@@ -209,7 +228,7 @@ fn a_crash_in_each_moment_of_a_step_leaves_the_tree() {
     let options = options(&[("shards", "1")], None);
     let promises = CrestDesign.promises(&options);
     let design = Arc::new(Configured::new(&CrestDesign, options, "-O shards=1".to_owned()));
-    let plan = Plan { exhaustive_max: 24, pair_units_max: 3, draws: 8, seed: Seed(SEED) };
+    let plan = Plan { exhaustive_max: 8, pair_units_max: 2, draws: 3, seed: Seed(SEED) };
     for mode in [Mode::Adr, Mode::Eadr] {
         let effort = Effort { plan, ..Effort::usual(SEED, 0) };
         let subject = Subject { design: Arc::clone(&design), size, promises, mode };
@@ -217,7 +236,7 @@ fn a_crash_in_each_moment_of_a_step_leaves_the_tree() {
             check::configured::virtually(SEED, move || explore(&subject, &worn_program(size), &effort, &[]));
         println!("{mode:?}: {} points, {} images", tally.points, tally.distinct_images);
         assert!(tally.violations.is_empty(), "{mode:?}: {:?}", tally.violations);
-        assert!(tally.points > 100, "{mode:?}: {} points", tally.points);
+        assert!(tally.points > 60, "{mode:?}: {} points", tally.points);
     }
 }
 
