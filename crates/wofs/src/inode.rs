@@ -1,0 +1,290 @@
+//! Inodes in DRAM: their table, their locks, their numbers.
+//!
+//! The table has 128 buckets, as published, each with a lock; a bucket of `n / 128` inodes is searched from its beginning, unless
+//! the option `buckets` is `grow`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ::vfs::{Attr, FileKind, Ino, Owner, Timestamp};
+use sim::map::HashMap;
+use sim::sync::{AtomicU32, Ordering::SeqCst};
+use sim::{LockClass, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+
+use crate::dir::Dir;
+use crate::layout::{BLOCK, INODES_MAX, ROOT};
+use crate::map::Map;
+use crate::package::{Attributes, Key, Time};
+use base::error::{Error, Result};
+use base::opens::Opens;
+
+/// Of renames.
+pub(crate) static RENAMES: LockClass = LockClass::new("wofs.renames").under(&[]);
+/// Of an inode.
+pub(crate) static INODE: LockClass = LockClass::new("wofs.inode").under(&[&RENAMES]).several();
+/// Of a bucket of the table of inodes.
+pub(crate) static TABLE: LockClass = LockClass::new("wofs.table").under(&[&INODE]);
+/// Of the free inode numbers.
+pub(crate) static NUMBERS: LockClass = LockClass::new("wofs.numbers").under(&[&INODE]);
+/// Of free blocks, containers and the places in them.
+pub(crate) static SPACE: LockClass = LockClass::new("wofs.space").under(&[&INODE]);
+
+/// The classes for which its calls may wait.
+pub(crate) static CLASSES: &[&LockClass] = &[&RENAMES, &INODE, &TABLE, &NUMBERS, &SPACE];
+
+/// Buckets of every table, as published.
+pub(crate) const BUCKETS: u64 = 128;
+
+/// The DATA that set the size of a file last, to which appends go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setter {
+    pub(crate) vtail: u64,
+    pub(crate) place: u64,
+    pub(crate) first: u64,
+    pub(crate) block: u64,
+    pub(crate) blocks: u64,
+}
+
+/// The contents of a regular file or symbolic link.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) size: u64,
+    pub(crate) map: Map,
+    pub(crate) setter: Option<Setter>,
+    /// The bytes of the last block behind the size are known to be zeros.
+    pub(crate) tail_is_zero: bool,
+}
+
+/// What an inode holds.
+#[derive(Debug)]
+pub(crate) enum Body {
+    File(Contents),
+    Dir(Dir),
+    Node,
+}
+
+/// What the lock of an inode protects.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) attributes: Attributes,
+    pub(crate) rdev: u64,
+    pub(crate) links: u32,
+    /// False once the last name is gone: nothing is stored of it any more.
+    pub(crate) named: bool,
+    /// A directory: its times are those of packages that may be written over.
+    pub(crate) times_at_risk: bool,
+    pub(crate) body: Body,
+}
+
+/// An inode.
+#[derive(Debug)]
+pub(crate) struct Inode {
+    pub(crate) key: Key,
+    pub(crate) kind: FileKind,
+    pub(crate) opens: Opens,
+    /// Of a directory: the number of that in which its name is. Changed under [`RENAMES`].
+    pub(crate) parent: AtomicU32,
+    state: RwLock<State>,
+}
+
+/// The present.
+pub(crate) fn now() -> Time {
+    pack(Timestamp::now())
+}
+
+/// A time in one word.
+pub(crate) fn pack(time: Timestamp) -> Time {
+    time.secs.cast_unsigned() << 30 | u64::from(time.nanos.min(999_999_999))
+}
+
+fn unpack(time: Time) -> Timestamp {
+    Timestamp { secs: time.cast_signed() >> 30, nanos: ((time & ((1 << 30) - 1)) as u32).min(999_999_999) }
+}
+
+impl Inode {
+    pub(crate) fn new(key: Key, kind: FileKind, parent: u32, state: State) -> Self {
+        let (opens, parent) = (Opens::new(), AtomicU32::new(parent));
+        Self { key, kind, opens, parent, state: RwLock::new(&INODE, state) }
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        sim::work(Work::STEP, 1);
+        self.state.read()
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        sim::work(Work::STEP, 1);
+        self.state.write()
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+
+    /// The number of the directory that has its name.
+    pub(crate) fn parent(&self) -> u32 {
+        self.parent.load(SeqCst)
+    }
+
+    pub(crate) fn attr(&self, state: &State) -> Attr {
+        let (size, blocks) = match &state.body {
+            Body::File(contents) => (contents.size, contents.map.blocks()),
+            Body::Dir(dir) => (dir.len() as u64, 0),
+            Body::Node => (0, 0),
+        };
+        let Attributes { mode, uid, gid, atime, mtime, ctime } = state.attributes;
+        Attr {
+            ino: Ino(u64::from(self.key.0)),
+            kind: self.kind,
+            perm: mode & 0o7777,
+            nlink: state.links,
+            owner: Owner { uid, gid },
+            rdev: state.rdev,
+            size,
+            blocks: blocks * (BLOCK / 512),
+            blksize: BLOCK as u32,
+            atime: unpack(atime),
+            mtime: unpack(mtime),
+            ctime: unpack(ctime),
+            generation: self.key.1,
+        }
+    }
+}
+
+impl State {
+    /// The names of a directory that has a name itself.
+    pub(crate) fn dir(&self) -> Result<&Dir> {
+        match &self.body {
+            Body::Dir(_) if !self.named => Err(Error::NoEntry),
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    pub(crate) fn dir_mut(&mut self) -> Result<&mut Dir> {
+        match &mut self.body {
+            Body::Dir(_) if !self.named => Err(Error::NoEntry),
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    pub(crate) fn contents(&self) -> Result<&Contents> {
+        match &self.body {
+            Body::File(contents) => Ok(contents),
+            Body::Dir(_) => Err(Error::IsDirectory),
+            Body::Node => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    pub(crate) fn contents_mut(&mut self) -> Result<&mut Contents> {
+        match &mut self.body {
+            Body::File(contents) => Ok(contents),
+            Body::Dir(_) => Err(Error::IsDirectory),
+            Body::Node => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    /// The names of a directory changed now.
+    pub(crate) fn names_changed(&mut self, now: Time) {
+        (self.attributes.mtime, self.attributes.ctime, self.times_at_risk) = (now, now, true);
+    }
+
+    /// The size that an ATTR carries.
+    pub(crate) fn size(&self) -> u64 {
+        self.contents().map_or(0, |contents| contents.size)
+    }
+}
+
+/// Numbers that no inode has.
+#[derive(Debug)]
+struct Numbers {
+    next: u32,
+    freed: BTreeSet<u32>,
+}
+
+/// All inodes that have a name or are open.
+pub(crate) struct Inodes {
+    table: Vec<RwLock<HashMap<u32, Arc<Inode>>>>,
+    numbers: Mutex<Numbers>,
+    grows: bool,
+}
+
+impl Inodes {
+    /// A table of these inodes.
+    pub(crate) fn new(inodes: impl Iterator<Item = Inode>, grows: bool) -> Self {
+        let table = (0..BUCKETS).map(|_| RwLock::new(&TABLE, HashMap::default())).collect();
+        let numbers = Mutex::new(&NUMBERS, Numbers { next: ROOT + 1, freed: BTreeSet::new() });
+        let mut all = Self { table, numbers, grows };
+        let mut used = BTreeSet::new();
+        for inode in inodes {
+            used.insert(inode.key.0);
+            let bucket = all.table[bucket(inode.key.0)].get_mut();
+            bucket.insert(inode.key.0, Arc::new(inode));
+        }
+        let numbers = all.numbers.get_mut();
+        numbers.next = used.last().map_or(ROOT, |last| *last) + 1;
+        numbers.freed = (ROOT..numbers.next).filter(|number| !used.contains(number)).collect();
+        all
+    }
+
+    /// The inode with a number.
+    pub(crate) fn get(&self, ino: Ino) -> Result<Arc<Inode>> {
+        let number = u32::try_from(ino.0).map_err(|_| Error::NoEntry)?;
+        let bucket = self.table[bucket(number)].read();
+        if !self.grows {
+            sim::work(Work::MISS, bucket.len() as u64 / 2);
+        }
+        bucket.get(&number).cloned().ok_or(Error::NoEntry)
+    }
+
+    pub(crate) fn add(&self, inode: Arc<Inode>) {
+        self.table[bucket(inode.key.0)].write().insert(inode.key.0, inode);
+    }
+
+    /// Forgets an inode, whose number is free from now on.
+    pub(crate) fn remove(&self, number: u32) {
+        self.table[bucket(number)].write().remove(&number);
+        self.give_number(number);
+    }
+
+    /// A free number.
+    pub(crate) fn take_number(&self) -> Result<u32> {
+        let mut numbers = self.numbers.lock();
+        sim::ran::did(Work::NODE, 1);
+        if let Some(number) = numbers.freed.pop_first() {
+            return Ok(number);
+        }
+        if numbers.next >= INODES_MAX {
+            return Err(Error::NoSpace);
+        }
+        numbers.next += 1;
+        Ok(numbers.next - 1)
+    }
+
+    pub(crate) fn give_number(&self, number: u32) {
+        sim::ran::did(Work::NODE, 1);
+        self.numbers.lock().freed.insert(number);
+    }
+
+    /// Inodes there are.
+    pub(crate) fn len(&self) -> u64 {
+        let numbers = self.numbers.lock();
+        u64::from(numbers.next) - u64::from(ROOT) - numbers.freed.len() as u64
+    }
+
+    /// All inodes, in the order of their numbers.
+    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
+        let mut all: Vec<_> = self
+            .table
+            .iter()
+            .flat_map(|bucket| sim::ran::collected(bucket.read().values().cloned()))
+            .collect();
+        all.sort_unstable_by_key(|inode| inode.key.0);
+        all
+    }
+}
+
+fn bucket(number: u32) -> usize {
+    (u64::from(number) % BUCKETS) as usize
+}
