@@ -25,6 +25,7 @@
 //! Bytes are addressed by their SHA-256: the same page written twice is stored once, and is compared when it is read. The index is
 //! read when the file is opened; bytes are read when they are asked for.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -192,7 +193,7 @@ impl Writer {
                 line.extend_from_slice(format!(" {}", frame.place).as_bytes());
                 self.line(line)?;
             }
-            numbers += &format!(" {number}");
+            let _ = write!(numbers, " {number}");
         }
         let (letter, number) = match of {
             Of::Call(number) => ('K', number),
@@ -218,7 +219,7 @@ impl Writer {
         &mut self,
         (calls, thread, begin_ns): (u64, u32, u64),
         call: &[u8],
-        effect: Option<(&[u8], Option<&[u8]>, u8)>,
+        effect: Option<Would<'_>>,
     ) -> io::Result<()> {
         let mut line = format!("H {calls} {thread} {begin_ns} ").into_bytes();
         quoted(call, &mut line);
@@ -273,6 +274,9 @@ fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
     packer.write_all(bytes)?;
     packer.finish()
 }
+
+/// What a call that never returned would have done: its line in the trace, what it would have written, and the flags of that.
+pub type Would<'a> = (&'a [u8], Option<&'a [u8]>, u8);
 
 /// What a call has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

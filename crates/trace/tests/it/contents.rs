@@ -1,11 +1,13 @@
 //! What is kept beside a trace: calls that never returned, and stacks.
 
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 
 use tempfile::TempDir;
 use trace::contents::{Contents, Of, Writer as Kept, beside};
 use trace::import::Emitter;
-use trace::import::strace::{Importer, Start};
+use trace::import::strace::{Importer, Start, flags_with_contents};
 use trace::record::Head;
 use trace::scope::Scope;
 use trace::{Reader, Writer};
@@ -100,4 +102,38 @@ fn a_frame_is_stored_once_and_has_its_line_of_source() {
     let contents = Contents::open(&trace, Some(b"id")).unwrap();
     assert_eq!(contents.frames, [(frame, Some("/src/p.c:12".to_owned()))]);
     assert_eq!(contents.stacks[&2], [0, 0]);
+}
+
+/// Skipped, with a word, where strace is missing, may not trace, or shows no stacks.
+#[test]
+fn the_real_strace_shows_stacks_that_are_understood() {
+    let (folder, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (root, out) = (folder.path().canonicalize().unwrap(), place.path().join("out"));
+    let mut strace = Command::new("strace");
+    strace.args(flags_with_contents()).arg("-k").arg("-o").arg(&out);
+    strace.args(["--", "sh", "-c", "echo text >f; mv f g; echo told >&2"]).current_dir(&root);
+    let told = Command::new("strace").arg("-V").output();
+    let has_stacks = told.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("stack-trace="));
+    if !has_stacks || !strace.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: strace is missing, may not trace here, or shows no stacks");
+        return;
+    }
+    let trace = place.path().join("x.wtrace");
+    let root = root.as_os_str().as_bytes();
+    let writer = Writer::new(Vec::new(), &Head::new("test", root), true).unwrap();
+    let mut importer = Importer::new(Emitter::new(writer), Scope::new(&[root]), Start::Unknown, root);
+    let kept = File::create(beside(&trace)).unwrap();
+    importer.keep_contents(Kept::new(Box::new(kept), "id", 1 << 20).unwrap());
+    importer.read(&std::fs::read(&out).unwrap()[..], "out").unwrap();
+    assert_eq!(importer.strange(), None, "a line of the real strace is not understood");
+    importer.finish(None).unwrap();
+    let contents = Contents::open(&trace, Some(b"id")).unwrap();
+    let has_libc = |stack: &Vec<u32>| {
+        stack
+            .iter()
+            .any(|frame| contents.frames[*frame as usize].0.module.windows(4).any(|part| part == b"libc"))
+    };
+    let with_libc = contents.stacks.values().filter(|stack| has_libc(stack)).count();
+    assert!(with_libc >= 3, "open, write and rename: {:?}", contents.stacks);
+    assert_eq!(contents.sent_stacks.len(), contents.sent.len(), "what was told has its stack");
 }

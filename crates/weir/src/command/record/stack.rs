@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +41,7 @@ fn lines(module: &Path, places: &[(u64, u32)]) -> io::Result<Vec<(u32, String)>>
     let mut asked = String::new();
     for (place, _) in places {
         // A return address is behind the call.
-        asked += &format!("{:#x}\n", address(&segments, place.saturating_sub(1)));
+        let _ = writeln!(asked, "{:#x}", address(&segments, place.saturating_sub(1)));
     }
     let mut command = Command::new("addr2line");
     command.arg("-e").arg(module).env_remove("DEBUGINFOD_URLS");
