@@ -26,7 +26,7 @@ pub(crate) struct Slot {
     pub(crate) place: Place,
 }
 
-/// What the lock protects.
+/// All that the lock protects.
 pub(crate) struct Space {
     region: Arc<Region>,
     geometry: Geometry,
@@ -143,7 +143,8 @@ impl Space {
         Ok(())
     }
 
-    /// Stores zeros over all dead packages that may be stored over, so that what waits for them becomes free. False: there are none.
+    /// Stores zeros over all dead packages that may be stored over, so that those that wait for them become free. False: there are
+    /// none.
     fn blank(&mut self) -> Result<bool> {
         if self.rules.lacks(mutant::NO_BLANKING) {
             return Ok(false);

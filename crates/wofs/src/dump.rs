@@ -11,7 +11,7 @@ use crate::mutant::Rules;
 use crate::recovery::load;
 use crate::superblock;
 
-/// What can be shown, and what it says.
+/// The parts that can be shown, and what they say.
 pub(crate) const PARTS: &[(&str, &str)] = &[
     ("superblock", "size, regions, number saved by the last unmount"),
     ("containers", "containers with their kinds and packages"),

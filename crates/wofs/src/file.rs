@@ -6,7 +6,7 @@
 //! | any other write | bytes in new blocks, with what the first and last block had besides; a DATA for each piece | 2 |
 //! | size | an ATTR | 1 |
 //!
-//! Before a size grows by more than a patch, zeros are stored from it to the end of its block, unless it is known that they are there.
+//! Before a size grows by more than a patch, zeros are stored from it to the end of its block, unless they are known to be there.
 //! A crash may have left bytes of an append there, and a cut leaves what it has cut off.
 
 use ::vfs::IoFlags;
@@ -111,7 +111,8 @@ impl Wofs {
         }
         let more = claimed.end - claimed.start;
         let now = now();
-        (state.attributes.mtime, state.attributes.ctime) = (now, now);
+        // The patch has no room for the time: an unmount stores it.
+        (state.attributes.mtime, state.attributes.ctime, state.times_at_risk) = (now, now, true);
         let contents = state.contents_mut()?;
         contents.tail_is_zero = end % BLOCK == 0 || fresh.is_empty() && contents.tail_is_zero;
         contents.size = end;
@@ -313,7 +314,7 @@ impl Wofs {
         (size, all): (u64, Vec<(Slot, Data)>),
     ) -> Result<()> {
         let now = all.first().map_or_else(now, |(_, data)| data.time);
-        (state.attributes.mtime, state.attributes.ctime) = (now, now);
+        (state.attributes.mtime, state.attributes.ctime, state.times_at_risk) = (now, now, false);
         let contents = state.contents_mut()?;
         let (mut replaced, mut first) = (Vec::new(), plan.first);
         for (at, (block, blocks)) in plan.pieces.iter().enumerate() {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `superblock` | the superblock and its copy are whole, and of this size; the word of the last unmount is one |
 //! | `containers` | a block has at most one of the four bits, and lies behind the bitmaps |
-//! | `packages` | every place of a container can be read (what holds no whole package is free: a torn one cannot be told from a dead one) |
+//! | `packages` | every place of a container can be read (one without a whole package is free: torn and dead look alike) |
 //! | `numbers` | no two packages have the same number, and none a larger one than the last unmount has saved |
 //! | `unlinks` | what an UNLINK hides lies where a CREATE can lie |
 //! | `births` | all names of an inode number are of one birth, and of one kind |

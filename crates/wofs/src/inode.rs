@@ -55,7 +55,7 @@ pub(crate) struct Contents {
     pub(crate) tail_is_zero: bool,
 }
 
-/// What an inode holds.
+/// The part of an inode that depends on its kind.
 #[derive(Debug)]
 pub(crate) enum Body {
     File(Contents),
@@ -63,7 +63,7 @@ pub(crate) enum Body {
     Node,
 }
 
-/// What the lock of an inode protects.
+/// All that the lock of an inode protects.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) attributes: Attributes,
@@ -71,7 +71,7 @@ pub(crate) struct State {
     pub(crate) links: u32,
     /// False once the last name is gone: nothing is stored of it any more.
     pub(crate) named: bool,
-    /// A directory: its times are those of packages that may be written over.
+    /// Its times are stored in no package, or in packages of others that may be stored over.
     pub(crate) times_at_risk: bool,
     pub(crate) body: Body,
 }

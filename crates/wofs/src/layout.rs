@@ -86,7 +86,7 @@ pub(crate) struct Superblock {
     pub(crate) zero: [u64; 5],
 }
 
-/// What every package begins with.
+/// Every package begins with it.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -161,7 +161,7 @@ pub(crate) struct RawData {
     /// First block on the device.
     pub(crate) block: u32,
     pub(crate) blocks: u32,
-    /// Which of the packages of one write it is, and how many there are.
+    /// Its place among the packages of one write, and their number.
     pub(crate) index: u16,
     pub(crate) count: u16,
 }

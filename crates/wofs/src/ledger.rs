@@ -8,7 +8,7 @@
 //! | CREATE | at once; of a rename, when what its UNLINKs hide is gone |
 //! | UNLINK | when the CREATE that it hides is gone |
 //! | DATA, with all of its write | at once: what it hid is hidden by what hides it |
-//! | ATTR that is not the newest | when each block that it hides of a DATA that is not gone is hidden by another package that stays |
+//! | ATTR that is not the newest | when each block that it hides of a DATA that is not gone is hidden by one that stays |
 //! | DATA and ATTR of a file without a name | at once: what hides the file's CREATE outlives that |
 //!
 //! A free package hides nothing any more, for it may be stored over at any time: so no two of them excuse each other.
@@ -26,7 +26,7 @@ use crate::package::{Attr, Data, Key, Package, Place};
 /// A package that is not gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// How many CREATEs must be gone before it is free, and whether it is hidden.
+    /// It waits for so many CREATEs to be gone before it is free; whether it is hidden.
     Create {
         waits: u32,
         dead: bool,
@@ -79,11 +79,11 @@ struct Free {
 pub struct Ledger {
     rules: Rules,
     units: HashMap<Place, Unit>,
-    /// What waits until a CREATE is gone.
+    /// The packages that wait until a CREATE is gone.
     waiting: HashMap<Place, Vec<Place>>,
     logs: HashMap<Key, Log>,
     free: [Free; 4],
-    /// How many packages of a container are not dead, by block.
+    /// The number of packages of a container that are not dead, by block.
     alive: HashMap<u64, u32>,
 }
 
@@ -121,7 +121,7 @@ impl Ledger {
         };
     }
 
-    /// How many places can be taken.
+    /// Counts the places that can be taken.
     pub fn count(&self, kind: Kind) -> usize {
         let free = &self.free[kind.index()];
         free.dead.len() + free.blank.len()
@@ -167,7 +167,7 @@ impl Ledger {
         places.iter().for_each(|place| self.gone(*place));
     }
 
-    /// How many packages of the container in a block are not dead.
+    /// Counts the packages of the container in a block that are not dead.
     pub fn alive(&self, block: u64) -> u32 {
         self.alive.get(&block).copied().unwrap_or(0)
     }
@@ -181,7 +181,7 @@ impl Ledger {
         self.free[kind.index()].dead.insert(place);
     }
 
-    /// What was at a place was stored over, and that is fenced.
+    /// Forgets the package at a place: another one is stored over it, and fenced.
     fn gone(&mut self, place: Place) {
         match self.units.remove(&place) {
             Some(Unit::Create { .. }) => {
@@ -422,7 +422,7 @@ fn is_needed(extents: &TreeMap<u64, Extent>, attrs: &TreeMap<u64, (Place, u64)>,
 
 /// # After a mount
 impl Ledger {
-    /// What the packages on a device come to: all that waits follows from them. Places without a package are to be added.
+    /// Computes it from the packages on a device: all that waits follows from them. Places without a package are to be added.
     pub fn of(found: &BTreeMap<Place, Package>, merged: &Merged, rules: Rules) -> Self {
         let mut ledger = Self::new(rules);
         let mut live: BTreeMap<u64, u64> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! WOFS: each call is one checksummed package, written once, with one ordering point.
 //!
 //! A design after WOFS (OSDI 2025), as its public source has it; `docs/designs/wofs.md` says what differs and why. Packages lie in
-//! *containers*, blocks of one kind of packages, and are never erased: a dead one counts until another one is stored over it. So what
-//! *hides* a package must outlive it, on which everything hangs ([`ledger`]).
+//! *containers*, blocks of one kind of packages, and are never erased: a dead one counts until another one is stored over it. So
+//! what *hides* a package must outlive it, on which everything hangs ([`ledger`]).
 //!
 //! # Order of stores
 //!
@@ -20,7 +20,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `layout.rs` `package.rs` `superblock.rs` `mkfs.rs` | the format byte by byte; packages with their checksums; the first block; a new image |
+//! | `layout.rs` `package.rs` `superblock.rs` `mkfs.rs` | the format; packages with their checksums; the first block; a new image |
 //! | `merge.rs` `map.rs` | what all packages mean, as a pure function; which block holds which block of a file |
 //! | `ledger.rs` `alloc.rs` | which packages may be stored over; free blocks, containers and places in them |
 //! | `inode.rs` `dir.rs` | inodes and names in DRAM |

@@ -9,7 +9,7 @@ use sim::map::TreeMap;
 pub struct Piece {
     /// First block on the device.
     pub block: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
     /// The number of the DATA that maps them.
     pub from: u64,

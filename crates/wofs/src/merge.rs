@@ -1,6 +1,6 @@
 //! What the packages on a device mean, as a pure function: recovery, fsck and the histories of the tests ask it.
 //!
-//! * A CREATE counts by itself. It is hidden by an UNLINK that counts, names its place and has a larger number, and by nothing else.
+//! * A CREATE counts by itself. It is hidden by an UNLINK that counts, names its place and has a larger number, by nothing else.
 //! * An UNLINK counts; one of a rename only where the CREATE with just the number that it names lies at the place that it names.
 //! * DATA and ATTR count; those of a write of several pieces only if all of them are there.
 //! * What counts of a file is applied in the order of numbers. A DATA maps the blocks that begin below its own size.
@@ -31,7 +31,7 @@ pub struct File {
     pub log: Vec<Place>,
 }
 
-/// What all packages come to.
+/// The meaning of all packages together.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
     /// Larger than the number of any package, and than all that packages name.
@@ -187,7 +187,7 @@ impl File {
     }
 }
 
-/// How many blocks of a DATA count: those that begin below its own size.
+/// Counts the blocks of a DATA that count: those that begin below its own size.
 pub(crate) fn mapped_blocks(data: &Data, rules: Rules) -> u64 {
     if rules.lacks(mutant::BEYOND_SIZE_COUNTS) {
         return data.blocks;

@@ -20,7 +20,7 @@ use crate::inode::{Body, Contents, Inode, State, now};
 use crate::layout::{BLOCK, Kind, LINKS_MAX, UNIT};
 use crate::map::Piece;
 use crate::mutant;
-use crate::package::{Attributes, Create, Data, Key, Package, Unlink};
+use crate::package::{Attributes, Create, Data, Key, Package, Time, Unlink};
 use crate::parts;
 use crate::vfs::Wofs;
 use base::error::{Error, Result};
@@ -28,7 +28,7 @@ use base::error::{Error, Result};
 /// A name in a directory.
 type Name<'a> = (Ino, &'a [u8]);
 
-/// What a new inode is.
+/// A new inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct New<'a> {
     pub(crate) kind: FileKind,
@@ -82,7 +82,7 @@ impl Wofs {
             Attributes { mode, uid: new.owner.uid, gid: new.owner.gid, atime: now, mtime: now, ctime: now };
         let slot = self.space.lock().take(Kind::Create)?;
         let target = match new.kind {
-            FileKind::Symlink => match self.store_target(key, new.target) {
+            FileKind::Symlink => match self.store_target(key, new.target, now) {
                 Ok(target) => Some(target),
                 Err(error) => {
                     self.space.lock().give_back(slot);
@@ -130,7 +130,7 @@ impl Wofs {
     }
 
     /// Stores the target of a symbolic link and its DATA, which counts once the CREATE of that birth is there.
-    fn store_target(&self, key: Key, target: &[u8]) -> Result<(Slot, Data)> {
+    fn store_target(&self, key: Key, target: &[u8], time: Time) -> Result<(Slot, Data)> {
         let (slot, block) = {
             let mut space = self.space.lock();
             let block = space.take_blocks(1, 0)?.0[0].0;
@@ -145,7 +145,7 @@ impl Wofs {
         let mut bytes = ran::zeroed(BLOCK as usize);
         bytes[..target.len()].copy_from_slice(target);
         let (vtail, size) = (self.numbers(1), target.len() as u64);
-        let data = Data { vtail, key, first: 0, block, blocks: 1, size, time: now(), index: 0, count: 1 };
+        let data = Data { vtail, key, first: 0, block, blocks: 1, size, time, index: 0, count: 1 };
         let package = Package::Data(data).encode(self.rules);
         let stored = self.region.nt_store(block * BLOCK, &bytes);
         let stored = stored.and_then(|()| self.region.store_cached(slot.place, &package));
@@ -264,7 +264,7 @@ impl Wofs {
     }
 
     /// Takes one name from an inode, in DRAM.
-    fn lose_name(&self, inode: &Inode, state: &mut State, now: u64) {
+    fn lose_name(&self, inode: &Inode, state: &mut State, now: Time) {
         state.links = if inode.is_dir() { 0 } else { state.links.saturating_sub(1) };
         state.attributes.ctime = now;
         if state.links == 0 {
@@ -312,51 +312,54 @@ impl Wofs {
             new = Some(dirs[1].write());
             old = dirs[0].write();
         }
-        let moved = old.dir()?.find(from.1);
-        let target = new.as_deref().unwrap_or(&*old).dir()?.find(to.1);
-        let moved = moved.ok_or(Error::NoEntry)?;
-        if !rename::check_target(flags, moved.ino, target.map(|entry| entry.ino))? {
+        self.rename_held(numbers, (from.1, to.1), flags, (&mut old, new.as_deref_mut()))
+    }
+
+    /// The same, once the directories are locked; `new` is none where both are one.
+    fn rename_held(
+        &self,
+        numbers: [u32; 2],
+        (from, to): (&[u8], &[u8]),
+        flags: RenameFlags,
+        (old, mut new): (&mut State, Option<&mut State>),
+    ) -> Result<()> {
+        let target = new.as_deref().unwrap_or(old).dir()?.find(to);
+        let moved = old.dir()?.find(from).ok_or(Error::NoEntry)?;
+        let target_ino = target.map(|entry| entry.ino);
+        if !rename::check_target(flags, moved.ino, target_ino)? {
             return Ok(());
         }
-        rename::check_subtrees(
-            flags,
-            (numbers[0], numbers[1]),
-            (moved.ino, target.map(|entry| entry.ino)),
-            |dir, above| self.is_below(dir, above),
-        )?;
+        let is_below = |dir, above| self.is_below(dir, above);
+        rename::check_subtrees(flags, (numbers[0], numbers[1]), (moved.ino, target_ino), is_below)?;
         let is_dir = moved.kind == FileKind::Directory;
-        if let Some(target) = target {
-            rename::check_kinds(flags, is_dir, target.kind == FileKind::Directory)?;
-        } else if is_dir && !is_one && new.as_deref().is_some_and(|new| new.links >= LINKS_MAX) {
-            return Err(Error::TooManyLinks);
+        match (target, &new) {
+            (Some(target), _) => rename::check_kinds(flags, is_dir, target.kind == FileKind::Directory)?,
+            (None, Some(new)) if is_dir && new.links >= LINKS_MAX => return Err(Error::TooManyLinks),
+            _ => {}
         }
         let inode = self.inodes.get(Ino(u64::from(moved.ino)))?;
         let replaced = target.map(|entry| self.inodes.get(Ino(u64::from(entry.ino)))).transpose()?;
         let (mut state, mut gone) = lock_both(&inode, replaced.as_deref());
-        if let Some(gone) = &gone
-            && let Body::Dir(dir) = &gone.body
-            && dir.len() > 0
-        {
+        if gone.as_deref().is_some_and(|gone| gone.dir().is_ok_and(|dir| dir.len() > 0)) {
             return Err(Error::NotEmpty);
         }
         let losing = replaced.as_ref().zip(gone.as_ref()).filter(|(_, gone)| gone.links == 1 || is_dir);
         let losing = losing.map(|(replaced, _)| replaced.opens.losing_name());
         let now = now();
-        state.attributes.ctime = now;
-        let hidden =
-            ran::collected(replaced.iter().zip(target).map(|(inode, entry)| (inode.key, numbers[1], entry)));
-        let hidden = ran::collected(hidden.into_iter().chain([(inode.key, numbers[0], moved)]));
-        let place = self.store_rename((&inode, &state), (numbers[1], to.1), &hidden, now)?;
-        old.dir_mut()?.remove(from.1);
-        new.as_deref_mut().unwrap_or(&mut *old).dir_mut()?.set(to.1, moved.ino, moved.kind, place);
+        let attributes = Attributes { ctime: now, ..state.attributes };
+        let over = replaced.iter().zip(target).map(|(inode, entry)| (inode.key, numbers[1], entry));
+        let hidden = ran::collected(over.chain([(inode.key, numbers[0], moved)]));
+        let place = self.store_rename((&inode, attributes, state.rdev), (numbers[1], to), &hidden, now)?;
+        state.attributes = attributes;
+        old.dir_mut()?.remove(from);
         old.names_changed(now);
+        let holder = new.as_deref_mut().unwrap_or(old);
+        holder.dir_mut()?.set(to, moved.ino, moved.kind, place);
+        holder.names_changed(now);
         if is_dir {
             inode.parent.store(numbers[1], SeqCst);
+            holder.links += u32::from(target.is_none());
             old.links -= 1;
-            new.as_deref_mut().unwrap_or(&mut *old).links += u32::from(target.is_none());
-        }
-        if let Some(new) = new.as_deref_mut() {
-            new.names_changed(now);
         }
         if let (Some(replaced), Some(gone)) = (&replaced, gone.as_deref_mut()) {
             self.lose_name(replaced, gone, now);
@@ -370,10 +373,10 @@ impl Wofs {
     /// Stores the packages of a rename: UNLINKs, a fence, the CREATE, a fence. Returns where the CREATE lies.
     fn store_rename(
         &self,
-        (inode, state): (&Inode, &State),
+        (inode, attributes, rdev): (&Inode, Attributes, u64),
         (parent, name): (u32, &[u8]),
         hidden: &[(Key, u32, Entry)],
-        now: u64,
+        now: Time,
     ) -> Result<u64> {
         let mut slots = Vec::new();
         let taken = {
@@ -403,7 +406,6 @@ impl Wofs {
             }
             self.region.fence();
             let needs = ran::collected(slots[..hidden.len()].iter().map(|slot| (slot.place, UNIT)));
-            let (attributes, rdev) = (state.attributes, state.rdev);
             let (key, name) = (inode.key, ran::copied(name));
             let body = Create { vtail, key, parent, name, attributes, rdev, changed: now, renamed: true };
             self.store_create(create, body, &needs)?;

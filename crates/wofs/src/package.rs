@@ -82,15 +82,15 @@ pub struct Data {
     pub first: u64,
     /// First block on the device.
     pub block: u64,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u64,
     /// Size of the file: that of the write, or the patched one.
     pub size: u64,
     /// When it was written.
     pub time: Time,
-    /// Which of the packages of one write it is.
+    /// Its place among the packages of one write.
     pub index: u16,
-    /// How many packages the write has.
+    /// Number of packages of the write.
     pub count: u16,
 }
 

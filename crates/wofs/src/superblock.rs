@@ -7,7 +7,7 @@ use crate::layout::{BLOCK, MAGIC, SAVED, Superblock, VERSION};
 use base::error::{Error, Result};
 use base::persist::checksum::crc32c;
 
-/// What an unmount stores: a number that is larger than those of all packages, and 16 bits that say so.
+/// An unmount stores a number that is larger than those of all packages, and 16 bits that say so.
 const CHECK: u64 = 0xA5C3;
 
 impl Superblock {

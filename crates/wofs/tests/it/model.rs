@@ -37,7 +37,7 @@ fn random_operations_and_mounts_answer_as_the_model() {
 #[test]
 fn random_operations_on_a_full_device_answer_as_the_model_or_find_no_space() {
     let seen: Vec<_> =
-        (0..12).map(|number| round(SEED + 100 + number, Bytes::kib(160 + 16 * number), 1_500)).collect();
+        (0..12).map(|number| round(SEED + 100 + number, Bytes::kib(128 + 4 * (number % 3)), 1_500)).collect();
     println!("(mounts, without space): {seen:?}");
-    assert!(seen.iter().map(|(_, full)| full).sum::<usize>() > 100, "{seen:?}");
+    assert!(seen.iter().map(|(_, full)| full).sum::<usize>() > 40, "{seen:?}");
 }

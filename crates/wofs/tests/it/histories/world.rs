@@ -1,8 +1,8 @@
 //! A small device, and what the operations of a file system store on it.
 //!
-//! A device has a few places for packages of each kind and a few blocks of two cells; a cell is half a block. The packages are those
-//! of the design, and so are the ledger and the merge that say what may be written over and what a mount finds. After each call the
-//! files are read from all packages again, so that nothing but the ledger is kept between calls.
+//! A device has a few places for packages of each kind and a few blocks of two cells; a cell is half a block. The packages are
+//! those of the design, and so are the ledger and the merge that say which may be written over and what a mount finds. After each
+//! call the files are read from all packages again, so that nothing but the ledger is kept between calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
