@@ -130,7 +130,9 @@ impl Space {
                 continue;
             }
             if let Err(error) = set_bit(&self.region, &self.geometry, (kind, block), false) {
-                places.iter().for_each(|place| self.ledger.give_back(kind, *place));
+                for place in &places {
+                    self.ledger.give_back(kind, *place);
+                }
                 return Err(error);
             }
             if !self.rules.lacks(mutant::RELEASE_UNFENCED) {
@@ -163,9 +165,9 @@ impl Space {
         self.region.fence();
         for (at, (kind, place)) in dead.iter().enumerate() {
             if at < erased {
-                self.ledger.blanked(*kind, *place)
+                self.ledger.blanked(*kind, *place);
             } else {
-                self.ledger.give_back(*kind, *place)
+                self.ledger.give_back(*kind, *place);
             }
         }
         stored?;

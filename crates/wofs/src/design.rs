@@ -81,7 +81,7 @@ impl Design for WofsDesign {
         let loaded = load_sound(storage, rules)?;
         let ways = (options.number("extend"), options.choice("buckets") == "grow");
         let mounted =
-            recovery::mount(storage.memory()?, loaded, ways, rules).map_err(crate::format::damaged)?;
+            recovery::mount(storage.memory()?, &loaded, ways, rules).map_err(crate::format::damaged)?;
         Ok(Arc::new(mounted))
     }
 

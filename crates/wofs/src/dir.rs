@@ -50,7 +50,7 @@ impl Dir {
 
     /// Adds a name, or gives one another CREATE.
     pub(crate) fn set(&mut self, name: &[u8], ino: u32, kind: FileKind, place: Place) {
-        let cookie = self.names.get(name).map(|entry| entry.cookie).unwrap_or(self.next);
+        let cookie = self.names.get(name).map_or(self.next, |entry| entry.cookie);
         if cookie == self.next {
             self.next += 1;
             self.cookies.insert(cookie, sim::ran::copied(name));

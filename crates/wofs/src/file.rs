@@ -194,7 +194,9 @@ impl Wofs {
         let done = taken.and_then(|()| self.store_packages(&all, &stored));
         if let Err(error) = done {
             let mut space = self.space.lock();
-            slots.into_iter().for_each(|slot| space.give_back(slot));
+            for slot in slots {
+                space.give_back(slot);
+            }
             return Err(error);
         }
         Ok(all)
@@ -339,9 +341,9 @@ impl Wofs {
             ran::collected(all.iter().enumerate().map(|(at, (slot, data))| (*slot, *data, live(data, at))));
         let mut space = self.space.lock();
         if state.named {
-            space.written(inode.key, &with_live, &replaced)
+            space.written(inode.key, &with_live, &replaced);
         } else {
-            space.lost(inode.key, &replaced)
+            space.lost(inode.key, &replaced);
         }
         Ok(())
     }
@@ -362,7 +364,8 @@ impl Wofs {
             let contents = state.contents_mut()?;
             cut = contents.map.take(new.div_ceil(BLOCK)..u64::MAX);
             // A block behind the old end is a hole.
-            contents.tail_is_zero = new > old || new % BLOCK == 0 || new == old && contents.tail_is_zero;
+            contents.tail_is_zero =
+                new > old || new.is_multiple_of(BLOCK) || new == old && contents.tail_is_zero;
             contents.size = new;
         }
         if let Body::File(contents) = &mut state.body

@@ -164,7 +164,9 @@ impl Ledger {
 
     /// The block of these places is no container any more.
     pub fn released(&mut self, places: &[Place]) {
-        places.iter().for_each(|place| self.gone(*place));
+        for place in places {
+            self.gone(*place);
+        }
     }
 
     /// Counts the packages of the container in a block that are not dead.
@@ -508,7 +510,9 @@ impl Ledger {
         let Some(log) = self.logs.get_mut(&key) else { return };
         log.setter = setter;
         let numbers = sim::ran::collected(log.extents.keys().copied());
-        numbers.into_iter().for_each(|vtail| self.let_go(key, vtail));
+        for vtail in numbers {
+            self.let_go(key, vtail);
+        }
         if self.rules.lacks(mutant::WAITS_NOT_REBUILT)
             && let Some(log) = self.logs.get_mut(&key)
         {

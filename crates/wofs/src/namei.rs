@@ -257,7 +257,7 @@ impl Wofs {
         held.names_changed(now);
         held.links -= u32::from(is_dir);
         self.lose_name(&inode, &mut state, now);
-        if losing.is_some_and(|losing| losing.done()) {
+        if losing.is_some_and(base::opens::LosingName::done) {
             self.evict(&inode, &mut state);
         }
         Ok(())
@@ -321,7 +321,7 @@ impl Wofs {
         numbers: [u32; 2],
         (from, to): (&[u8], &[u8]),
         flags: RenameFlags,
-        (old, mut new): (&mut State, Option<&mut State>),
+        (old, new): (&mut State, Option<&mut State>),
     ) -> Result<()> {
         let target = new.as_deref().unwrap_or(old).dir()?.find(to);
         let moved = old.dir()?.find(from).ok_or(Error::NoEntry)?;
@@ -353,7 +353,7 @@ impl Wofs {
         state.attributes = attributes;
         old.dir_mut()?.remove(from);
         old.names_changed(now);
-        let holder = new.as_deref_mut().unwrap_or(old);
+        let holder = new.unwrap_or(old);
         holder.dir_mut()?.set(to, moved.ino, moved.kind, place);
         holder.names_changed(now);
         if is_dir {
@@ -363,7 +363,7 @@ impl Wofs {
         }
         if let (Some(replaced), Some(gone)) = (&replaced, gone.as_deref_mut()) {
             self.lose_name(replaced, gone, now);
-            if losing.is_some_and(|losing| losing.done()) {
+            if losing.is_some_and(base::opens::LosingName::done) {
                 self.evict(replaced, gone);
             }
         }
@@ -419,7 +419,9 @@ impl Wofs {
                 Ok(create.place)
             }
             Err(error) => {
-                slots.into_iter().for_each(|slot| space.give_back(slot));
+                for slot in slots {
+                    space.give_back(slot);
+                }
                 Err(error)
             }
         }

@@ -118,11 +118,11 @@ impl Loaded {
 /// Mounts an image that was checked.
 pub(crate) fn mount(
     region: &Arc<Region>,
-    loaded: Loaded,
+    loaded: &Loaded,
     (extend, grows): (u64, bool),
     rules: Rules,
 ) -> Result<Wofs> {
-    let Loaded { geometry, containers, found, merged, .. } = &loaded;
+    let Loaded { geometry, containers, found, merged, .. } = loaded;
     let mut ledger = Ledger::of(found, merged, rules);
     for (block, kind) in containers {
         for place in kind.places(*block).filter(|place| !found.contains_key(place)) {
@@ -138,7 +138,7 @@ pub(crate) fn mount(
             blocks.take(block);
         });
     }
-    let inodes = inodes(&loaded, grows, rules)?;
+    let inodes = inodes(loaded, grows, rules)?;
     let all: TreeMap<u64, Kind> = containers.iter().map(|(block, kind)| (*block, *kind)).collect();
     let space = Space::new(Arc::clone(region), (blocks, all), ledger, rules);
     superblock::save(region, None)?;

@@ -113,7 +113,14 @@ fn calls_that_change_a_file_take_the_published_fences_and_lines() {
         assert_eq!(counted.of(set(SetAttr { perm: Some(0o600), ..SetAttr::default() })), (1, 1), "chmod");
         assert_eq!(counted.of(|fs| fs.fsync(ino, false)), (1, 0), "fsync");
         assert_eq!(counted.of(|fs| fs.read(ino, 0, &mut [0; 5000], IoFlags::empty())), (0, 0), "read");
-        assert_eq!(counted.of(|fs| Ok(fs.release(ino))), (1, 0), "close");
+        assert_eq!(
+            counted.of(|fs| {
+                let _: () = fs.release(ino);
+                Ok(())
+            }),
+            (1, 0),
+            "close"
+        );
     });
 }
 

@@ -48,7 +48,7 @@ fn every_seeded_bug_is_found_by_a_check_of_a_mounted_file_system() {
     for (mutant, found) in all.iter().zip(find_all(&seeded, &programs, (SEED, &Limits::of(2)), &|| ())) {
         match found {
             Some(found) => {
-                println!("{}: {:?} by {:?}: {:.200}", mutant.name(), found.checks, found.program, found.what)
+                println!("{}: {:?} by {:?}: {:.200}", mutant.name(), found.checks, found.program, found.what);
             }
             None => missed.push(mutant.name()),
         }

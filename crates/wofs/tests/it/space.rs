@@ -54,13 +54,13 @@ fn names_without_data_can_fill_a_device_and_be_removed() {
     on_a_small_device(|fs| {
         let root = fs.root();
         let made = |number: &u32| fs.create(root, format!("{number}").as_bytes(), &NEW).is_ok();
-        let count = (0..).take_while(made).count() as u32;
+        let count = (0..u32::MAX).take_while(made).count() as u32;
         assert!(count > 500, "{count}");
         for number in 0..count {
             fs.unlink(root, format!("{number}").as_bytes()).expect("a full device can be emptied");
         }
         let attr = fs.create(root, b"file", &NEW).expect("space for a file");
-        let written = fs.write(attr.ino, 0, &[1; 100_000], IoFlags::empty()).expect("space for data");
+        let written = fs.write(attr.ino, 0, &vec![1; 100_000], IoFlags::empty()).expect("space for data");
         assert_eq!(written.bytes, 100_000);
         fs.unlink(root, b"file").expect("it goes");
     });

@@ -265,9 +265,8 @@ fn places_return_by_reuse_alone() {
         let mut world = World::new(plain(8, [4; 4]), Rules::default());
         let rounds = again.iter().cycle().take(40 * again.len());
         for op in first.iter().chain(rounds) {
-            world = step(&world, *op, 0)
-                .map(|(world, _)| world)
-                .unwrap_or_else(|stop| panic!("{again:?}: {stop:?}"));
+            world =
+                step(&world, *op, 0).map_or_else(|stop| panic!("{again:?}: {stop:?}"), |(world, _)| world);
         }
     }
 }

@@ -177,7 +177,7 @@ impl Run {
                     "{seen:?}, neither {before:?} nor {after:?}, after a {what}"
                 )));
             }
-            crashed.trace = world.trace.clone();
+            crashed.trace.clone_from(&world.trace);
             crashed.trace.push(what);
             self.crashes.push(crashed);
             let Some(turn) = (0..counts.len()).find(|at| outcome[*at] + 1 < counts[*at]) else { break };
@@ -200,7 +200,7 @@ impl Run {
         let place = self.place(Kind::Create)?;
         let (vtail, id) = (self.vtail(), self.after.files.keys().max().map_or(1, |id| id + 1));
         let used: Vec<u32> = self.merged.files.keys().map(|key| key.0).collect();
-        let ino = (1..).find(|ino| !used.contains(ino)).expect("there are few");
+        let ino = (1..u32::MAX).find(|ino| !used.contains(ino)).expect("there are few");
         self.after.names.insert(name, id);
         self.after.files.insert(id, (0, Vec::new()));
         self.put(place, create((ino, vtail as u32), name, vtail, 0, false));
@@ -310,7 +310,7 @@ impl Run {
     /// Zeros, durable, behind the end of a file that is about to grow by more than a patch.
     fn zero_tail(&mut self, file: &File, size: u64) {
         let last = file.map.find(file.size / BLOCK);
-        if let Some(piece) = last.filter(|_| size > file.size && file.size % BLOCK != 0)
+        if let Some(piece) = last.filter(|_| size > file.size && !file.size.is_multiple_of(BLOCK))
             && !self.world.rules.lacks(mutant::TAIL_NOT_ZEROED)
         {
             self.world.medium.zero_cell(piece.block, 1);
@@ -369,7 +369,9 @@ impl Run {
             Data { vtail: vtail + at, key, first: at, block, blocks: 1, size, time: 0, index, count: 2 }
         };
         let all = [(places[0], data(0)), (places[1], data(1))];
-        all.iter().for_each(|(place, data)| self.put(*place, Package::Data(*data)));
+        for (place, data) in &all {
+            self.put(*place, Package::Data(*data));
+        }
         self.fence()?;
         self.commit(key, file, &all);
         Ok(())
