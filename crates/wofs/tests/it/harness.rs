@@ -44,8 +44,12 @@ pub(crate) fn has(op: &Op) -> bool {
     let text = format!("{op:?}");
     match op {
         _ if text.split(['/', '"']).any(|word| !word.contains(' ') && word.len() > NAME_MAX) => false,
-        Op::SetXattr(..) | Op::RemoveXattr(..) | Op::Fallocate(..) => false,
-        Op::Nameless(_) | Op::Clone(..) | Op::LinkOpened(..) => false,
+        Op::SetXattr(..)
+        | Op::RemoveXattr(..)
+        | Op::Fallocate(..)
+        | Op::Nameless(_)
+        | Op::Clone(..)
+        | Op::LinkOpened(..) => false,
         Op::Rename(_, _, flags) => !flags.intersects(lacks),
         _ => true,
     }
