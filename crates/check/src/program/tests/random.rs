@@ -46,7 +46,7 @@ fn lasting(story: &Story) -> Vec<Lasting> {
             continue;
         }
         let writes = |deed: &Deed| matches!(deed, Deed::Write { inode: own, .. } | Deed::Size { inode: own, .. } if *own == inode);
-        let last = deeds().skip(at + 1).enumerate().filter(|(_, deed)| writes(deed)).next_back();
+        let last = deeds().skip(at + 1).enumerate().rfind(|(_, deed)| writes(deed));
         let quiet = at + 1 + last.map_or(0, |(last, _)| last + 1);
         let of_file = deeds().skip(quiet).any(|deed| is_sync_of(deed, inode));
         let of_root = deeds().skip(quiet).any(|deed| matches!(deed, Deed::Sync(What::Folder(ROOT))));
