@@ -6,12 +6,12 @@ needs python3 gcc
 gcc -O1 -o "$work/log" "$here/log.c" || differs "gcc"
 : >journal
 records "$work/log" old
-breaks "python3 $here/log_check.py" posix=D ext4=D ext4:zeros=no,replace=yes=D xfs=D btrfs=D f2fs=D tmpfs=D \
+breaks "$python $here/log_check.py" posix=D ext4=D ext4:zeros=no,replace=yes=D xfs=D btrfs=D f2fs=D tmpfs=D \
     nova=– pmfs=– crest=– redo=– hinfs=D
-helps "python3 $here/log_check.py" ext4 'fsync of journal before the answer'
+helps "$python $here/log_check.py" ext4 'fsync of journal before the answer'
 anew
 : >journal
 records "$work/log" old sync
-breaks "python3 $here/log_check.py" posix=– ext4=– ext4:zeros=no,replace=yes=– xfs=– btrfs=– f2fs=– tmpfs=D \
+breaks "$python $here/log_check.py" posix=– ext4=– ext4:zeros=no,replace=yes=– xfs=– btrfs=– f2fs=– tmpfs=D \
     nova=– pmfs=– crest=– redo=– hinfs=–
 ok

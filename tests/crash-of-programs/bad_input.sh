@@ -8,7 +8,7 @@ trace=$work/it.wtrace wrong=0
 mkdir "$work/outside" "$work/tmp"
 export TMPDIR=$work/tmp
 echo untouched >"$work/outside/file"
-records python3 -c 'open("f", "w").write("x" * 100); open("g", "w").write("y"); print("done")'
+records $python -c 'open("f", "w").write("x" * 100); open("g", "w").write("y"); print("done")'
 cp "$trace" "$work/kept.wtrace"
 cp "$trace.data" "$work/kept.data"
 
@@ -60,16 +60,25 @@ refuses 4 "something else" --check "n=\$(cat $work/runs); echo \$((n + 1)) >$wor
 
 if [ "$(id -u)" = 0 ] && mkdir "$work/small" && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
     anew
-    records python3 -c 'open("f", "w").write("x" * 100000); print("done")'
+    records $python -c 'open("f", "w").write("x" * 100000); print("done")'
     cp "$trace" "$work/kept.wtrace"; cp "$trace.data" "$work/kept.data"
     TMPDIR=$work/small refuses 3 "TMPDIR" --check true
     umount "$work/small"
 fi
 
+# A tree of many files is judged, and what to do is said.
+anew
+mkdir many
+$python -c "
+for at in range(${FILES:-10000}): open(f'many/{at}', 'w').close()"
+records $python -c 'open("f", "w").write("x"); print("done")'
+check --check true --fs ext4 --no-fix --states 2
+[ $code = 0 ] && grep -q 'give fewer --states' "$work/found.json" || { echo "$case: many files: exit code $code"; wrong=1; }
+
 # Odd trees: names that are no UTF-8, a link that leads out, a FIFO, a folder without permissions, a checker that repairs.
 anew
-OUT=$work/outside python3 -c 'import os; open(b"\xff old", "w").write("1"); os.mkfifo("fifo"); os.symlink(os.environ["OUT"], "link")'
-records python3 -c '
+OUT=$work/outside $python -c 'import os; open(b"\xff old", "w").write("1"); os.mkfifo("fifo"); os.symlink(os.environ["OUT"], "link")'
+records $python -c '
 import os
 os.rename(b"\xff old", b"\xfe new"); os.mkdir("d", 0o700); open("d/f", "w").write("2"); os.chmod("d", 0); print("done")'
 check --check 'rm -rf ./* ; echo x >made; exit 0' --fs posix,ext4,nova --no-fix

@@ -1,6 +1,7 @@
 """Compares what models break with what they must: cells.py CASE FOUND.json MODEL=LETTERS …; prints what differs.
 
-With SCORES=FILE a line for each cell is added there: case, model, found, expected. A null model is compared with the cells of ext4.
+With SCORES=FILE a line for each cell is added there: case, model, found, expected, trees, points, states. A null model is compared
+with the cells of ext4.
 """
 import json
 import os
@@ -17,7 +18,7 @@ for one in found["models"]:
     if one.get("refused"):
         wrong.append(f"{name}: {one['refused']}")
     must = expected.get(name, expected.get("ext4", "")) if name.startswith("null-") else expected[name]
-    lines.append(f"{case}\t{name}\t{letters}\t{must}\t{one['trees']}\t{one['points']}\n")
+    lines.append(f"{case}\t{name}\t{letters}\t{must}\t{one['trees']}\t{one['points']}\t{one.get('explored', one.get('images'))}\n")
     if not name.startswith("null-") and letters != must:
         wrong.append(f"{name}: {letters}, expected {must}")
 if "SCORES" in os.environ:

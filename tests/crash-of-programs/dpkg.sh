@@ -24,5 +24,5 @@ esac
 END
 export GIVEN=$work/p/opt/tool/data
 check --check "sh $work/check.sh" --acknowledge exit --states "${STATES:-120}" --fs posix,ext4,xfs,btrfs,f2fs,nova
-echo "  dpkg: $(python3 "$here/row.py" "$work/found.json")"
+echo "  dpkg: $($python "$here/row.py" "$work/found.json")"
 ok

@@ -6,7 +6,7 @@ case=foreign
 needs python3
 systems=(--fs posix,ext4,xfs,btrfs,f2fs,nova,null-random,null-unsynced --fs ext4:zeros=no,replace=yes)
 
-row() { echo "  $1: $(python3 "$here/row.py" "$work/found.json")"; }
+row() { echo "  $1: $($python "$here/row.py" "$work/found.json")"; }
 
 if command -v recins >/dev/null; then
     anew

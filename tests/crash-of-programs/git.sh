@@ -29,7 +29,7 @@ for setting in default all; do
     records sh -c 'git add a b && git commit -q -m two'
     GIT_HOME=$work check --check "sh $work/check.sh" --acknowledge exit --states "${STATES:-400}" --no-fix \
         --fs posix,ext4,xfs,btrfs,f2fs,nova,null-random,null-unsynced --fs ext4:zeros=no,replace=yes
-    row=$(python3 "$here/row.py" "$work/found.json")
+    row=$($python "$here/row.py" "$work/found.json")
     echo "  $setting: $row"
     [[ $setting = default && $row == *"ext4=A"* || $setting = all && $row != *" ext4=A"* ]] || wrong="$wrong $setting"
 done

@@ -10,6 +10,8 @@ weir=$(realpath "${1:?usage: $case.sh WEIR [MODEL …]}")
 shift
 asked=("$@")
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+# Without the packages of a site it starts in a tenth of the time, and a search starts it hundreds of times.
+python="$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3) -IS"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
@@ -56,7 +58,7 @@ breaks() {
     done
     [ ${#asked[@]} -gt 0 ] || systems+=(--fs null-random,null-unsynced)
     check --check "$checker" --states "${STATES:-400}" --no-fix "${systems[@]}"
-    wrong=$(python3 "$here/cells.py" "$case" "$work/found.json" "$@") || differs "$wrong"
+    wrong=$($python "$here/cells.py" "$case" "$work/found.json" "$@") || differs "$wrong"
 }
 
 # helps CHECKER MODELS FIX …: the fixes that are printed, one after the other, and no other finding. With models named on the command
@@ -69,9 +71,9 @@ helps() {
         [ -n "$model" ] || return 0
         models=$model
     fi
-    check --check "$checker" --states 400 --fs "$models"
+    check --check "$checker" --states "${STATES:-400}" --fs "$models"
     local found
-    found=$(python3 -c 'import json,sys
+    found=$($python -c 'import json,sys
 for one in json.load(open(sys.argv[1]))["findings"]:
     print(one["fix"]["what"] if one["fix"] else "none")' "$work/found.json" 2>&1)
     [ "$found" = "$(printf '%s\n' "$@")" ] || differs "fixes on $models: $(echo "$found" | tr '\n' ';') expected: $*"

@@ -4,9 +4,9 @@ case=same
 . "$(dirname "$0")/place.sh"
 needs python3 gcc
 { echo "edition 1"; head -c 4500 /dev/zero | tr '\0' w; echo; } >document
-records python3 "$here/save.py"
+records $python "$here/save.py"
 for jobs in 1 2; do
-    check --check "python3 $here/save_check.py" --fs posix,ext4,btrfs,crest --states 120 --jobs $jobs
+    check --check "$python $here/save_check.py" --fs posix,ext4,btrfs,crest --states 120 --jobs $jobs
     cp "$work/found.json" "$work/$jobs.json"
 done
 cmp "$work/1.json" "$work/2.json" || differs "--jobs 1 and 2 give different documents"

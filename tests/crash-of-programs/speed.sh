@@ -14,13 +14,13 @@ cpu() {
 }
 
 { echo "edition 1"; head -c 4500 /dev/zero | tr '\0' w; echo; } >document
-records python3 "$here/save.py"
-checker="python3 $here/save_check.py"
+records $python "$here/save.py"
+checker="$python $here/save_check.py"
 : >"$work/acked"
 export WEIR_ACKED=$work/acked
 began=$(date +%s.%N)
 seq 60 | xargs -P "$jobs" -I{} sh -c "$checker" >/dev/null
-echo "  bare checker: $(python3 -c "import sys; print(round(60 / ($(date +%s.%N) - $began), 1))") a second, $jobs at once"
+echo "  bare checker: $($python -c "import sys; print(round(60 / ($(date +%s.%N) - $began), 1))") a second, $jobs at once"
 "$weir" check crash "trace:$work/it.wtrace" --check "$checker" --fs ext4 --no-fix 2>/dev/null | sed -n '1s/.*; /  by weir: /p'
 "$weir" check crash "trace:$work/it.wtrace" --check "$checker" 2>/dev/null | sed -n '1s/.*; /  a default run of 01: /p'
 
@@ -33,7 +33,7 @@ for at in range(100_000):
     if at % 1000 == 999:
         os.fsync(files[at % 20])
 END
-records python3 "$work/many.py"
+records $python "$work/many.py"
 /usr/bin/time -f '  100,000 calls with 800 MB: %e s, %M KiB' "$weir" check crash "trace:$work/it.wtrace" --check true \
     --fs ext4 --states 1 --time 1 --no-fix 2>&1 >/dev/null | tail -n 1
 

@@ -22,12 +22,20 @@ def opened():
         return put, everything
     import plyvel
 
-    store = plyvel.DB("db", create_if_missing=False, paranoid_checks=True)
-    return lambda key, value: store.put(key, value, sync=mode == "sync"), lambda: dict(store)
+    # Not with paranoid_checks: then LevelDB refuses to open a store whose last record is torn, which any crash may leave.
+    store = plyvel.DB("db", create_if_missing=False)
+    return lambda key, value: store.put(key, value, sync=mode == "sync"), lambda: dict(store.iterator(verify_checksums=True))
 
 
 value = {b"%d" % number: bytes([64 + number]) * 3000 for number in range(5)}
 if rest:
+    # A store that maps its file ends with SIGBUS where that is too short: then it cannot be read, and the checker is not at fault.
+    child = os.fork()
+    if child:
+        status = os.waitpid(child, 0)[1]
+        if os.WIFSIGNALED(status):
+            sys.exit(print(f"the store cannot be read: signal {os.WTERMSIG(status)}") or 1)
+        sys.exit(os.WEXITSTATUS(status))
     told = sum(1 for _ in open(os.environ["WEIR_ACKED"]))
     try:
         there = opened()[1]()

@@ -4,7 +4,7 @@
 case=stores
 . "$(dirname "$0")/place.sh"
 needs python3
-python=/usr/bin/python3
+python=${python% *} # with the packages of the site
 wrong=""
 for store in lmdb leveldb; do
     module=$([ $store = lmdb ] && echo lmdb || echo plyvel)
@@ -26,7 +26,9 @@ END
         records $python "$here/stores.py" $store $mode
         check --check "$python $here/stores.py $store $mode check" --states "${STATES:-300}" --no-fix \
             --fs posix,ext4,xfs,btrfs,f2fs,null-random,null-unsynced --fs ext4:zeros=no,replace=yes
-        row=$(python3 "$here/row.py" "$work/found.json")
+        right=()
+        [ $mode = sync ] && right=("$store" posix)
+        row=$($python "$here/row.py" "$work/found.json" ${right[@]+"${right[@]}"})
         echo "  $store/$mode: $row"
         decided=$(echo "$row" | head -n 1 | tr ' ' '\n' | grep -v '^null\|^posix' | sed 's/([0-9]*)//; s/.*=//' | tr -d '–\n')
         case $mode in

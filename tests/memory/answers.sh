@@ -29,7 +29,8 @@ def rates(path):
         design = axes.pop("fs")
         axes["medium"] = axes.get("medium", "").replace("cxl.flat", "cxl.asic")
         place = tuple(sorted((k, v) for k, v in axes.items() if k not in ("machine", "prices")))
-        if not sample.get("failure"):
+        # A sample in which no call ended says nothing of a rate.
+        if not sample.get("failure") and sample["throughput_ops_per_s"] > 0:
             places.setdefault(place, {}).setdefault(design, []).append(sample["throughput_ops_per_s"])
     return {place: {d: statistics.median(v) for d, v in of.items()} for place, of in places.items()}
 name = sys.argv[1]

@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
 }
 
 /// All inodes of an image and the names that lead to them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NameTree<P> {
     root: u64,
     /// The inodes by number.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use vfs::copy::check_clone;
 use vfs::mapping::{PAGE, page_pieces, within_file};
 use vfs::{
-    Errno, FallocateMode, FileKind, FileSystem, NewInode, Promises, RenameFlags, Timestamp, XattrMode,
+    Errno, FallocateMode, FileKind, FileSystem, LeftOut, NewInode, Promises, RenameFlags, Timestamp,
+    XattrMode,
 };
 
 use crate::op::{File, NEW, Op, Reply, WHITEOUT, split};
@@ -126,7 +127,20 @@ impl Model {
             return Ok(*id);
         }
         let mut parts = path.split('/').filter(|part| !part.is_empty());
-        parts.try_fold(ROOT, |at, name| self.names(at)?.get(name).copied().ok_or(Errno::ENOENT))
+        parts.try_fold(ROOT, |at, name| {
+            self.check_name(name)?;
+            self.names(at)?.get(name).copied().ok_or(Errno::ENOENT)
+        })
+    }
+
+    /// Refuses a name that the design has no room for.
+    fn check_name(&self, name: &str) -> Result<(), Errno> {
+        if name.len() > self.promises.name_max as usize { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
+    }
+
+    /// Refuses, with its errno, a call that the design leaves out.
+    fn check_has(&self, call: LeftOut, errno: Errno) -> Result<(), Errno> {
+        if self.promises.left_out.contains(call) { Err(errno) } else { Ok(()) }
     }
 
     fn parent<'p>(&self, path: &'p str) -> Result<(Id, &'p str), Errno> {
@@ -180,6 +194,10 @@ impl Model {
 
     fn make(&mut self, path: &str, kind: FileKind, rdev: u64, body: Body) -> Result<Reply, Errno> {
         let (dir, name) = self.parent(path)?;
+        self.check_name(name)?;
+        if matches!(body, Body::Special) && kind != FileKind::Directory {
+            self.check_has(LeftOut::NODES, Errno::EOPNOTSUPP)?;
+        }
         if self.names(dir)?.contains_key(name) {
             return Err(Errno::EEXIST);
         }
@@ -203,6 +221,7 @@ impl Model {
         if self.opened.contains_key(&number) {
             return Err(Errno::EMFILE);
         }
+        self.check_has(LeftOut::NAMELESS, Errno::EOPNOTSUPP)?;
         let id = self.add_node(FileKind::Regular, 0, Body::File(Arc::default()));
         let node = self.node(id);
         (node.nlink, node.opens, node.nameless) = (0, 1, true);
@@ -212,6 +231,7 @@ impl Model {
 
     fn link(&mut self, id: Id, to: &str) -> Result<(), Errno> {
         let (dir, name) = self.parent(to)?;
+        self.check_name(name)?;
         match () {
             () if self.names(dir)?.contains_key(name) => return Err(Errno::EEXIST),
             () if self.is_dir(id) => return Err(Errno::EPERM),
@@ -397,6 +417,7 @@ impl Model {
 
     fn set_xattr(&mut self, path: &str, name: &str, value: Vec<u8>, mode: XattrMode) -> Result<Reply, Errno> {
         let id = self.find(path)?;
+        self.check_has(LeftOut::ATTRIBUTES, Errno::EOPNOTSUPP)?;
         let xattrs = &mut self.node(id).xattrs;
         match (mode, xattrs.contains_key(name)) {
             (XattrMode::Create, true) => Err(Errno::EEXIST),
@@ -410,6 +431,7 @@ impl Model {
 
     fn remove_xattr(&mut self, path: &str, name: &str) -> Result<Reply, Errno> {
         let id = self.find(path)?;
+        self.check_has(LeftOut::ATTRIBUTES, Errno::EOPNOTSUPP)?;
         self.node(id).xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
     }
 
@@ -448,6 +470,7 @@ impl Model {
 
     fn fallocate(&mut self, file: &File, mode: FallocateMode, offset: u64, len: u64) -> Result<Reply, Errno> {
         self.file(file)?;
+        self.check_has(LeftOut::RANGES, Errno::EOPNOTSUPP)?;
         if len == 0 {
             return Err(Errno::EINVAL);
         }
@@ -478,6 +501,7 @@ impl Model {
             }
             Op::Unlink(path) => {
                 let (dir, name) = self.parent(path)?;
+                self.check_name(name)?;
                 let id = *self.names(dir)?.get(name).ok_or(Errno::ENOENT)?;
                 if self.is_dir(id) {
                     return Err(Errno::EISDIR);
@@ -487,6 +511,7 @@ impl Model {
             }
             Op::Rmdir(path) => {
                 let (dir, name) = self.parent(path)?;
+                self.check_name(name)?;
                 let id = *self.names(dir)?.get(name).ok_or(Errno::ENOENT)?;
                 if !self.names(id)?.is_empty() {
                     return Err(Errno::ENOTEMPTY);
@@ -512,6 +537,10 @@ impl Model {
 
     fn rename(&mut self, from: &str, to: &str, flags: RenameFlags) -> Result<Reply, Errno> {
         let ((from, old), (to, new)) = (self.parent(from)?, self.parent(to)?);
+        self.check_name(old).and_then(|()| self.check_name(new))?;
+        if flags.intersects(RenameFlags::EXCHANGE | RenameFlags::WHITEOUT) {
+            self.check_has(LeftOut::EXCHANGES, Errno::EINVAL)?;
+        }
         let target = self.names(to)?.get(new).copied();
         let moved = *self.names(from)?.get(old).ok_or(Errno::ENOENT)?;
         let exchange = flags.contains(RenameFlags::EXCHANGE);

@@ -304,6 +304,7 @@ impl Design for ExtDesign {
             names_may_tear: repaired && options.flag("dir_index"),
             // As in Linux: without extents nothing says of blocks that they are reserved.
             reservations: self.modern,
+            ..Promises::STRICT
         }
     }
 

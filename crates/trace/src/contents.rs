@@ -9,9 +9,15 @@
 //! B RAW STORED SHA256          bytes 0, 1, 2 … in their order; deflated where STORED is less than RAW
 //! I BYTES "path"               a file that existed before
 //! V BYTES "path" "name"        an extended attribute of one
+//! D "path"                     a folder in which another file system is mounted
 //! C CALL BYTES FLAGS           call number CALL of the trace, from 1; FLAGS: `-`, or `dsync`, `sync`, `append` with commas
 //! A CALLS THREAD BEGIN END KIND BYTES   sent after CALLS calls to `stdout`, `stderr` or a `socket`; times in nanoseconds
-//! H CALLS THREAD BEGIN "call"  a call that has begun and never returned
+//! H CALLS THREAD BEGIN "call"  a call that has begun and never returned; where its effect is known, three words more:
+//!                              ` BYTES FLAGS "line"`, the bytes (`-`: none) and the line that it would be in the trace
+//! F "module" "symbol" PLACE    a frame of a stack, 0, 1, 2 … in their order; PLACE: where it is in the module's file, in bytes
+//! G FRAME "file:line"          the line of source that it is in
+//! K CALL FRAMES                the stack of call number CALL, the innermost frame first
+//! L SENT FRAMES                likewise of `A` line number SENT, from 0
 //! U "what"                     something that could not be kept
 //! E                            the end of a whole file
 //! ```
@@ -19,6 +25,7 @@
 //! Bytes are addressed by their SHA-256: the same page written twice is stored once, and is compared when it is read. The index is
 //! read when the file is opened; bytes are read when they are asked for.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -82,6 +89,8 @@ pub type Bytes = u32;
 pub struct Writer {
     out: Box<dyn Write + Send>,
     known: FxHashMap<[u8; 32], Bytes>,
+    frames: FxHashMap<Frame, u32>,
+    sent: u64,
     stored: u64,
     limit: u64,
     is_full: bool,
@@ -97,7 +106,8 @@ impl Writer {
     /// Begins a file of this identity, which takes at most `limit` bytes of contents.
     pub fn new(mut out: Box<dyn Write + Send>, id: &str, limit: u64) -> io::Result<Self> {
         writeln!(out, "#weir-contents 1 {id}")?;
-        Ok(Self { out, known: FxHashMap::default(), stored: 0, limit, is_full: false })
+        let (known, frames) = (FxHashMap::default(), FxHashMap::default());
+        Ok(Self { out, known, frames, sent: 0, stored: 0, limit, is_full: false })
     }
 
     /// Adds bytes. None: the limit is reached, which the file says once.
@@ -143,26 +153,84 @@ impl Writer {
         self.line(line)
     }
 
+    /// A folder in which another file system is mounted.
+    pub fn mount(&mut self, path: &[u8]) -> io::Result<()> {
+        let mut line = b"D ".to_vec();
+        quoted(path, &mut line);
+        self.line(line)
+    }
+
     /// What a call of the trace has written, or the value that it has set.
     pub fn call(&mut self, call: u64, bytes: &[u8], flags: u8) -> io::Result<()> {
         let Some(number) = self.bytes(bytes)? else { return Ok(()) };
-        let words: Vec<&str> =
-            FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, word)| *word).collect();
-        let words = if words.is_empty() { "-".to_owned() } else { words.join(",") };
-        self.line(format!("C {call} {number} {words}").into_bytes())
+        self.line(format!("C {call} {number} {}", words(flags)).into_bytes())
     }
 
     /// What was sent somewhere that is no file, after so many calls of the trace.
     pub fn sent(&mut self, sent: &Sent, bytes: &[u8]) -> io::Result<()> {
         let Some(number) = self.bytes(bytes)? else { return Ok(()) };
         let Sent { calls, thread, begin_ns, end_ns, channel, .. } = sent;
+        self.sent += 1;
         self.line(format!("A {calls} {thread} {begin_ns} {end_ns} {} {number}", channel.name()).into_bytes())
     }
 
-    /// A call that has begun and never returned.
-    pub fn half(&mut self, (calls, thread, begin_ns): (u64, u32, u64), call: &[u8]) -> io::Result<()> {
+    /// How many messages were sent.
+    pub(crate) fn messages(&self) -> u64 {
+        self.sent
+    }
+
+    /// The stack of a call, or of something that was sent, the innermost frame first.
+    pub fn stack(&mut self, of: Of, frames: &[Frame]) -> io::Result<()> {
+        let mut numbers = String::new();
+        for frame in frames {
+            let next = self.frames.len() as u32;
+            let number = *self.frames.entry(frame.clone()).or_insert(next);
+            if number == next {
+                let mut line = b"F ".to_vec();
+                quoted(&frame.module, &mut line);
+                line.push(b' ');
+                quoted(&frame.symbol, &mut line);
+                line.extend_from_slice(format!(" {}", frame.place).as_bytes());
+                self.line(line)?;
+            }
+            let _ = write!(numbers, " {number}");
+        }
+        let (letter, number) = match of {
+            Of::Call(number) => ('K', number),
+            Of::Sent(number) => ('L', number),
+        };
+        self.line(format!("{letter} {number}{numbers}").into_bytes())
+    }
+
+    /// All frames so far, with their numbers.
+    pub fn frames(&self) -> impl Iterator<Item = (&Frame, u32)> {
+        self.frames.iter().map(|(frame, number)| (frame, *number))
+    }
+
+    /// The line of source that a frame is in.
+    pub fn source(&mut self, frame: u32, place: &str) -> io::Result<()> {
+        let mut line = format!("G {frame} ").into_bytes();
+        quoted(place.as_bytes(), &mut line);
+        self.line(line)
+    }
+
+    /// A call that has begun and never returned. `effect`: its line in the trace as if it had, and what it would have written.
+    pub fn half(
+        &mut self,
+        (calls, thread, begin_ns): (u64, u32, u64),
+        call: &[u8],
+        effect: Option<Would<'_>>,
+    ) -> io::Result<()> {
         let mut line = format!("H {calls} {thread} {begin_ns} ").into_bytes();
         quoted(call, &mut line);
+        if let Some((record, bytes, flags)) = effect {
+            let number = bytes.map_or(Ok(None), |bytes| self.bytes(bytes))?;
+            if bytes.is_some() == number.is_some() {
+                let number = number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+                line.extend_from_slice(format!(" {number} {} ", words(flags)).as_bytes());
+                quoted(record, &mut line);
+            }
+        }
         self.line(line)
     }
 
@@ -190,11 +258,25 @@ impl Writer {
     }
 }
 
+/// Flags as a word.
+fn words(flags: u8) -> String {
+    let words: Vec<&str> = FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, word)| *word).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(",") }
+}
+
+fn flags_of(words: &[u8]) -> u8 {
+    let has = |word: &str| words.split(|byte| *byte == b',').any(|part| part == word.as_bytes());
+    FLAGS.iter().filter(|(_, word)| has(word)).map(|(bit, _)| bit).sum()
+}
+
 fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut packer = DeflateEncoder::new(Vec::new(), Compression::fast());
     packer.write_all(bytes)?;
     packer.finish()
 }
+
+/// What a call that never returned would have done: its line in the trace, what it would have written, and the flags of that.
+pub type Would<'a> = (&'a [u8], Option<&'a [u8]>, u8);
 
 /// What a call has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,6 +304,26 @@ pub struct Sent {
     pub bytes: Bytes,
 }
 
+/// A frame of a stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The file whose code it is in.
+    pub module: Box<[u8]>,
+    /// The nearest symbol, and how far behind it: `main+0x39`; empty where there is none.
+    pub symbol: Box<[u8]>,
+    /// Where the return address is in the file, in bytes.
+    pub place: u64,
+}
+
+/// Whose stack it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// That of a call of the trace, by its number from 1.
+    Call(u64),
+    /// That of a message, by its number from 0.
+    Sent(u64),
+}
+
 /// A call that has begun and never returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Half {
@@ -233,6 +335,17 @@ pub struct Half {
     pub begin_ns: u64,
     /// Its name.
     pub call: Box<[u8]>,
+    /// What it does, where that is known.
+    pub effect: Option<Effect>,
+}
+
+/// What a call that never returned may have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The line of the trace that it would have as a call that has returned.
+    pub line: Box<[u8]>,
+    /// What it would have written.
+    pub written: Option<Written>,
 }
 
 /// Why contents cannot be had. Each says what to do.
@@ -306,12 +419,20 @@ pub struct Contents {
     pub initial: FxHashMap<Box<[u8]>, Bytes>,
     /// Extended attributes that files had before: path, name, value.
     pub attributes: Vec<Attribute>,
+    /// Folders in which other file systems are mounted.
+    pub mounts: Vec<Box<[u8]>>,
     /// What calls have written, by their number from 1.
     pub calls: FxHashMap<u64, Written>,
     /// What was sent elsewhere, in its order.
     pub sent: Vec<Sent>,
     /// Calls that never returned.
     pub halves: Vec<Half>,
+    /// Frames of stacks, each with its line of source, where that is known.
+    pub frames: Vec<(Frame, Option<String>)>,
+    /// Stacks of calls, by their number from 1.
+    pub stacks: FxHashMap<u64, Vec<u32>>,
+    /// Stacks of what was sent, by its number from 0.
+    pub sent_stacks: FxHashMap<u64, Vec<u32>>,
     /// What could not be kept.
     pub unkept: Vec<String>,
 }
@@ -325,10 +446,21 @@ impl Contents {
         let file = File::open(&path).map_err(|error| ContentsError::Missing { file: name.clone(), error })?;
         let reading =
             file.try_clone().map_err(|error| ContentsError::Missing { file: name.clone(), error })?;
-        let (initial, calls) = (FxHashMap::default(), FxHashMap::default());
-        let (pieces, attributes, sent, halves) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut contents =
-            Self { name, file, pieces, initial, attributes, calls, sent, halves, unkept: Vec::new() };
+        let mut contents = Self {
+            name,
+            file,
+            pieces: Vec::new(),
+            initial: FxHashMap::default(),
+            attributes: Vec::new(),
+            mounts: Vec::new(),
+            calls: FxHashMap::default(),
+            sent: Vec::new(),
+            halves: Vec::new(),
+            frames: Vec::new(),
+            stacks: FxHashMap::default(),
+            sent_stacks: FxHashMap::default(),
+            unkept: Vec::new(),
+        };
         contents.index(BufReader::with_capacity(1 << 16, reading), id)?;
         Ok(contents)
     }
@@ -388,11 +520,10 @@ impl Contents {
                 let bytes = words.number("the bytes")?;
                 self.attributes.push((words.quoted("the path")?, words.quoted("the name")?, bytes));
             }
+            b"D " => self.mounts.push(words.quoted("the path")?),
             b"C " => {
                 let (call, bytes) = (words.number("the call")?, words.number("the bytes")?);
-                let set = words.word("the flags")?;
-                let has = |word: &str| set.split(|byte| *byte == b',').any(|part| part == word.as_bytes());
-                let flags = FLAGS.iter().filter(|(_, word)| has(word)).map(|(bit, _)| bit).sum();
+                let flags = flags_of(words.word("the flags")?);
                 self.calls.insert(call, Written { bytes, flags });
             }
             b"A " => {
@@ -405,7 +536,26 @@ impl Contents {
             b"H " => {
                 let (calls, thread) = (words.number("the calls")?, words.number("the thread")?);
                 let (begin_ns, call) = (words.number("the begin")?, words.quoted("the call")?);
-                self.halves.push(Half { calls, thread, begin_ns, call });
+                let effect = if words.rest.is_empty() { None } else { Some(effect(&mut words)?) };
+                self.halves.push(Half { calls, thread, begin_ns, call, effect });
+            }
+            b"F " => {
+                let (module, symbol) = (words.quoted("the module")?, words.quoted("the symbol")?);
+                self.frames.push((Frame { module, symbol, place: words.number("the place")? }, None));
+            }
+            b"G " => {
+                let number: u32 = words.number("the frame")?;
+                let frame = self.frames.get_mut(number as usize).ok_or("there is no such frame")?;
+                frame.1 = Some(String::from_utf8_lossy(&words.quoted("the line")?).into_owned());
+            }
+            b"K " | b"L " => {
+                let number = words.number("whose it is")?;
+                let mut stack = Vec::new();
+                while !words.rest.is_empty() {
+                    stack.push(words.number("a frame")?);
+                }
+                let stacks = if kind == b"K " { &mut self.stacks } else { &mut self.sent_stacks };
+                stacks.insert(number, stack);
             }
             b"U " => self.unkept.push(String::from_utf8_lossy(&words.quoted("what")?).into_owned()),
             _ => return Err("a line begins with a letter that this Weir does not know".to_owned()),
@@ -437,6 +587,15 @@ impl Contents {
         }
         Ok(stored)
     }
+}
+
+fn effect(words: &mut Words<'_>) -> Result<Effect, String> {
+    let bytes = words.word("the bytes")?;
+    let flags = flags_of(words.word("the flags")?);
+    let number = || std::str::from_utf8(bytes).ok()?.parse().ok();
+    let written = if bytes == b"-" { None } else { Some(number().ok_or("the bytes are no number")?) };
+    let written = written.map(|bytes| Written { bytes, flags });
+    Ok(Effect { line: words.quoted("the line")?, written })
 }
 
 fn hash(hex: &[u8]) -> Option<[u8; 32]> {

@@ -32,6 +32,13 @@ pub enum Record {
     End(End),
 }
 
+impl Record {
+    /// Reads a line of a trace, without its end. The error says what is wrong with it.
+    pub fn of_line(line: &[u8]) -> Result<Self, String> {
+        crate::text::read(line)
+    }
+}
+
 /// The kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {

@@ -85,7 +85,7 @@ pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};
 pub use paths::{Names, Parent, Paths};
 pub use process::{Limits, Process};
-pub use promises::{Atomicity, Durability, Promises, SyncScope};
+pub use promises::{Atomicity, Durability, LeftOut, Promises, SyncScope};
 pub use shared::Shared;
 pub use syscalls::{Fd, Syscalls};
 pub use watch::Watcher;

@@ -17,12 +17,16 @@
 //! | [`Promises::names_may_tear`] | whether such an image may show a file under a name of which a part is another's |
 //! | [`Promises::times_may_tear`] | whether an interrupted write may leave the seconds of one time with the fraction of another |
 //! | [`Promises::reservations`] | whether a write to a range that was reserved finds space |
+//! | [`Promises::left_out`] | which calls the format has no room for |
+//! | [`Promises::name_max`] | how long a name may be |
 //!
 //! All designs promise that a change of names is atomic, that a call that failed has changed nothing, and that `sync` makes
 //! everything durable. Metadata that is durable at a sync becomes durable in the order of its calls. [`Promises::repaired`] takes
 //! all but the durability of a sync back.
 
 use std::fmt;
+
+use bitflags::bitflags;
 
 use crate::errno::{Errno, Result};
 use crate::flags::FallocateMode;
@@ -54,6 +58,23 @@ pub enum SyncScope {
     File,
     /// That file, and all changes of metadata that came before (a journal commits as a whole).
     FileAndMetadata,
+}
+
+bitflags! {
+    /// Calls that a format has no room for, so that they are always refused.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LeftOut: u8 {
+        /// Extended attributes: `EOPNOTSUPP`.
+        const ATTRIBUTES = 1;
+        /// Renames that exchange two names or leave a whiteout: `EINVAL`.
+        const EXCHANGES = 1 << 1;
+        /// Ranges that are reserved, zeroed or punched by fallocate(2): `EOPNOTSUPP`.
+        const RANGES = 1 << 2;
+        /// Devices, FIFOs and sockets: `EOPNOTSUPP`.
+        const NODES = 1 << 3;
+        /// Files without a name: `EOPNOTSUPP`.
+        const NAMELESS = 1 << 4;
+    }
 }
 
 /// The clauses of a mounted design.
@@ -90,6 +111,10 @@ pub struct Promises {
     /// Whether no write fails for lack of space in a range that fallocate(2) has reserved, however often it is written. A design
     /// that gives a block a new place with each write cannot promise that: it reserves nothing ([`Promises::check_reserving`]).
     pub reservations: bool,
+    /// Calls that are always refused, because the format has no room for what they make.
+    pub left_out: LeftOut,
+    /// Longest name in bytes, 255 at most; a call with a longer one answers `ENAMETOOLONG`.
+    pub name_max: u32,
 }
 
 impl Promises {
@@ -107,6 +132,8 @@ impl Promises {
         repaired: false,
         names_may_tear: false,
         reservations: true,
+        left_out: LeftOut::empty(),
+        name_max: 255,
     };
 
     /// The class of the promise, by which designs are compared: `fsync` where a call is durable after a sync only, else what a
@@ -174,6 +201,25 @@ impl fmt::Display for Promises {
             (self.names_may_tear, "a crash may leave a name made of an old one and a new one"),
             (!self.reservations, "no space can be reserved, as an overwrite needs new blocks"),
         ];
-        clauses.iter().filter(|(holds, _)| *holds).try_for_each(|(_, words)| write!(f, "; {words}"))
+        clauses.iter().filter(|(holds, _)| *holds).try_for_each(|(_, words)| write!(f, "; {words}"))?;
+        let left_out = [
+            (LeftOut::ATTRIBUTES, "extended attributes"),
+            (LeftOut::EXCHANGES, "exchanges of names and whiteouts"),
+            (LeftOut::RANGES, "fallocate"),
+            (LeftOut::NODES, "devices, FIFOs and sockets"),
+            (LeftOut::NAMELESS, "files without a name"),
+        ];
+        let words: Vec<_> = left_out
+            .iter()
+            .filter(|(what, _)| self.left_out.contains(*what))
+            .map(|(_, words)| *words)
+            .collect();
+        if !words.is_empty() {
+            write!(f, "; left out: {}", words.join(", "))?;
+        }
+        if self.name_max < Self::STRICT.name_max {
+            write!(f, "; names of at most {} bytes", self.name_max)?;
+        }
+        Ok(())
     }
 }

@@ -245,7 +245,8 @@ pub(crate) fn write_table(table: &report::grains::Grain, format: &str, path: &Pa
     results::file::write_atomic(path, bytes).map_err(Failure::from)
 }
 
-/// Writes a report in the format that the file's name ends in. Beside a page lie its results, which the commands on it run again.
+/// Writes a report in the format that the file's name ends in. Beside a page lie its results, which the commands on it run again; they
+/// replace those of the page that was there before, and no other file.
 pub(crate) fn write_report(report: &Report, path: &Path, output: &Output) -> Result<(), Failure> {
     let format = format_of(path)?;
     if format.name() != PAGE {
@@ -253,13 +254,15 @@ pub(crate) fn write_report(report: &Report, path: &Path, output: &Output) -> Res
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let named = Report { page: Some(stem), ..report.clone() };
+    let replaces = path.exists();
     write_as(&named, format, path, output)?;
     for section in &named.sections {
         let file = path.with_file_name(named.file_of(&section.results));
         // What another program has written, or the result itself, keeps its name.
         match ResultFile::read_all(&file) {
             Ok(there) if there == [section.results.clone()] => {}
-            Err(_) if file.exists() => {
+            Ok(_) if replaces => section.results.write(&file)?,
+            _ if file.exists() => {
                 let (page, file) = (path.display(), file.display());
                 output.note(&format!("{page}: {file} is another file, so the result is not beside the page"));
             }

@@ -259,7 +259,10 @@ impl Search<'_, '_, '_> {
         }
         match kept {
             Kept::Operation(number) => drop(write!(key, " before {}", one(number))),
-            Kept::Ack(_) => key.push_str(" before the answer"),
+            Kept::Ack(at) => {
+                key.push_str(" before the answer");
+                key.push_str(&self.story.mark(&self.operations.acks[at].stack));
+            }
             Kept::Nothing => {}
         }
         key
@@ -271,7 +274,7 @@ fn lost_of(point: &Point, state: &State) -> Vec<u32> {
     point.free.iter().copied().filter(|number| !state.set.has(*number)).collect()
 }
 
-/// A kind of call and its paths without numbers: calls that are alike.
+/// A kind of call, its paths without numbers, and its stack, where that is known: calls that are alike.
 pub fn site(story: &Story, operations: &Operations, number: u32) -> String {
     let micro = &operations.all[number as usize];
     let call = &story.calls[micro.call as usize];
@@ -283,7 +286,7 @@ pub fn site(story: &Story, operations: &Operations, number: u32) -> String {
     for path in call.paths.iter().flatten() {
         let _ = write!(text, " {}", bucket(path));
     }
-    text + part
+    text + part + &story.mark(&call.stack)
 }
 
 /// A call for people: `write settings.tmp 0..6015`.

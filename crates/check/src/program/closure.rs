@@ -1,10 +1,11 @@
 //! Which sets of micro-operations are legal in a model.
 //!
 //! Two passes over what is free, in the order of the program: [`Closure::trim`] takes out what needs something that is missing, and
-//! [`Closure::fill`] adds what is needed. Both are linear: that metadata persists in one order is one number (the earliest end of
-//! what is missing; the latest begin of what is kept), and that a size needs data is a mark for each file.
+//! [`Closure::fill`] adds what is needed. Both are linear: that metadata persists in one order is one number for each file system
+//! (the earliest end of what is missing; the latest begin of what is kept), and that a size needs data is a mark for each file.
 //!
-//! In one order means: what had ended before something else began. Calls of threads that overlap have no order.
+//! In one order means: what had ended before something else began. Calls of threads that overlap have no order, and those on
+//! different file systems (mounts below the root) have none.
 
 use super::Bits;
 use super::model::{Model, Order, SizeAfter};
@@ -25,6 +26,8 @@ pub(super) struct Closure<'a> {
     /// By inode: the marks of the pass, and which pass has set them.
     marks: Vec<(u32, u8)>,
     pass: u32,
+    /// By file system: the earliest end of what is missing in the pass.
+    missing_end: Vec<u64>,
 }
 
 impl<'a> Closure<'a> {
@@ -34,11 +37,18 @@ impl<'a> Closure<'a> {
         loose: &'a Bits,
         free: &'a [u32],
     ) -> Self {
-        Self { operations, model, loose, free, marks: vec![(0, 0); operations.inodes], pass: 0 }
+        let (marks, missing_end) = (vec![(0, 0); operations.inodes], vec![u64::MAX; operations.devices]);
+        Self { operations, model, loose, free, marks, pass: 0, missing_end }
     }
 
     fn micro(&self, number: u32) -> &'a Micro {
         &self.operations.all[number as usize]
+    }
+
+    /// Begins a pass.
+    fn begin(&mut self) {
+        self.pass += 1;
+        self.missing_end.fill(u64::MAX);
     }
 
     fn marks(&self, inode: u32) -> u8 {
@@ -66,14 +76,14 @@ impl<'a> Closure<'a> {
         self.model.pages && !matches!(micro.change, Change::Data { direct: true, .. })
     }
 
-    /// Whether an operation is missing what it needs. `missing_end` is the earliest end of missing metadata.
-    fn is_lacking(&self, number: u32, set: &Bits, missing_end: u64) -> bool {
+    /// Whether an operation is missing what it needs.
+    fn is_lacking(&self, number: u32, set: &Bits) -> bool {
         let micro = self.micro(number);
         let lost = |needed: u32| some(needed).is_some_and(|needed| !set.has(needed));
         if micro.needs.iter().any(|needed| lost(*needed)) || self.is_page_bound(micro) && lost(micro.page) {
             return true;
         }
-        if micro.begin_ns > missing_end && self.is_ordered(number, micro) {
+        if micro.begin_ns > self.missing_end[micro.device as usize] && self.is_ordered(number, micro) {
             return true;
         }
         match &micro.change {
@@ -93,25 +103,27 @@ impl<'a> Closure<'a> {
         }
     }
 
-    fn miss(&mut self, number: u32, missing_end: &mut u64) {
+    fn miss(&mut self, number: u32) {
         let micro = self.micro(number);
         match micro.change {
             Change::Data { fresh, .. } => self.mark(micro.inode, if fresh { DATA | FRESH } else { DATA }),
             Change::Extend { .. } => self.mark(micro.inode, SIZE),
-            _ => *missing_end = (*missing_end).min(micro.end_ns),
+            _ => {
+                let end_ns = &mut self.missing_end[micro.device as usize];
+                *end_ns = (*end_ns).min(micro.end_ns);
+            }
         }
     }
 
     /// Takes out what needs something that is missing.
     pub(super) fn trim(&mut self, set: &mut Bits) {
-        self.pass += 1;
-        let mut missing_end = u64::MAX;
+        self.begin();
         for number in self.free {
-            if set.has(*number) && self.is_lacking(*number, set, missing_end) {
+            if set.has(*number) && self.is_lacking(*number, set) {
                 set.remove(*number);
             }
             if !set.has(*number) {
-                self.miss(*number, &mut missing_end);
+                self.miss(*number);
             }
         }
     }
@@ -126,7 +138,7 @@ impl<'a> Closure<'a> {
     /// Adds what is needed.
     pub(super) fn fill(&mut self, set: &mut Bits) {
         self.pass += 1;
-        let mut kept_begin = 0_u64;
+        let mut kept_begin = vec![0_u64; self.operations.devices];
         for number in self.free.iter().rev().copied() {
             let micro = self.micro(number);
             let wanted = match micro.change {
@@ -135,7 +147,7 @@ impl<'a> Closure<'a> {
                     marks & DATA != 0 || fresh && marks & FRESH != 0
                 }
                 Change::Extend { .. } => self.marks(micro.inode) & SIZE != 0,
-                _ => self.model.names == Order::One && micro.end_ns < kept_begin,
+                _ => self.model.names == Order::One && micro.end_ns < kept_begin[micro.device as usize],
             };
             if wanted {
                 set.add(number);
@@ -152,7 +164,8 @@ impl<'a> Closure<'a> {
                 set.add(page);
             }
             if self.is_ordered(number, micro) {
-                kept_begin = kept_begin.max(micro.begin_ns);
+                let begin_ns = &mut kept_begin[micro.device as usize];
+                *begin_ns = (*begin_ns).max(micro.begin_ns);
             }
             match &micro.change {
                 Change::Extend { inside, .. } => match self.model.size_after {
@@ -182,33 +195,32 @@ impl<'a> Closure<'a> {
             return None;
         }
         let mut found = Vec::new();
-        self.pass += 1;
+        self.begin();
         let places = Bits::new(self.free.len());
         let mut search = Search { set: base.clone(), places, found: &mut found, limit };
-        self.descend(0, u64::MAX, &mut search).then_some(found)
+        self.descend(0, &mut search).then_some(found)
     }
 
-    fn descend(&mut self, at: usize, missing_end: u64, search: &mut Search<'_>) -> bool {
+    fn descend(&mut self, at: usize, search: &mut Search<'_>) -> bool {
         let Some(number) = self.free.get(at).copied() else {
             search.found.push(search.places.clone());
             return search.found.len() <= search.limit;
         };
-        if !self.is_lacking(number, &search.set, missing_end) {
+        if !self.is_lacking(number, &search.set) {
             search.set.add(number);
             search.places.add(at as u32);
-            let goes_on = self.descend(at + 1, missing_end, search);
+            let goes_on = self.descend(at + 1, search);
             search.set.remove(number);
             search.places.remove(at as u32);
             if !goes_on {
                 return false;
             }
         }
-        let inode = self.micro(number).inode as usize;
-        let before = (self.marks[inode], missing_end);
-        let mut end = missing_end;
-        self.miss(number, &mut end);
-        let goes_on = self.descend(at + 1, end, search);
-        self.marks[inode] = before.0;
+        let Micro { inode, device, .. } = *self.micro(number);
+        let before = (self.marks[inode as usize], self.missing_end[device as usize]);
+        self.miss(number);
+        let goes_on = self.descend(at + 1, search);
+        (self.marks[inode as usize], self.missing_end[device as usize]) = before;
         goes_on
     }
 }

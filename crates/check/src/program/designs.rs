@@ -337,7 +337,7 @@ impl<'a> Replayer<'a> {
                 zeroed.map_err(failed("fallocate"))?;
             }
             Deed::Set(inode, attr) => self.set(*inode, attr)?,
-            Deed::Sync(What::All) => self.fs.sync().map_err(failed("sync"))?,
+            Deed::Sync(What::All | What::Device(_)) => self.fs.sync().map_err(failed("sync"))?,
             Deed::Sync(What::Folder(inode)) => {
                 self.fs.fsync(self.ino(*inode)?, false).map_err(failed("fsync"))?;
             }

@@ -111,6 +111,7 @@ impl Try<'_, '_> {
                 operations.syncs.push(Sync {
                     call: u32::MAX,
                     what,
+                    device: Some(micro.device),
                     begin_ns: at_ns,
                     end_ns: at_ns,
                     links: 1,

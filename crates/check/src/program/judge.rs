@@ -16,7 +16,7 @@ use super::Bits;
 use super::checker::{Checker, Place, Verdict};
 use super::folder::{FolderError, LeftOut, put, put_seen};
 use super::model::Model;
-use super::operations::Operations;
+use super::operations::{NEVER, Operations};
 use super::points::{Point, points};
 use super::states::{State, States};
 use super::story::Story;
@@ -156,14 +156,17 @@ pub struct Explored {
 /// Violations of one message that are kept: each is reduced to its cause, which takes many judgements.
 pub const KEPT: usize = 2;
 
-/// A message without its numbers: what is alike.
+/// A message without its numbers, and without names that mkstemp(3) has drawn: what is alike.
 pub fn bucket(message: &str) -> String {
     let mut out = String::new();
     for word in message.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let plain = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
         let is_number = plain.bytes().any(|byte| byte.is_ascii_digit());
         let is_hex = plain.len() >= 6 && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if plain.is_empty() || !(is_number || is_hex) {
+        let is_mixed = plain.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
+            && plain.bytes().any(|byte| byte.is_ascii_lowercase());
+        let is_drawn = plain.len() == 6 && is_mixed;
+        if plain.is_empty() || !(is_number || is_hex || is_drawn) {
             out.push_str(word);
         } else {
             if !out.ends_with('#') {
@@ -364,10 +367,11 @@ struct Search {
     waiting: Vec<Waiting>,
 }
 
-/// The state in which everything has persisted.
+/// The state in which everything has persisted whose call has returned.
 pub fn whole(operations: &Operations) -> State {
     let mut set = Bits::new(operations.all.len());
-    (0..operations.all.len() as u32).for_each(|number| set.add(number));
+    let returned = operations.all.iter().enumerate().filter(|(_, micro)| micro.end_ns != NEVER);
+    returned.for_each(|(number, _)| set.add(number as u32));
     State { set, torn: None }
 }
 
@@ -385,6 +389,7 @@ mod tests {
         let one = bucket("durability: 2 records were stored, 1 are there");
         assert_eq!(one, bucket("durability: 4 records were stored, 0 are there"));
         assert_eq!(bucket("transfers [1, 2, 3]"), bucket("transfers [1]"));
+        assert_eq!(bucket("objects/tmp_obj_DjNlYm"), bucket("objects/tmp_obj_a7Kf0Q"));
         assert_ne!(bucket("settings.json is empty"), bucket("index is empty"));
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `halves` | calls that never returned, put into the trace |
 //! | [`story`] | what a trace shows: deeds on inodes with their bytes, syncs, acknowledgements |
 //! | `walk` | how it is found: names, links, descriptors, positions |
 //! | [`operations`] | deeds as micro-operations, each of which persists alone or, of data, by pieces |
@@ -23,8 +24,10 @@
 //! | [`judge`] | which trees are checked, in which order, and what came of it |
 //! | [`designs`] | the program on a design of Weir, whose images are mounted |
 //! | [`run`] | all of it |
+//! | [`random`] | small programs, for tests of models |
 //! | [`members`] | whether a tree that was seen is legal in a model |
 //! | [`promises`] | what needs no checker |
+//! | `stacks` | where in the program a call was made |
 //! | [`cause`] | the fewest lost operations, and the pair of calls behind them |
 //! | [`fix`] | which sync would help, tried on the model |
 //!
@@ -39,15 +42,17 @@ pub mod checker;
 mod closure;
 pub mod designs;
 pub mod fix;
-
 pub mod folder;
+mod halves;
 pub mod judge;
 pub mod members;
 pub mod model;
 pub mod operations;
 pub mod points;
 pub mod promises;
+pub mod random;
 pub mod run;
+mod stacks;
 pub mod states;
 pub mod story;
 pub mod tree;

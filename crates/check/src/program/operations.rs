@@ -74,6 +74,9 @@ pub enum Change {
     },
 }
 
+/// When a call that never returned had returned.
+pub const NEVER: u64 = u64::MAX;
+
 /// No micro-operation.
 pub const NONE: u32 = u32::MAX;
 
@@ -84,6 +87,8 @@ pub struct Micro {
     pub call: u32,
     /// The inode; of names, the subject.
     pub inode: Inode,
+    /// Its file system.
+    pub device: u32,
     /// What changes.
     pub change: Change,
     /// Those that it needs in every model.
@@ -118,6 +123,8 @@ pub struct Sync {
     pub call: u32,
     /// What it is about.
     pub what: What,
+    /// The file system; none: all.
+    pub device: Option<u32>,
     /// When it began.
     pub begin_ns: u64,
     /// When it had returned.
@@ -143,6 +150,8 @@ pub struct Operations {
     pub unnamed: FxHashSet<Inode>,
     /// Inodes that there are.
     pub inodes: usize,
+    /// File systems that there are.
+    pub devices: usize,
     /// When the last thing happened.
     pub end_ns: u64,
 }
@@ -164,12 +173,14 @@ struct Builder {
     freed_from: FxHashMap<Inode, (u64, u32)>,
     allocated: FxHashSet<(Inode, u64)>,
     sizes: FxHashMap<Inode, u64>,
+    devices: Vec<u32>,
 }
 
 impl Operations {
     /// Takes a program apart.
     pub fn of(story: &Story) -> Self {
-        let mut builder = Builder::default();
+        let devices: Vec<u32> = story.inodes.iter().map(|node| node.device).collect();
+        let mut builder = Builder { devices, ..Builder::default() };
         for (number, node) in story.inodes.iter().enumerate() {
             builder.sizes.insert(number as Inode, node.size);
             builder.allocated.extend((0..node.size.div_ceil(BLOCK)).map(|block| (number as Inode, block)));
@@ -179,7 +190,9 @@ impl Operations {
             let call = &story.calls[done.call as usize];
             builder.deed(done.call, &done.deed, (call.begin_ns, call.end_ns));
         }
+        let devices = builder.devices.iter().max().map_or(1, |last| *last as usize + 1);
         let mut out = builder.out;
+        out.devices = devices;
         out.inodes = story.inodes.len();
         let last_told = story.acks.last().map_or(0, |ack| ack.at_ns);
         out.end_ns = story.end_ns.max(last_told).saturating_add(1);
@@ -204,8 +217,13 @@ impl Operations {
 impl Builder {
     fn push(&mut self, call: u32, inode: Inode, change: Change, needs: [u32; 3], times: (u64, u64)) -> u32 {
         let (begin_ns, end_ns) = times;
-        self.out.all.push(Micro { call, inode, change, needs, page: NONE, begin_ns, end_ns });
+        let device = self.device(inode);
+        self.out.all.push(Micro { call, inode, device, change, needs, page: NONE, begin_ns, end_ns });
         self.out.all.len() as u32 - 1
+    }
+
+    fn device(&self, inode: Inode) -> u32 {
+        self.devices.get(inode as usize).copied().unwrap_or(0)
     }
 
     fn deed(&mut self, call: u32, deed: &Deed, times: (u64, u64)) {
@@ -254,8 +272,13 @@ impl Builder {
                     What::File { inode, .. } => self.links.get(inode).copied().unwrap_or(0),
                     _ => 1,
                 };
+                let device = match what {
+                    What::File { inode, .. } | What::Folder(inode) => Some(self.device(*inode)),
+                    What::Device(device) => Some(*device),
+                    What::All => None,
+                };
                 let (begin_ns, end_ns) = times;
-                self.out.syncs.push(Sync { call, what: *what, begin_ns, end_ns, links });
+                self.out.syncs.push(Sync { call, what: *what, device, begin_ns, end_ns, links });
             }
         }
     }

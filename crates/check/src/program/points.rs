@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::Bits;
 use super::closure::Closure;
 use super::model::{FileSync, FolderSync, Model};
-use super::operations::{Change, Micro, NONE, Operations, Sync};
+use super::operations::{Change, Micro, NEVER, NONE, Operations, Sync};
 use super::story::{Inode, What};
 
 /// A moment.
@@ -60,7 +60,7 @@ pub(super) fn point_at(operations: &Operations, model: &Model, at_ns: u64) -> Po
 
 /// When points are.
 fn moments(operations: &Operations) -> Vec<u64> {
-    let syncs = operations.syncs.iter().map(|sync| sync.end_ns);
+    let syncs = operations.syncs.iter().map(|sync| sync.end_ns).filter(|end_ns| *end_ns != NEVER);
     let mut all: Vec<u64> = syncs.chain(operations.acks.iter().map(|ack| ack.at_ns)).collect();
     all.push(operations.end_ns);
     all.sort_unstable();
@@ -77,8 +77,8 @@ struct Run<'a> {
     /// By their end.
     syncs: Vec<Sync>,
     next: usize,
-    /// When syncs of files began.
-    file_syncs: Vec<u64>,
+    /// When syncs of files began, and on which file systems.
+    file_syncs: Vec<(u64, u32)>,
     /// When the first sync of a file had ended.
     first_sync: FxHashMap<Inode, u64>,
     next_log: usize,
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         let (mut file_syncs, mut first_sync) = (Vec::new(), FxHashMap::default());
         for sync in &syncs {
             if let What::File { inode, .. } = sync.what {
-                file_syncs.push(sync.begin_ns);
+                file_syncs.push((sync.begin_ns, sync.device.unwrap_or(0)));
                 first_sync.entry(inode).or_insert(sync.end_ns);
             }
         }
@@ -131,22 +131,23 @@ impl<'a> Run<'a> {
             self.cover(&sync);
         }
         if self.model.log_takes_names {
-            while let Some(begin_ns) =
-                self.file_syncs.get(self.next_log).copied().filter(|begin| *begin < at_ns)
+            while let Some((begin_ns, device)) =
+                self.file_syncs.get(self.next_log).copied().filter(|(begin_ns, _)| *begin_ns < at_ns)
             {
-                self.log_names(begin_ns);
+                self.log_names(begin_ns, device);
                 self.next_log += 1;
             }
         }
     }
 
-    /// A sync of any file takes the new names of files that were synced before they got them.
-    fn log_names(&mut self, begin_ns: u64) {
+    /// A sync of any file takes the new names of files of its file system that were synced before they got them.
+    fn log_names(&mut self, begin_ns: u64, device: u32) {
         for number in self.low..self.ended(begin_ns) {
             let micro = &self.operations.all[number as usize];
             let Change::Names { subject, .. } = micro.change else { continue };
             let logged = self.first_sync.get(&subject).is_some_and(|end| *end < micro.begin_ns);
-            if micro.end_ns < begin_ns && !self.covered.has(number) && logged {
+            let is_here = micro.device == device && micro.end_ns < begin_ns;
+            if is_here && !self.covered.has(number) && logged {
                 self.loose.add(number);
             }
         }
@@ -165,7 +166,8 @@ impl<'a> Run<'a> {
         for number in self.low..end {
             let micro = &self.operations.all[number as usize];
             let own = micro.call == sync.call;
-            if (micro.end_ns >= sync.begin_ns && !own) || self.covered.has(number) {
+            let elsewhere = sync.device.is_some_and(|device| device != micro.device);
+            if elsewhere || (micro.end_ns >= sync.begin_ns && !own) || self.covered.has(number) {
                 continue;
             }
             if self.takes(sync, micro, own) || checkpoint && micro.is_metadata() {
@@ -174,7 +176,7 @@ impl<'a> Run<'a> {
             }
         }
         let own = matches!(sync.what, What::File { .. }) && self.model.file_sync == FileSync::Own
-            || sync.what == What::All
+            || matches!(sync.what, What::All | What::Device(_))
             || self.model.folder_sync == FolderSync::Entries && matches!(sync.what, What::Folder(_));
         match sync.what {
             What::File { inode, .. } if self.model.file_sync == FileSync::Journal => {
@@ -236,7 +238,7 @@ impl<'a> Run<'a> {
     /// Whether a sync takes a micro-operation for what it is itself.
     fn takes(&self, sync: &Sync, micro: &Micro, own: bool) -> bool {
         match sync.what {
-            What::All => true,
+            What::All | What::Device(_) => true,
             What::Folder(inode) => match self.model.folder_sync {
                 FolderSync::All => micro.is_metadata(),
                 _ => {

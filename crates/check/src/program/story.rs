@@ -9,11 +9,12 @@ use rustc_hash::FxHashMap;
 use trace::Reader;
 use trace::call::Op;
 use trace::compile::{Options, Program};
-use trace::contents::{Channel, Contents, ContentsError, KEY};
+use trace::contents::{Channel, Contents, ContentsError, Frame, KEY};
 pub use trace::record::Kind;
 use trace::record::{Record, Status};
 use trace::words::MAP_SHARED;
 
+use super::halves::{HALF, Whole};
 use super::walk::Walk;
 
 /// A number of [`Story::inodes`]. 0 is the root, 1 stands for everything outside it.
@@ -142,6 +143,8 @@ pub enum What {
     },
     /// A directory.
     Folder(Inode),
+    /// Everything on one file system: a number of [`Node::device`].
+    Device(u32),
     /// Everything.
     All,
 }
@@ -172,6 +175,8 @@ pub struct CallInfo {
     pub begin_ns: u64,
     /// When it had returned; the greatest number of one that never did.
     pub end_ns: u64,
+    /// Its stack, the innermost first: numbers of [`Story::frames`]; empty where none was recorded.
+    pub stack: Vec<u32>,
 }
 
 /// What a program has told, and when.
@@ -183,6 +188,8 @@ pub struct Ack {
     pub bytes: usize,
     /// How many calls of the trace had ended.
     pub calls: u64,
+    /// The stack of the call that told it, as in [`CallInfo::stack`].
+    pub stack: Vec<u32>,
 }
 
 /// Which bytes are acknowledgements.
@@ -220,6 +227,8 @@ pub struct Node {
     pub attributes: BTreeMap<Box<[u8]>, Slice>,
     /// A path of it, for messages.
     pub path: String,
+    /// Its file system: 0 that of the root, others are mounted below it.
+    pub device: u32,
 }
 
 /// All bytes: those of the trace's contents, and copies that the program made within the kernel.
@@ -307,6 +316,8 @@ pub struct Story {
     pub mapped: Vec<String>,
     /// What this trace cannot show; with any of it, nothing is ever sound.
     pub unseen: Vec<String>,
+    /// Frames of stacks, each with its line of source, where that is known.
+    pub frames: Vec<(Frame, Option<String>)>,
     /// Notes on what is not judged.
     pub notes: Vec<String>,
     /// When the last record was, in nanoseconds.
@@ -319,6 +330,8 @@ pub(super) struct When {
     pub(super) number: u64,
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
+    /// The line of the trace's file.
+    pub(super) line: u64,
 }
 
 /// What one pass over the records gives.
@@ -338,10 +351,17 @@ struct Records {
 }
 
 impl Records {
-    fn read(mut reader: Reader) -> Result<Self, StoryError> {
+    fn read(mut reader: Reader, whole: &Whole, contents: &Contents) -> Result<Self, StoryError> {
         let mut records = Self::default();
         while let Some(record) = reader.next()? {
-            records.record(&record, reader.line());
+            let line = reader.line();
+            if let Some(half) = whole.halves.get(&line) {
+                let (number, begin_ns) = (HALF + *half as u64, contents.halves[*half].begin_ns);
+                let when = When { number, begin_ns, end_ns: u64::MAX, line: whole.line(line) };
+                records.by_line.insert(line, when);
+                continue;
+            }
+            records.record(&record, line, whole.line(line));
         }
         records.lost = reader.lost();
         records.named = reader.losses().names();
@@ -349,7 +369,7 @@ impl Records {
         Ok(records)
     }
 
-    fn record(&mut self, record: &Record, line: u64) {
+    fn record(&mut self, record: &Record, line: u64, of_file: u64) {
         match record {
             Record::Thread(thread) => {
                 self.clocks.entry(thread.number).or_insert(0);
@@ -364,7 +384,8 @@ impl Records {
                 *clock = begin_ns + timed.times.duration_ns;
                 self.calls += 1;
                 self.end_ns = self.end_ns.max(*clock);
-                self.by_line.insert(line, When { number: self.calls, begin_ns, end_ns: *clock });
+                let when = When { number: self.calls, begin_ns, end_ns: *clock, line: of_file };
+                self.by_line.insert(line, when);
             }
             Record::Exit(exit) => {
                 let at = self.clocks.get(&exit.thread).copied().unwrap_or(0) + exit.times.gap_ns;
@@ -411,8 +432,9 @@ impl Story {
     pub fn open(path: &Path, acknowledge: &Acknowledge, allow_unseen: bool) -> Result<Self, StoryError> {
         let reader = Reader::open(path)?;
         let root = reader.head().get("root").unwrap_or_default().to_vec();
-        let contents = Contents::open(path, reader.head().get(KEY))?;
-        let records = Records::read(reader)?;
+        let mut contents = Contents::open(path, reader.head().get(KEY))?;
+        let whole = Whole::of(path, &mut contents)?;
+        let records = Records::read(whole.reader(path)?, &whole, &contents)?;
         let mut unseen = records.unseen();
         unseen.extend(contents.unkept.iter().cloned());
         if let Some(what) = unseen.first().filter(|_| !allow_unseen) {
@@ -420,14 +442,14 @@ impl Story {
             let advice = "the program may have done what no state here has; record again without that, or give --allow-unseen";
             return Err(StoryError::Unseen { what, advice: advice.to_owned() });
         }
-        let program = Program::compile(Reader::open(path)?, Options { allow_drops: true })?;
+        let program = Program::compile(whole.reader(path)?, Options { allow_drops: true })?;
         let mut story = Self { root, unseen, end_ns: records.end_ns, ..Self::default() };
         let mut walk = Walk::new(&mut story, &program, &contents);
         walk.before();
         for step in program.steps() {
             walk.step(step, records.by_line.get(&step.line).copied())?;
         }
-        walk.finish();
+        walk.finish()?;
         if program.summary.unopened > 0 {
             story.unseen.push(format!(
                 "{} calls on descriptors whose opening was not seen",
@@ -436,6 +458,7 @@ impl Story {
         }
         story.acknowledge(acknowledge, &contents, &records)?;
         story.note(&program, &records);
+        story.frames.clone_from(&contents.frames);
         story.blobs.contents = Some(contents);
         if let Some(what) = story.unseen.first().filter(|_| !allow_unseen) {
             let advice = "record the program again so that this is seen, or give --allow-unseen".to_owned();
@@ -457,12 +480,15 @@ impl Story {
             Acknowledge::Exit => {
                 if let Some((0, at_ns, calls)) = records.first {
                     self.told = b"exit 0\n".to_vec();
-                    self.acks.push(Ack { at_ns, bytes: self.told.len(), calls });
+                    self.acks.push(Ack { at_ns, bytes: self.told.len(), calls, stack: Vec::new() });
                 }
                 return Ok(());
             }
         };
-        for sent in contents.sent.iter().filter(|sent| sent.channel == wanted) {
+        for (number, sent) in contents.sent.iter().enumerate() {
+            if sent.channel != wanted {
+                continue;
+            }
             let bytes = contents.read(sent.bytes)?;
             self.told.extend_from_slice(&bytes);
             let whole = match how {
@@ -473,7 +499,8 @@ impl Story {
             };
             let before = self.acks.last().map_or(0, |ack| ack.bytes);
             if whole > before {
-                self.acks.push(Ack { at_ns: sent.begin_ns, bytes: whole, calls: sent.calls });
+                let stack = contents.sent_stacks.get(&(number as u64)).cloned().unwrap_or_default();
+                self.acks.push(Ack { at_ns: sent.begin_ns, bytes: whole, calls: sent.calls, stack });
             }
         }
         let last_change = self.deeds.last().map_or(0, |done| self.calls[done.call as usize].begin_ns);

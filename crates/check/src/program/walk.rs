@@ -10,6 +10,7 @@ use trace::contents::{APPEND as RWF_APPEND, Contents, DSYNC, SYNC};
 use trace::record::Kind;
 use trace::words::{APPEND, CREAT, EXCHANGE, EXCL, KEEP_SIZE, MAP_SHARED, NOFOLLOW, TMPFILE, TRUNC};
 
+use super::halves::HALF;
 use super::story::{
     Attr, CallInfo, Deed, Done, Entry, Inode, Node, OUTSIDE, ROOT, Slice, Story, StoryError, What, When,
 };
@@ -55,6 +56,8 @@ pub(super) struct Walk<'a> {
     live: FxHashMap<Inode, Live>,
     mappings: FxHashMap<i64, (Inode, i64)>,
     umask: u32,
+    /// Calls that never returned.
+    late: Vec<(Step, When)>,
 }
 
 /// Where a path leads.
@@ -81,6 +84,7 @@ impl<'a> Walk<'a> {
             live: FxHashMap::default(),
             mappings: FxHashMap::default(),
             umask: UMASK,
+            late: Vec::new(),
         }
     }
 
@@ -96,6 +100,9 @@ impl<'a> Walk<'a> {
             };
             let known = groups.get(&entry.group).copied().filter(|_| entry.group != 0);
             let inode = known.unwrap_or_else(|| self.add(node(entry.kind, entry.mode, true), at));
+            if let Some(mount) = self.contents.mounts.iter().position(|mount| *mount == entry.path) {
+                self.story.inodes[inode as usize].device = mount as u32 + 1;
+            }
             if entry.group != 0 {
                 groups.insert(entry.group, inode);
             }
@@ -130,24 +137,49 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn finish(&mut self) {
-        let halves = self.contents.halves.len();
-        if halves > 0 {
-            let names: Vec<_> = self
-                .contents
-                .halves
-                .iter()
-                .map(|half| String::from_utf8_lossy(&half.call).into_owned())
-                .collect();
-            self.story.notes.push(format!(
-                "calls that never returned, and may have had their effect: {}",
-                names.join(", ")
-            ));
+    /// After all steps: the calls that never returned.
+    pub(super) fn finish(&mut self) -> Result<(), StoryError> {
+        for (step, when) in std::mem::take(&mut self.late) {
+            self.take(&step, Some(when))?;
         }
+        let told = |known: bool| {
+            let halves = self.contents.halves.iter().filter(|half| half.effect.is_some() == known);
+            halves.map(|half| String::from_utf8_lossy(&half.call).into_owned()).collect::<Vec<_>>().join(", ")
+        };
+        let (known, unknown) = (told(true), told(false));
+        if !known.is_empty() {
+            let what = format!("calls that never returned, judged with their effect and without: {known}");
+            self.story.notes.push(what);
+        }
+        if !unknown.is_empty() {
+            let what = format!("calls that never returned, and may have had their effect: {unknown}");
+            self.story.notes.push(what);
+        }
+        Ok(())
+    }
+
+    /// A call that has failed: of what it may have left, nothing is known.
+    fn failed(&mut self, step: &Step) {
+        let Some((_, open)) = self.file(step.call.fd) else { return };
+        let path = self.shown(open.inode);
+        let note = match step.call.op {
+            Op::Write | Op::Pwrite if open.flags & O_DSYNC != 0 => {
+                format!("a synchronous write into {path} failed: what it may have left is not judged")
+            }
+            Op::Fsync | Op::Fdatasync => {
+                format!(
+                    "{} of {path} failed: it covers nothing, and what came before it may be lost for ever",
+                    step.call.op.name()
+                )
+            }
+            _ => return,
+        };
+        self.story.notes.push(note);
     }
 
     fn add(&mut self, mut node: Node, at: Entry) -> Inode {
         node.path = self.path_of(at);
+        node.device = self.story.inodes[at.0 as usize].device;
         self.story.inodes.push(node);
         let inode = self.story.inodes.len() as Inode - 1;
         self.parents.insert(inode, at.0);
@@ -258,8 +290,17 @@ impl<'a> Walk<'a> {
     /// Takes a step.
     pub(super) fn step(&mut self, step: &Step, when: Option<When>) -> Result<(), StoryError> {
         if step.result < 0 {
+            self.failed(step);
             return Ok(());
         }
+        if let Some(when) = when.filter(|when| when.number >= HALF) {
+            self.late.push((*step, when));
+            return Ok(());
+        }
+        self.take(step, when)
+    }
+
+    fn take(&mut self, step: &Step, when: Option<When>) -> Result<(), StoryError> {
         let mut deeds = Vec::new();
         let mut range = None;
         match step.call.op {
@@ -275,6 +316,8 @@ impl<'a> Walk<'a> {
                     self.open[at].flags = self.open[at].flags & keep | step.call.flags & !keep;
                 }
             }
+            // A call that never returned may still need it.
+            Op::Close if !self.contents.halves.is_empty() => {}
             Op::Close => drop(step.call.fd.and_then(|fd| self.handles.remove(&fd))),
             Op::Read => self.moves(step.call.fd, step.result.max(0) as u64),
             Op::SendFile if step.call.offset < 0 => self.moves(step.call.fd, step.result.max(0) as u64),
@@ -311,9 +354,10 @@ impl<'a> Walk<'a> {
             paths: [first, second],
             range,
             thread: step.thread,
-            line: step.line,
+            line: when.map_or(step.line, |when| when.line),
             begin_ns,
             end_ns,
+            stack: when.and_then(|when| self.contents.stacks.get(&when.number)).cloned().unwrap_or_default(),
         });
         self.story.calls.len() as u32 - 1
     }
@@ -328,7 +372,9 @@ impl<'a> Walk<'a> {
         let path = self.program.path_of(call.path);
         let inode = if call.flags & TMPFILE == TMPFILE {
             let unnamed = node(Kind::File, call.mode & 0o7777 & !self.umask, false);
-            self.story.inodes.push(Node { path: "(unnamed file)".to_owned(), ..unnamed });
+            let folder = self.at(call.path, true).map_or(ROOT, |(inode, _)| inode);
+            let device = self.story.inodes[folder as usize].device;
+            self.story.inodes.push(Node { path: "(unnamed file)".to_owned(), device, ..unnamed });
             self.story.inodes.len() as Inode - 1
         } else {
             let follow = !(call.has(NOFOLLOW) || call.has(CREAT) && call.has(EXCL));
@@ -499,7 +545,11 @@ impl<'a> Walk<'a> {
                     What::File { inode, data_only, range: None, of_write: false }
                 }));
             }
-            Op::Sync | Op::Syncfs => deeds.push(Deed::Sync(What::All)),
+            Op::Sync => deeds.push(Deed::Sync(What::All)),
+            Op::Syncfs => {
+                let Some((_, open)) = self.file(call.fd) else { return };
+                deeds.push(Deed::Sync(What::Device(self.story.inodes[open.inode as usize].device)));
+            }
             Op::Msync if call.has(MS_SYNC) => {
                 let Some((inode, base)) = self.mappings.get(&i64::from(call.mode)).copied() else { return };
                 let start = base.saturating_add(call.offset).max(0) as u64;
@@ -648,5 +698,6 @@ fn node(kind: Kind, mode: u32, initial: bool) -> Node {
         size: 0,
         attributes: BTreeMap::new(),
         path: String::new(),
+        device: 0,
     }
 }

@@ -77,7 +77,8 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
             let all = found.iter().map(Borrow::borrow).enumerate();
             all.filter(|(_, found): &(usize, &Found)| present.contains(&found.zone))
         };
-        let removed: FxHashSet<AddId> = records().flat_map(|(_, found)| removals(&found.record)).collect();
+        let removed = records().flat_map(|(_, found)| removals(&found.record));
+        let removed: FxHashSet<AddId> = removed.map(|(add, _)| add).collect();
         for (index, found) in records() {
             if !removed.is_empty() && sieve.is_none() {
                 survey.note_adds(found, &removed);

@@ -109,22 +109,22 @@ pub fn adds(record: &Record) -> impl Iterator<Item = (AddId, u64, &[u8], u64)> {
     create.chain(names.map(|it| ((record.id, it.index), it.dir, &*it.name, it.ino)))
 }
 
-/// The adds that a record removes.
-pub fn removals(record: &Record) -> impl Iterator<Item = AddId> {
+/// The adds that a record removes, each with the inode of the name.
+pub fn removals(record: &Record) -> impl Iterator<Item = (AddId, u64)> {
     let names: &[Item] = match &record.body {
         Body::Names(names) => &names.items,
         _ => &[],
     };
-    names.iter().filter(|item| item.removes()).map(|item| (item.added, item.index))
+    names.iter().filter(|item| item.removes()).map(|item| ((item.added, item.index), item.ino))
 }
 
 /// The names, in the order of their adds.
 fn names(found: &[&Found], order: &[usize]) -> Vec<Name> {
-    let removed: FxHashSet<AddId> = order.iter().flat_map(|index| removals(&found[*index].record)).collect();
+    let removed: FxHashSet<_> = order.iter().flat_map(|index| removals(&found[*index].record)).collect();
     let mut names = Vec::new();
     for by in order {
         for (add, dir, name, ino) in adds(&found[*by].record) {
-            if removed.is_empty() || !removed.contains(&add) {
+            if removed.is_empty() || !removed.contains(&(add, ino)) {
                 names.push(Name { add, dir, ino, by: *by, name: name.to_vec() });
             }
         }

@@ -14,7 +14,8 @@
 //!   lives of
 //!   which a zone has dropped records (it was removed where it was born, and has another name), the sieve is of no use, and
 //!   everything
-//!   is read again as it is: [`Facts::settle`] answers none. So it is with a `Void`, of which no medium here makes one.
+//!   is read again as it is: [`Facts::settle`] answers none. So it is with a `Void`, of which no medium here makes one,
+//!   and with an add that names two inodes.
 //! * A removal is kept while another zone has a copy of the add that it names, unless a record of that zone removes it: such a zone
 //!   hides its copy itself, and both go with the zone.
 //! * Of the records that set the times of a directory only those are kept that have the latest time.
@@ -53,6 +54,8 @@ pub struct Facts {
     gone: Vec<u64>,
     /// The latest change of the names of each directory.
     latest: FxHashMap<u64, u64>,
+    /// Whether one add names two inodes, which no call has written.
+    forged: bool,
 }
 
 /// What is known of all zones.
@@ -73,20 +76,21 @@ impl Facts {
     /// Notes what the records of a zone say that count, and drops those about inodes that are gone.
     pub fn sift_zone<F: Borrow<Found>>(&mut self, records: &mut Vec<F>) {
         let all = || records.iter().map(Borrow::borrow);
-        let removed: FxHashSet<AddId> = all().flat_map(|found| removals(&found.record)).collect();
+        let removed: FxHashSet<_> = all().flat_map(|found| removals(&found.record)).collect();
         let mut named = FxHashSet::default();
         for found in all() {
             self.note_times(&found.record.body);
-            for (add, _, _, ino) in adds(&found.record).filter(|add| !removed.contains(&add.0)) {
+            for (add, _, _, ino) in adds(&found.record).filter(|add| !removed.contains(&(add.0, add.3))) {
                 named.insert(ino);
                 let at = self.adds.entry(add).or_insert(Add { zone: found.zone, more: false, ino });
                 at.more |= at.zone != found.zone;
+                self.forged |= at.ino != ino;
             }
         }
         let mut gone = FxHashMap::default();
         for Found { record, .. } in all() {
             let Body::Create(create) = &record.body else { continue };
-            let is_removed = !create.name.is_empty() && removed.contains(&(record.id, 0));
+            let is_removed = !create.name.is_empty() && removed.contains(&((record.id, 0), create.ino));
             let lives = named.contains(&create.ino) || self.open.contains(&create.ino);
             if is_removed && !lives && !self.is_latest(create.dir, create.time) {
                 gone.insert(create.ino, (record.id, 0));
@@ -101,7 +105,9 @@ impl Facts {
         for (add, at) in other.adds {
             let known = self.adds.entry(add).or_insert(at);
             known.more |= at.more || known.zone != at.zone;
+            self.forged |= known.ino != at.ino;
         }
+        self.forged |= other.forged;
         for (dir, time) in other.latest {
             note_latest(&mut self.latest, dir, time);
         }
@@ -111,11 +117,12 @@ impl Facts {
     /// The sieve, when all zones are read; none if records were dropped that may count.
     pub fn settle(self, candidates: &[impl Borrow<Found>]) -> Option<Sieve> {
         let records = || candidates.iter().map(|found| &found.borrow().record);
-        if records().any(|record| matches!(record.body, Body::Void(_))) {
+        if self.forged || records().any(|record| matches!(record.body, Body::Void(_))) {
             return None;
         }
-        let removed: FxHashSet<AddId> = records().flat_map(removals).collect();
-        let named = self.adds.iter().filter(|(add, _)| !removed.contains(*add)).map(|(_, at)| at.ino);
+        let removed: FxHashSet<_> = records().flat_map(removals).collect();
+        let named = self.adds.iter().filter(|(add, at)| !removed.contains(&(**add, at.ino)));
+        let named = named.map(|(_, at)| at.ino);
         let alive: FxHashSet<u64> = named.chain(self.open.iter().copied()).chain([ROOT_INO]).collect();
         if self.gone.iter().any(|ino| alive.contains(ino)) && !self.rules.lacks(mutant::SIEVED_THOUGH_LINKED)
         {

@@ -32,7 +32,7 @@ fn mutants_are_refused_or_used_and_nothing_panics() {
 }
 
 /// What campaigns of `weir check fuzz` have found: the design, the seed of its images, and the edits.
-const FOUND: [(&str, u64, &str); 8] = [
+const FOUND: [(&str, u64, &str); 9] = [
     // A directory has an entry of itself, and a rename took its lock twice.
     ("ext4", 1, "3 1077264:0c 1077272:0c0000000c000301 1077280:62617200 1077292:66"),
     // fsck was content with a feature for which a mount that writes refuses the image.
@@ -54,6 +54,8 @@ const FOUND: [(&str, u64, &str); 8] = [
          671944:0202 671953:30 671960:0300000000000100 671972:a481 671976:0700000008000000 671988:c8602a36 \
          671992:fe9c971703000000 672000:62617200",
     ),
+    // A record that makes a name had the id of one that had made another, which was removed.
+    ("crest", 7, "7 655616:51f251e0cb601482 655633:30"),
 ];
 
 #[test]

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use crate::call::Call;
 use crate::losses::Losses;
 use crate::record::{Count, End, Exit, Fork, Loss, Record, Shares, Status, Thread, Timed, Times};
+use crate::text;
 use crate::writer::Writer;
 
 /// Classes of gaps in each power of two.
@@ -97,6 +98,8 @@ pub struct Emitter<W: Write> {
     gaps: Gaps,
     /// What a recorded call costs, where the recorder knows it.
     level_ns: Option<u64>,
+    /// Lines of calls that do not go into the trace.
+    aside: Option<Vec<Vec<u8>>>,
 }
 
 impl<W: Write> Emitter<W> {
@@ -112,6 +115,7 @@ impl<W: Write> Emitter<W> {
             end_ns: 0,
             gaps: Gaps::default(),
             level_ns: None,
+            aside: None,
         }
     }
 
@@ -172,8 +176,25 @@ impl<W: Write> Emitter<W> {
         call: Call,
         result: i64,
     ) -> io::Result<()> {
+        if let Some(lines) = &mut self.aside {
+            let times = Times::default();
+            let mut line = Vec::new();
+            text::print(&Record::Call(Timed { thread, times, call, result }), &mut line);
+            lines.push(line.trim_ascii_end().to_vec());
+            return Ok(());
+        }
         let times = self.times(thread, start_ns, duration_ns);
         self.writer.write(&Record::Call(Timed { thread, times, call, result }))
+    }
+
+    /// From now on calls do not go into the trace.
+    pub(super) fn put_aside(&mut self) {
+        self.aside = Some(Vec::new());
+    }
+
+    /// The lines of the calls since then; calls go into the trace again.
+    pub(super) fn were_put_aside(&mut self) -> Vec<Vec<u8>> {
+        self.aside.take().unwrap_or_default()
     }
 
     /// A call that is not stored: it is counted under a name, and its time is no computing.

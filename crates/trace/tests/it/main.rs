@@ -7,6 +7,7 @@
 
 mod anonymize;
 mod compile;
+mod contents;
 mod cut;
 mod docs;
 mod format;

@@ -265,6 +265,15 @@ fn beside_a_page_lies_its_result() {
     let said = told(&run(home.path(), &["report", "page.json", "-o", "other.html"]));
     assert!(said.contains("other.json is another file"), "{said}");
     assert_eq!(std::fs::read_to_string(home.path().join("other.json")).unwrap(), "{}");
+    // So is a result of which no page of that name was there, and the result of one that was is replaced.
+    let result = std::fs::read(home.path().join("page.json")).unwrap();
+    std::fs::write(home.path().join("first.json"), &result).unwrap();
+    let another = ["bench", "fxmark/DWAL", "--fs", "nova", "--runtime", "1ms", "-q", "-o"];
+    let said = told(&run(home.path(), &[&another[..], &["first.html"]].concat()));
+    assert!(said.contains("first.json is another file"), "{said}");
+    assert_eq!(std::fs::read(home.path().join("first.json")).unwrap(), result);
+    printed(home.path(), &[&another[..], &["page.html"]].concat());
+    assert_ne!(std::fs::read(home.path().join("page.json")).unwrap(), result);
 }
 
 /// Not even what an unmount has saved for the next mount.

@@ -1,6 +1,7 @@
 //! Small programs, written as the calls of a trace, and what a power loss leaves of them.
 
 mod mutations;
+mod random;
 mod rules;
 mod seeds;
 mod speed;
@@ -68,6 +69,12 @@ impl Recorded {
         self
     }
 
+    /// A folder that existed before, in which another file system is mounted.
+    pub(super) fn had_mount(&mut self, path: &str) -> &mut Self {
+        self.kept().mount(path.as_bytes()).unwrap();
+        self.had_folder(path)
+    }
+
     /// The calls that follow are of this thread; it begins at a time.
     pub(super) fn thread(&mut self, thread: u32, at_ns: u64) -> &mut Self {
         self.thread = thread;
@@ -81,6 +88,17 @@ impl Recorded {
         self.clocks.insert(self.thread, begun + took_ns);
         self.calls += 1;
         let _ = writeln!(self.text, "{} {gap_ns} {took_ns} {call} = {result}", self.thread);
+        self
+    }
+
+    /// A call that begins after the gap and never returns; it would write these bytes.
+    pub(super) fn half(&mut self, call: &str, bytes: &[u8]) -> &mut Self {
+        let begin_ns = self.clocks[&self.thread] + GAP_NS;
+        let (thread, name) = (self.thread, call.split(' ').next().unwrap_or_default());
+        let line = format!("{thread} 0 0 {call} = {}", bytes.len());
+        let effect = (line.as_bytes(), (!bytes.is_empty()).then_some(bytes), 0);
+        let when = (self.calls, thread, begin_ns);
+        self.kept().half(when, name.as_bytes(), Some(effect)).unwrap();
         self
     }
 

@@ -417,3 +417,68 @@ fn an_answer_on_a_socket_counts_as_one_on_the_standard_output() {
     expect("broken", D, &with(false), &rule);
     expect("mended", NONE, &with(true), &rule);
 }
+
+#[test]
+fn a_sync_covers_nothing_of_another_file_system() {
+    let rule = told_is_there("m/s", b"new");
+    let with = |sync: &'static str| {
+        move |program: &mut Recorded| {
+            program.had_mount("m").had("m/s", b"old");
+            let new = program.save("m/t", b"new");
+            program.fsync(new).rename("m/t", "m/s");
+            match sync {
+                "syncfs" => {
+                    let other = program.open("o", "wronly,creat");
+                    program.call(&format!("syncfs {other}"));
+                }
+                "sync" => drop(program.call("sync")),
+                folder => drop(program.fsync_folder(folder)),
+            }
+            program.told("saved");
+        }
+    };
+    expect("the folder of another one", D, &with(""), &rule);
+    expect("another one as a whole", D, &with("syncfs"), &rule);
+    expect("its own folder", NONE, &with("m"), &rule);
+    expect("all of them", NONE, &with("sync"), &rule);
+}
+
+#[test]
+fn names_on_two_file_systems_persist_in_any_order() {
+    let rule = |view: &View<'_>| is(view.folder("m/a") || !view.folder("b"), "the second without the first");
+    let with = |is_mount: bool| {
+        move |program: &mut Recorded| {
+            if is_mount {
+                program.had_mount("m");
+            } else {
+                program.had_folder("m");
+            }
+            program.call("mkdir \"m/a\" 0755").call("mkdir \"b\" 0755");
+        }
+    };
+    expect("two file systems", A, &with(true), &rule);
+    expect("one", ["A", "", "", "", ""], &with(false), &rule);
+}
+
+#[test]
+fn a_call_that_never_returned_may_have_had_its_effect_or_not() {
+    let with = |program: &mut Recorded| {
+        program.had("f", b"old").had("s", b"x").had("t", b"y");
+        let file = program.open("f", "wronly");
+        program.half(&format!("pwrite {file} 3 0"), b"new");
+        program.thread(2, 5_000).half("rename \"t\" \"s\" -", b"").told("another thread goes on");
+    };
+    let never = |view: &View<'_>| is(view.holds("f", b"old") && view.holds("s", b"x"), "an effect");
+    expect("with its effect", A, &with, &never);
+    let always = |view: &View<'_>| {
+        let done = view.holds("f", b"new") && view.holds("s", b"y");
+        is(view.told().is_empty() || done, "no effect")
+    };
+    let mut program = Recorded::new();
+    with(&mut program);
+    let story = program.end();
+    assert!(story.notes.iter().any(|note| note.contains("never returned") && note.contains("rename")));
+    // The end of the program is judged without it.
+    let outcome = judged(&story, &MODELS, &always);
+    assert!(outcome.faults.iter().any(|fault| fault.contains("no effect")), "{:?}", outcome.faults);
+}

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::line::Outcome;
 use super::store::{class_of, result_of};
 use super::{FLAGS, Importer, args};
-use crate::contents::{APPEND, Channel, DSYNC, SYNC, Sent, Writer};
+use crate::contents::{APPEND, Channel, DSYNC, Frame, Of, SYNC, Sent, Writer};
 
 /// The arguments of strace that show contents too: strings as long as any write (a longer one is named as cut), reads without
 /// their bytes, sends to sockets. Everything else is as in [`FLAGS`].
@@ -62,23 +62,42 @@ impl<W: Write> Importer<W> {
         }
     }
 
+    /// Messages that were kept.
+    pub(super) fn messages(&self) -> u64 {
+        self.kept.as_ref().map_or(0, |kept| kept.writer.messages())
+    }
+
+    pub(super) fn keep_stack(&mut self, of: Of, frames: &[Frame]) -> io::Result<()> {
+        self.kept.as_mut().map_or(Ok(()), |kept| kept.writer.stack(of, frames))
+    }
+
+    /// The frames of all stacks that were kept, with their numbers.
+    pub fn frames(&self) -> Vec<(Frame, u32)> {
+        let frames = self.kept.iter().flat_map(|kept| kept.writer.frames());
+        let mut frames: Vec<_> = frames.map(|(frame, number)| (frame.clone(), number)).collect();
+        frames.sort_unstable_by_key(|(_, number)| *number);
+        frames
+    }
+
+    /// Keeps the line of source of a frame.
+    pub fn source(&mut self, frame: u32, place: &str) -> io::Result<()> {
+        self.kept.as_mut().map_or(Ok(()), |kept| kept.writer.source(frame, place))
+    }
+
     pub(super) fn flush_contents(&mut self) -> io::Result<()> {
         self.kept.as_mut().map_or(Ok(()), |kept| kept.writer.flush())
     }
 
     pub(super) fn finish_contents(&mut self) -> io::Result<()> {
-        let Some(mut kept) = self.kept.take() else { return Ok(()) };
-        let mut halves: Vec<(u64, u32, Box<[u8]>)> = Vec::new();
-        for runner in self.threads.values() {
-            let half = runner.half.as_ref().filter(|half| changes(&half.name));
-            halves.extend(
-                half.map(|half| (self.out.since_begin(half.at_ns), runner.number, half.name.clone())),
-            );
+        if self.kept.is_none() {
+            return Ok(());
         }
+        let halves =
+            self.threads.iter().filter_map(|(tid, runner)| Some((runner.half.as_ref()?.at_ns, *tid)));
+        let mut halves: Vec<_> = halves.collect();
         halves.sort_unstable();
-        for (begin_ns, thread, name) in halves {
-            kept.writer.half((self.out.calls(), thread, begin_ns), &name)?;
-        }
+        halves.into_iter().try_for_each(|(_, tid)| self.never_returns(tid))?;
+        let Some(kept) = self.kept.take() else { return Ok(()) };
         kept.writer.finish()
     }
 
@@ -103,16 +122,48 @@ impl<W: Write> Importer<W> {
                 self.follow(tid, name, text, result);
                 self.keep(tid, (name, text), result, times, before)
             }
-            None if changes(name) => self.half(tid, name, at_ns),
+            None => self.half(tid, (name, text), at_ns),
             _ => Ok(()),
         }
     }
 
-    /// A call that has not returned to the program may have had its effect.
-    fn half(&mut self, tid: u32, name: &[u8], at_ns: u64) -> io::Result<()> {
+    /// A thread ends whose call has begun and not returned.
+    pub(super) fn never_returns(&mut self, tid: u32) -> io::Result<()> {
+        let Some(half) = self.runner(tid).half.take() else { return Ok(()) };
+        if half.is_done || half.is_orphan {
+            Ok(())
+        } else {
+            self.half(tid, (&half.name, &half.args), half.at_ns)
+        }
+    }
+
+    /// A call that has not returned to the program may have had its effect, all of it or a part: it is put together as if it had
+    /// returned, and kept beside the trace.
+    fn half(&mut self, tid: u32, (name, text): (&[u8], &[u8]), at_ns: u64) -> io::Result<()> {
+        if self.kept.is_none() || !changes(name) {
+            return Ok(());
+        }
+        let all = args::split(text);
+        let shown = writes(name).map(|vector| all.get(1).and_then(|text| bytes_of(text, vector)));
+        let is_told = !UNTOLD.iter().any(|known| known.as_bytes() == name) && shown != Some(None);
+        let bytes = shown.flatten();
         let (calls, thread, begin_ns) =
             (self.out.calls(), self.runner(tid).number, self.out.since_begin(at_ns));
-        self.kept.as_mut().map_or(Ok(()), |kept| kept.writer.half((calls, thread, begin_ns), name))
+        let mut line = None;
+        if is_told {
+            let result = bytes.as_ref().map_or(0, Vec::len).to_string();
+            let outcome = Outcome { text: result.as_bytes(), duration_ns: None };
+            self.out.put_aside();
+            let stored = self.store_line(tid, name, text, outcome, at_ns, None);
+            line = self.out.were_put_aside().into_iter().next();
+            stored?;
+            if line.is_none() {
+                return Ok(()); // it is about no file that is stored
+            }
+        }
+        let flags = flags_of(all.get(4).copied().unwrap_or_default());
+        let effect = line.as_deref().map(|line| (line, bytes.as_deref(), flags));
+        self.kept.as_mut().map_or(Ok(()), |kept| kept.writer.half((calls, thread, begin_ns), name, effect))
     }
 
     /// Which descriptors lead to the output.
@@ -208,6 +259,9 @@ fn writes(name: &[u8]) -> Option<bool> {
         _ => None,
     }
 }
+
+/// Calls that change files, and whose arguments do not say how: by which descriptor, or how much.
+const UNTOLD: [&str; 5] = ["open", "openat", "creat", "copy_file_range", "sendfile"];
 
 /// Whether a call may change files, or what they contain.
 fn changes(name: &[u8]) -> bool {

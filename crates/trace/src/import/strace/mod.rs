@@ -18,7 +18,7 @@
 //! second comes; records so stand in the order in which calls end. A thread may show itself before the call that makes it has
 //! returned; where several threads are being made at that moment, its lines are held until it is known whose child it is. `clock`
 //! makes one clock of the times. `passed` follows descriptors through sockets, `asynchronous` reads the control blocks of
-//! `io_submit`, `place` knows roots, mounts and symbolic links.
+//! `io_submit`, `place` knows roots, mounts and symbolic links. `stacks` takes the lines that `-k` puts behind a call.
 //!
 //! # What is not known is lost
 //!
@@ -41,6 +41,7 @@ mod line;
 mod passed;
 mod place;
 mod process;
+mod stacks;
 mod store;
 mod told;
 
@@ -205,6 +206,7 @@ pub struct Importer<W: Write> {
     first_strange: Option<(u64, &'static str)>,
     /// Keeps what is written, where that is asked for.
     kept: Option<contents::Kept>,
+    stack: stacks::Stack,
 }
 
 impl<W: Write> Importer<W> {
@@ -243,6 +245,7 @@ impl<W: Write> Importer<W> {
             strange: 0,
             first_strange: None,
             kept: None,
+            stack: stacks::Stack::default(),
         }
     }
 
@@ -257,12 +260,18 @@ impl<W: Write> Importer<W> {
         self.lines += 1;
         let joined = self.broken.take().map(|head| [&*head, text].concat());
         let text = joined.as_deref().unwrap_or(text);
+        if text.starts_with(stacks::MARK) {
+            self.frame(text);
+            return Ok(());
+        }
+        self.end_stack()?;
         if self.is_other(text) {
             return Ok(());
         }
         let spelled = args::spelled(text);
         let text = spelled.as_deref().unwrap_or(text);
-        match line::parse(text) {
+        let before = self.marks();
+        let taken = match line::parse(text) {
             Ok(line) => {
                 let at_ns = line.at.map(|stamp| match &mut self.clock {
                     Some(clock) => clock.at(stamp),
@@ -275,7 +284,9 @@ impl<W: Write> Importer<W> {
                 self.first_strange.get_or_insert((self.lines, what));
                 Ok(())
             }
-        }
+        };
+        self.begin_stack(before);
+        taken
     }
 
     /// What strace says besides calls: of threads that it follows, also in the midst of a line, and the table of `-C` at the end.
@@ -387,6 +398,7 @@ impl<W: Write> Importer<W> {
 
     /// Ends what lines have begun, and hands all of it to the output: what is left is the end of the trace.
     pub fn settle(&mut self) -> io::Result<()> {
+        self.end_stack()?;
         while let Some(tid) = self.held.keys().next().copied() {
             self.begin_alone(tid, self.now_ns)?;
         }
@@ -396,8 +408,8 @@ impl<W: Write> Importer<W> {
     /// Ends the trace; `user_ns`: the program's own user CPU time, if it is known.
     pub fn finish(mut self, user_ns: Option<u64>) -> io::Result<(W, Sums)> {
         self.settle()?;
-        self.finish_contents()?;
         let halves = self.threads.values().filter(|runner| runner.half.is_some()).count();
+        self.finish_contents()?;
         if halves > 0 {
             self.out.count("calls that had not returned at the end", halves as u64);
         }

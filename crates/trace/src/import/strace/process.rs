@@ -211,6 +211,9 @@ impl<W: Write> Importer<W> {
 
     /// A thread ends.
     pub(super) fn ended(&mut self, tid: u32, at_ns: u64, status: Status) -> io::Result<()> {
+        if self.threads.contains_key(&tid) {
+            self.never_returns(tid)?;
+        }
         let Some(runner) = self.threads.remove(&tid) else { return Ok(()) };
         self.out.exit(runner.number, at_ns, status)?;
         if !self.threads.values().any(|other| other.table == runner.table) {

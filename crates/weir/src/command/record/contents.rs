@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,30 +36,39 @@ pub(super) fn begin(
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     let mut writer =
         Writer::new(Box::new(BufWriter::with_capacity(1 << 16, file)), id, limit).map_err(failed)?;
+    let mut first = None;
     for root in roots {
-        keep(&mut writer, scope, root).map_err(failed)?;
-        walk(&mut writer, scope, root).map_err(failed)?;
+        let device = fs::symlink_metadata(root).map_or(0, |about| about.dev());
+        keep(&mut writer, scope, root, *first.get_or_insert(device)).map_err(failed)?;
+        walk(&mut writer, scope, root, device).map_err(failed)?;
     }
     Ok(writer)
 }
 
-fn walk(writer: &mut Writer, scope: &Scope, folder: &Path) -> io::Result<()> {
+/// What is in a folder of a device.
+fn walk(writer: &mut Writer, scope: &Scope, folder: &Path, device: u64) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     let mut entries: Vec<_> = entries.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        keep(writer, scope, &path)?;
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(writer, scope, &path)?;
+        keep(writer, scope, &path, device)?;
+        if let Ok(about) = entry.metadata()
+            && about.is_dir()
+        {
+            walk(writer, scope, &path, about.dev())?;
         }
     }
     Ok(())
 }
 
-fn keep(writer: &mut Writer, scope: &Scope, path: &Path) -> io::Result<()> {
+/// Something in a folder of `device`.
+fn keep(writer: &mut Writer, scope: &Scope, path: &Path, device: u64) -> io::Result<()> {
     let Some(name) = scope.inside(path.as_os_str().as_bytes()) else { return Ok(()) };
     let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
+    if about.dev() != device {
+        writer.mount(&name)?;
+    }
     if about.is_file() && about.len() > 0 {
         match fs::read(path) {
             Ok(bytes) => writer.initial(&name, &bytes)?,

@@ -3,6 +3,7 @@
 
 mod contents;
 mod preload;
+mod stack;
 mod strace;
 
 use std::ffi::{OsStr, OsString};
@@ -59,6 +60,11 @@ pub(crate) struct Record {
     /// What files contained before and what the program tells is kept, too.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1GiB", value_name = "LIMIT")]
     contents: Option<Bytes>,
+    /// Keep the stack of each call as well, with --contents: a finding then says where in the program its calls are
+    ///
+    /// Recording takes about ten times as long. Lines of source need debug information, and binutils' addr2line.
+    #[arg(long, requires = "contents")]
+    stack: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -92,6 +98,9 @@ impl Record {
         };
         let program = find(&self.program[0])?;
         self.refuse_contents()?;
+        if self.stack {
+            strace::refuse_stacks()?;
+        }
         if self.how == How::Preload {
             preload::refuse(&program)?;
         }

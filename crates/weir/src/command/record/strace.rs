@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 use trace::import::strace::{FLAGS, Importer, flags_with_contents};
 
-use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to};
+use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to, stack};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -60,6 +60,11 @@ pub(super) fn record(
         return Err(Failure::new(Exit::Host, why));
     }
     importer.settle().map_err(place.unwritten())?;
+    if asked.stack {
+        for (frame, source) in stack::sources(&importer.frames(), output) {
+            importer.source(frame, &source).map_err(place.unwritten())?;
+        }
+    }
     importer.lacks(&remains.missing()?);
     let strange = importer.strange();
     let (out, sums) = importer.finish(user_ns).map_err(place.unwritten())?;
@@ -74,6 +79,9 @@ fn spawn(asked: &Record, pipe: &Pipe, program: &Path, output: &Output) -> Result
         Some(_) => flags_with_contents(),
         None => FLAGS.iter().map(|flag| (*flag).to_owned()).collect(),
     };
+    if asked.stack {
+        strace.arg("-k");
+    }
     strace.arg("-D").args(flags).arg("-o").arg(&pipe.path).arg("--").arg(program).args(&asked.program[1..]);
     if output.is_json() {
         // The one document of the standard output is ours.
@@ -84,10 +92,25 @@ fn spawn(asked: &Record, pipe: &Pipe, program: &Path, output: &Output) -> Result
 
 /// Which strace there is.
 pub(super) fn version() -> Result<String, Failure> {
+    let text = about()?;
+    Ok(text.lines().next().unwrap_or("strace").to_owned())
+}
+
+/// An strace that was built without it shows no stacks.
+pub(super) fn refuse_stacks() -> Result<(), Failure> {
+    if about()?.contains("stack-trace=") {
+        return Ok(());
+    }
+    let why = "this strace shows no stacks (`strace -V` names no stack-trace): leave --stack out, or install one that was built \
+               with libunwind or libdw, as Debian's is";
+    Err(Failure::new(Exit::Host, why))
+}
+
+/// What strace says of itself.
+fn about() -> Result<String, Failure> {
     let missing = "strace is not installed: install Debian's package strace (`apt install strace`), or the one of your system";
     let told = Command::new("strace").arg("-V").output().map_err(|_| Failure::new(Exit::Host, missing))?;
-    let text = String::from_utf8_lossy(&told.stdout).into_owned();
-    Ok(text.lines().next().unwrap_or("strace").to_owned())
+    Ok(String::from_utf8_lossy(&told.stdout).into_owned())
 }
 
 /// The pipe to which strace writes: a FIFO in a folder of its own, because strace opens its output by name.

@@ -31,18 +31,24 @@ pub(super) fn of(ran: &Ran<'_>) -> Value {
     })
 }
 
-fn finding(ran: &Ran<'_>, number: usize, finding: &Finding) -> Value {
+/// A finding.
+pub(super) fn finding(ran: &Ran<'_>, number: usize, finding: &Finding) -> Value {
     let cause = &finding.cause;
+    // Null: no stacks were recorded.
+    let stack = |stack: &[u32]| {
+        let frames = || stack.iter().map(|number| ran.story.frame(*number)).collect::<Vec<_>>();
+        (!stack.is_empty()).then(frames)
+    };
     let call = |number: u32| {
         let about = &ran.story.calls[ran.operations.all[number as usize].call as usize];
         let paths: Vec<_> = about.paths.iter().flatten().collect();
-        json!({ "call": about.name, "line": about.line, "paths": paths, "range": about.range })
+        json!({ "call": about.name, "line": about.line, "paths": paths, "range": about.range, "stack": stack(&about.stack) })
     };
     let missing: Vec<_> = cause.lost.iter().map(|number| call(*number)).collect();
     let whole = state_of(ran.operations, cause.at_ns, &cause.lost, cause.state.torn);
     let kept = match cause.kept {
         Kept::Operation(number) => call(number),
-        Kept::Ack(at) => json!({ "acknowledgement": at + 1 }),
+        Kept::Ack(at) => json!({ "acknowledgement": at + 1, "stack": stack(&ran.story.acks[at].stack) }),
         Kept::Nothing => Value::Null,
     };
     json!({

@@ -104,7 +104,8 @@ pub(super) struct ProgramCheck {
     /// Do not try which sync would help
     #[arg(long)]
     no_fix: bool,
-    /// Put the tree of finding N into the folder of --into, and run nothing else
+    /// Put the tree of finding N into the folder DIR of --into, what was acknowledged into DIR.acked, and the crash as JSON into
+    /// DIR.crash
     #[arg(long, value_name = "N", requires = "into")]
     show: Option<usize>,
     /// A folder that does not exist yet, for --show
@@ -161,7 +162,8 @@ impl ProgramCheck {
         };
         folder::remove(&scratch);
         let (mut outcome, designs, left_out) = judged?;
-        outcome.warnings.extend(self.command_warnings(&story));
+        outcome.warnings.extend(self.live_data(&story));
+        outcome.warnings.extend(self.check.as_ref().and_then(|_| many_files(&story)));
         let ran = Ran {
             path: &path,
             story: &story,
@@ -175,13 +177,13 @@ impl ProgramCheck {
             is_strict: self.check.is_none(),
         };
         match (self.show, &self.into) {
-            (Some(number), Some(into)) => show(&ran, number, into, &models, output),
+            (Some(number), Some(into)) => self.show(&ran, number, into, &models, output),
             _ => self.finish(&ran, &known, output),
         }
     }
 
     /// What a command has that looks at live data instead of the tree that it is given.
-    fn command_warnings(&self, story: &Story) -> Option<String> {
+    fn live_data(&self, story: &Story) -> Option<String> {
         let root = String::from_utf8_lossy(&story.root).into_owned();
         let leads_there = |rest: &str| {
             !rest.starts_with("/..") && !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
@@ -244,7 +246,8 @@ impl ProgramCheck {
                 return Err(Failure::usage(format!("-o {}: give a .html or a .json file", path.display())));
             }
         }
-        let taken = self.into.as_deref().filter(|into| into.symlink_metadata().is_ok());
+        let into = self.into.iter().flat_map(|into| [into.clone(), beside(into, ACKED), beside(into, CRASH)]);
+        let taken = into.filter(|into| into.symlink_metadata().is_ok()).min();
         taken.map_or(Ok(()), |into| {
             let into = into.display();
             Err(Failure::usage(format!(
@@ -379,6 +382,20 @@ impl ProgramCheck {
     }
 }
 
+/// Trees of so many names take longer to make than most checkers run: making 10,000 files in memory takes 0.2 s.
+const MANY_FILES: usize = 10_000;
+
+/// What to do where each tree is large.
+fn many_files(story: &Story) -> Option<String> {
+    let count = story.before.len();
+    (count >= MANY_FILES).then(|| {
+        format!(
+            "each tree has {count} names or more, and each check makes all of them: record with --root FOLDER that has only the \
+             program's data, or give fewer --states"
+        )
+    })
+}
+
 /// `posix,ext4:zeros=no,replace=yes,xfs` as three: a word with `=` belongs to the one before.
 fn split(given: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -406,22 +423,64 @@ fn unput(error: &FolderError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-/// Puts the tree of a finding into a folder.
-fn show(ran: &Ran<'_>, number: usize, into: &Path, models: &[Model], output: &Output) -> Result<(), Failure> {
-    let finding = number.checked_sub(1).and_then(|at| ran.outcome.findings.get(at));
-    let Some(finding) = finding else {
-        let there = several(ran.outcome.findings.len(), "finding");
-        return Err(Failure::usage(format!("--show {number}: this run has {there}")));
-    };
-    let model = models.iter().find(|model| finding.models.contains(&model.name)).unwrap_or(&models[0]);
-    let unmade = |error| Failure::new(Exit::Host, format!("cannot create {}: {error}", into.display()));
-    std::fs::create_dir(into).map_err(unmade)?;
-    let mut trees = Trees::new(ran.story, ran.operations, model.stale, model.tear);
-    let names = trees.names(&finding.cause.state.set);
-    folder::put(&trees, &names, &finding.cause.state, into).map_err(|error| unput(&error))?;
-    output.data(&text::finding(ran, number, finding));
-    let told = ran.told(&finding.cause);
-    let shown = if told.is_empty() { "nothing".to_owned() } else { format!("\n{}", told.trim_end()) };
-    output.note(&format!("{} has the tree; acknowledged before the crash: {shown}", into.display()));
-    Ok(())
+/// What was acknowledged before the crash that `--show` shows, and the crash as JSON: files beside the tree.
+const ACKED: &str = ".acked";
+const CRASH: &str = ".crash";
+
+fn beside(folder: &Path, ending: &str) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// A word of a shell's command line.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+impl ProgramCheck {
+    /// Puts the tree of a finding into a folder, and beside it what a checker that runs there by hand may read: in a search a tree
+    /// stands for many crashes, so that only here there is one.
+    fn show(
+        &self,
+        ran: &Ran<'_>,
+        number: usize,
+        into: &Path,
+        models: &[Model],
+        output: &Output,
+    ) -> Result<(), Failure> {
+        let finding = number.checked_sub(1).and_then(|at| ran.outcome.findings.get(at));
+        let Some(finding) = finding else {
+            let there = several(ran.outcome.findings.len(), "finding");
+            return Err(Failure::usage(format!("--show {number}: this run has {there}")));
+        };
+        let model = models.iter().find(|model| finding.models.contains(&model.name)).unwrap_or(&models[0]);
+        let unmade = |path: &Path, error: std::io::Error| {
+            Failure::new(Exit::Host, format!("cannot create {}: {error}", path.display()))
+        };
+        std::fs::create_dir(into).map_err(|error| unmade(into, error))?;
+        let mut trees = Trees::new(ran.story, ran.operations, model.stale, model.tear);
+        let names = trees.names(&finding.cause.state.set);
+        folder::put(&trees, &names, &finding.cause.state, into).map_err(|error| unput(&error))?;
+        let mut crash = json::finding(ran, number, finding);
+        crash["model"] = model.name.clone().into();
+        let (acked, crash_file) = (beside(into, ACKED), beside(into, CRASH));
+        std::fs::write(&acked, ran.told(&finding.cause)).map_err(|error| unmade(&acked, error))?;
+        std::fs::write(&crash_file, format!("{crash:#}\n")).map_err(|error| unmade(&crash_file, error))?;
+        output.data(&text::finding(ran, number, finding));
+        let (folder, told, crash) = (into.display(), acked.display(), crash_file.display());
+        output.note(&format!("{folder} has the tree, {told} what was acknowledged, {crash} the crash"));
+        if let Some(command) = &self.check {
+            let full = |path: &Path| {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+                quoted(&path.to_string_lossy())
+            };
+            let (folder, told, crash) = (full(into), full(&acked), full(&crash_file));
+            let command = quoted(command);
+            output.note(&format!(
+                "the checker by hand: cd {folder} && WEIR_ACKED={told} WEIR_CRASH={crash} sh -c {command}"
+            ));
+        }
+        Ok(())
+    }
 }

@@ -82,7 +82,11 @@ fn timeline(ran: &Ran<'_>, cause: &Cause) -> (Vec<Call>, usize) {
             Became::Kept
         };
         let how = ran.calls(cause).into_iter().find(|(known, _)| known == call).map(|(_, how)| how);
-        let how = how.unwrap_or_else(|| if is_sync { String::new() } else { "persisted".to_owned() });
+        let mut how = how.unwrap_or_else(|| if is_sync { String::new() } else { "persisted".to_owned() });
+        let place = ran.story.place(&about.stack);
+        if !place.is_empty() && (lost.contains(call) || kept == Some(*call)) {
+            how = format!("{how}, at {place}");
+        }
         Call { at_ns: about.begin_ns, line: about.line, what: shown(ran.story, *call), became, how }
     });
     (calls.collect(), from)

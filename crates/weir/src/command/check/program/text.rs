@@ -4,9 +4,14 @@ use std::fmt::Write as _;
 
 use check::program::cause::{Kept, shown};
 use check::program::judge::{Explored, bucket};
+use check::program::operations::NEVER;
 use check::program::run::{Finding, Outcome};
 
 use super::ran::{Designed, Ran, decides};
+
+/// What is said where a trace has no stacks.
+const NO_STACKS: &str =
+    "Where in the program these calls are was not recorded: `weir record --contents --stack` keeps it.\n";
 
 /// Faults that no run of this kind can show.
 pub(super) const NOT_COVERED: &str = "errors of fsync, damaged bits, drives that lose what they have flushed";
@@ -21,6 +26,9 @@ pub(super) fn of(ran: &Ran<'_>) -> String {
     }
     if !findings.is_empty() {
         text += "\nTo look at the tree of one: the same command with --show NUMBER --into FOLDER.\n";
+        if ran.story.frames.is_empty() {
+            text += NO_STACKS;
+        }
     }
     let on_designs = ran.designs.iter().any(|one| !one.found.is_empty() || !one.gathered.bugs.is_empty());
     if findings.is_empty() && !on_designs && faults.is_empty() && ran.story.unseen.is_empty() {
@@ -53,16 +61,24 @@ pub(super) fn finding(ran: &Ran<'_>, number: usize, finding: &Finding) -> String
     for (call, how) in ran.calls(cause) {
         let line = ran.story.calls[call as usize].line;
         let _ = writeln!(text, "   {:<44} line {line:<6} {how}", shown(ran.story, call));
+        text += &place(ran, &ran.story.calls[call as usize].stack);
     }
-    if let Kept::Ack(_) = cause.kept {
+    if let Kept::Ack(at) = cause.kept {
         let told = ran.told(cause);
         let last = format!("\"{}\"", told.lines().last().unwrap_or_default());
         let _ = writeln!(text, "   {last:<44}             told");
+        text += &place(ran, &ran.story.acks[at].stack);
     }
     for line in why(ran, finding) {
         let _ = writeln!(text, "   {line}");
     }
     text
+}
+
+/// Where in the program a call was made.
+fn place(ran: &Ran<'_>, stack: &[u32]) -> String {
+    let place = ran.story.place(stack);
+    if place.is_empty() { String::new() } else { format!("      at {place}\n") }
 }
 
 /// Why it is broken, and what removes it: a sentence each.
@@ -83,6 +99,14 @@ pub(super) fn why(ran: &Ran<'_>, finding: &Finding) -> Vec<String> {
     } else {
         format!("{many} lost pieces together.")
     };
+    let all = &ran.operations.all;
+    let halves = cause.lost.iter().filter(|number| all[**number as usize].end_ns == NEVER).count();
+    if halves == many {
+        return vec![
+            "A call that never returned may have had its effect or not, and no sync after it helps."
+                .to_owned(),
+        ];
+    }
     let torn = if cause.state.torn.is_some() { " One of them has persisted in part." } else { "" };
     let mut all = vec![format!("Nothing orders them. {enough}{torn}")];
     match &finding.fix {

@@ -1,0 +1,7 @@
+//! SquirrelFS under the harnesses of `check`, with its fences and lines counted.
+
+mod counts;
+mod crash;
+mod harness;
+mod model;
+mod recall;
