@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `superblock_sound` | magic, size of pages, size and number of inodes are possible |
 //! | `root_is_directory` | inode 1 is a directory |
-//! | `inode_free_or_sound` | an inode is all zero, or of a known kind with its own number, and permissions, size and times are possible |
+//! | `inode_free_or_sound` | an inode is all zero, or has a known kind, its own number, possible permissions, size and times |
 //! | `page_free_or_owned` | a descriptor is all zero, or names an inode in use of the right kind, and a page of the file |
 //! | `page_once` | no two pages are for the same part of a file |
 //! | `no_hole` | a file has a page for each part up to its size |

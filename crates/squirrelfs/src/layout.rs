@@ -228,9 +228,9 @@ impl Layout {
     }
 
     /// The slots that a device of `size` bytes gets with one for so many bytes. A small one gets more, so that it can be used: one
-    /// for each page, up to 4096.
+    /// for each four pages, up to 4096.
     pub(crate) fn inodes_for(size: u64, bytes_per_inode: u64) -> u64 {
-        (size / bytes_per_inode.max(1)).max((size / PAGE).min(FEWEST_INODES))
+        (size / bytes_per_inode.max(1)).max((size / (4 * PAGE)).min(FEWEST_INODES))
     }
 
     /// Where an inode lies.
@@ -249,7 +249,7 @@ impl Layout {
     }
 }
 
-/// Slots of the inode table, at least, where each has a page.
+/// Slots of the inode table, at least, where there are four pages for each.
 const FEWEST_INODES: u64 = 4096;
 /// The smallest image: sparse files take all of their space.
 pub(crate) const MIN_SIZE: Bytes = Bytes(4 * MIB);

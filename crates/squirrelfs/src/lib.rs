@@ -2,8 +2,8 @@
 //! leaves a tree that contradicts itself, and each step is durable before the next. Which orders the compiler holds is in
 //! [`mod@object`].
 //!
-//! Free space, the pages of files and the names of directories are indexes in DRAM, which a mount builds by a scan of all inodes and
-//! descriptors and a walk of all directories. After a crash the mount finishes renames by their pointers, frees what no name
+//! Free space, the pages of files and the names of directories are indexes in DRAM, which a mount builds by a scan of all inodes
+//! and descriptors and a walk of all directories. After a crash the mount finishes renames by their pointers, frees what no name
 //! reaches, and lowers link counts that are too large.
 //!
 //! | file | holds |
@@ -18,9 +18,9 @@
 //! | `mutant.rs` `parts.rs` | seeded bugs; named parts of calls |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the interfaces |
 //!
-//! Lock order: `squirrelfs.rename`, then `squirrelfs.inode`: directories, an ancestor before its descendants and otherwise by number,
-//! then the inodes that names lead to, directories first and otherwise by number; then `squirrelfs.page_list` of one of them; then
-//! the leaves `squirrelfs.pages` and `squirrelfs.numbers`.
+//! Lock order: `squirrelfs.rename`, then `squirrelfs.inode`: directories, an ancestor before its descendants and otherwise by
+//! number, then the inodes that names lead to, directories first and otherwise by number; then `squirrelfs.page_list` of one of
+//! them; then the leaves `squirrelfs.pages` and `squirrelfs.numbers`.
 //!
 //! A medium that refuses a store of metadata ends all changes until the next mount, which recovers: there is nothing by which a
 //! call could be undone.

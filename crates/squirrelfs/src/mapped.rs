@@ -1,7 +1,7 @@
 //! Mapped files: loads and stores go to the pages, through the processor's cache.
 //!
-//! The first store to a page since it was synced is a page fault, which stores the times durably. A sync flushes the lines that were
-//! stored to, then fences, see `base::dax`. A file has no holes, so a store never needs space.
+//! The first store to a page since it was synced is a page fault, which stores the times durably. A sync flushes the lines that
+//! were stored to, then fences, see `base::dax`. A file has no holes, so a store never needs space.
 
 use std::ops::Range;
 

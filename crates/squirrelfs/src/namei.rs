@@ -345,8 +345,8 @@ impl Volume {
         self.forget_name(dir, name, &free)
     }
 
-    /// Frees an inode that has no name and is not open: first its pages lose their owner, then their descriptors are cleared, then the
-    /// inode is.
+    /// Frees an inode that has no name and is not open: first its pages lose their owner, then their descriptors are cleared,
+    /// then the inode is.
     pub(crate) fn free_dead(&self, inode: &Inode, state: &mut State) -> Result<()> {
         let dead = inode.object::<Dead>(self);
         let unused = self.free_all_pages(inode, state, &dead)?;

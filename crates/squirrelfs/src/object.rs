@@ -1,10 +1,11 @@
 //! Objects on the medium, whose type says what was stored to them last, and whether that is durable.
 //!
-//! An [`Object`] is an inode, a dentry, or some pages with their descriptors. Its type has three parameters: what it is, whether its
-//! last change is [`Dirty`], [`InFlight`] or [`Durable`], and which change it was, as [`Named`] or [`Cleared`]. A change takes a
-//! durable object and gives a dirty one, [`Object::flush`] makes that in flight, and only [`fence`] makes it durable. A change that
-//! must not be durable before another one wants the proof of that: a reference to an object in the state that is needed. So a
-//! program that stores in the wrong order does not compile. What a crash leaves of each state is in `docs/designs/squirrelfs.md`.
+//! An [`Object`] is an inode, a dentry, or some pages with their descriptors. Its type has three parameters: what it is, whether
+//! its last change is [`Dirty`], [`InFlight`] or [`Durable`], and which change it was, as [`Named`] or [`Cleared`]. A change
+//! takes a durable object and gives a dirty one, [`Object::flush`] makes that in flight, and only [`fence`] makes it durable. A
+//! change that must not be durable before another one wants the proof of that: a reference to an object in the state that is
+//! needed. So a program that stores in the wrong order does not compile. What a crash leaves of each state is in
+//! `docs/designs/squirrelfs.md`.
 //!
 //! | rule | held by |
 //! |---|---|
@@ -51,7 +52,8 @@
 //! }
 //! ```
 //!
-//! Nor a size over contents that are not durable, pages that are let go while a size covers them, or freed while they have an owner:
+//! Nor a size over contents that are not durable, pages that are let go while a size covers them, or freed while they have an
+//! owner:
 //!
 //! ```compile_fail,E0308
 //! use squirrelfs::object::{Durable, InFlight, Inode, Live, Pages, Written};
@@ -118,6 +120,8 @@
 //! The same steps in their order compile:
 //!
 //! ```
+//! # use squirrelfs::object::{Complete, Dead, Described, Dirty, Disowned, InFlight, Initialised, Live, Named};
+//! # use squirrelfs::object::{Owned, Pages, Pointing, Renamed, Written};
 //! use squirrelfs::object::{Dentry, Durable, Free, Inode, MediaError, Region, fence};
 //! fn right(region: &Region, dentry: Dentry<'_, Durable, Free>, inode: Inode<'_, Durable, Free>) -> Result<(), MediaError> {
 //!     let name = fence(region, dentry.name(b"name", false)?.flush());

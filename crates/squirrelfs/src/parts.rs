@@ -1,5 +1,5 @@
-//! Parts of SquirrelFS's operations that the ledger times. The published code has no timers; these are the steps in which it differs
-//! from NOVA.
+//! Parts of SquirrelFS's operations that the ledger times. The published code has no timers; these are the steps in which it
+//! differs from NOVA.
 
 use sim::Part;
 

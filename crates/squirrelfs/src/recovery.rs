@@ -8,8 +8,8 @@
 //! 3. An inode that no name reaches is freed with its pages, and so is a page that no inode or no size covers.
 //! 4. A link count that is larger than the number of names is lowered.
 //!
-//! Each step leads to the same tree when it is done twice, so a crash in a recovery needs nothing else. A scan reads bytes that a crash
-//! may have torn; what counts in them is decided by words alone: the number in a dentry, the owner of a page, a size.
+//! Each step leads to the same tree when it is done twice, so a crash in a recovery needs nothing else. A scan reads bytes that a
+//! crash may have torn; what counts in them is decided by words alone: the number in a dentry, the owner of a page, a size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Renaming, by a pointer from the new dentry to the old one: a mount after a crash finishes a rename whose new name leads to the inode,
-//! and forgets any other.
+//! Renaming, by a pointer from the new dentry to the old one: a mount after a crash finishes a rename whose new name leads to the
+//! inode, and forgets any other.
 
 use sim::ran;
 use sim::sync::Ordering::SeqCst;

@@ -94,7 +94,7 @@ const CALLS: &[Call] = &[
 
 fn counted(call: fn(&dyn FileSystem, Ino)) -> (u64, u64) {
     virtually(1, move || {
-        let (design, region) = (small_with(&[]), region(Bytes::mib(4)));
+        let (design, region) = (small_with(&[("copy_fence", "page")]), region(Bytes::mib(4)));
         design.mkfs(&region).expect("mkfs");
         let fs = design.mount(&region).expect("mount");
         let dir = fs.mkdir(fs.root(), b"dir", &NEW).expect("mkdir").ino;

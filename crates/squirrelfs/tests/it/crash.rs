@@ -5,7 +5,7 @@ use check::Limits;
 use check::configured::virtually;
 use check::crash::programs::{self, Program};
 use check::crash::{Effort, Watch, explore_many, lints};
-use check::faults::fail_many;
+use check::faults::{Tally, fail_operations, fail_recovery};
 
 use crate::harness::{small_with, subject};
 
@@ -15,7 +15,9 @@ fn taken(every: usize, programs: impl IntoIterator<Item = Program>) -> Vec<Progr
     let every = std::env::var("WEIR_CRASH_EVERY").ok().and_then(|every| every.parse().ok()).unwrap_or(every);
     let words = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
     let every = if words.is_empty() { every } else { 1 };
-    let named = programs.into_iter().filter(|program| program.name.contains(&words));
+    // A format without holes writes two megabytes of zeros for those that raise a tree of blocks, which takes minutes.
+    let is_long = |program: &Program| words.is_empty() && program.name.contains("tree");
+    let named = programs.into_iter().filter(|program| program.name.contains(&words) && !is_long(program));
     named.enumerate().filter(|(number, _)| number.is_multiple_of(every)).map(|(_, program)| program).collect()
 }
 
@@ -64,8 +66,12 @@ fn what_has_returned_is_flushed_and_fenced_and_commits_keep_their_order() {
 
 #[test]
 fn every_failure_is_answered_and_undone_or_ends_all_changes() {
-    let chosen = taken(9, programs::all());
-    let tally = fail_many(&subject(small_with(&[])), &chosen, (SEED, &Limits::of(2)), &|_| ());
+    let chosen = taken(30, programs::all());
+    let (subject, mut tally) = (subject(small_with(&[])), Tally::default());
+    for program in &chosen {
+        tally.add(fail_operations(&subject, program, SEED));
+        tally.add(fail_recovery(&subject, program, SEED));
+    }
     println!("{} programs, {:?}, {:?}", tally.programs, tally.injected, tally.outcomes);
     tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
     assert!(tally.violations.is_empty());

@@ -11,7 +11,10 @@ use crate::harness::small_with;
 #[test]
 fn every_answer_and_every_tree_is_that_of_the_reference() {
     let rounds = std::env::var("WEIR_MODEL_ROUNDS").ok().and_then(|count| count.parse().ok()).unwrap_or(6);
-    for (given, size) in [(&[][..], Bytes::mib(12)), (&[("free_dentry", "hint")], Bytes::kib(4096 + 256))] {
+    for (given, size) in [
+        (&[][..], Bytes::mib(12)),
+        (&[("free_dentry", "hint"), ("copy_fence", "page")], Bytes::kib(4096 + 256)),
+    ] {
         let design = small_with(given);
         let round = |number: usize| Round {
             design: std::sync::Arc::clone(&design),
