@@ -129,7 +129,7 @@ impl Volume {
         }
         self.touch(moved, &mut state, false)?;
         let (is_dir, crosses) = (state.raw.is_dir(), src != dst);
-        let named = self.dentry_at(&mut dirs[dst], place)?.name(work.new, is_dir)?;
+        let named = self.dentry_at(&mut dirs[dst], &place)?.name(work.new, is_dir)?;
         let named = self.fence(named.flush());
         if is_dir && crosses {
             let to = &mut dirs[dst];
