@@ -101,7 +101,7 @@ impl InodeTable {
     pub(crate) fn made(&self, number: u64) -> Result<&Inode> {
         let make = |ino: u64| Inode {
             ino,
-            at: self.layout.inode(ino),
+            at: Layout::inode(ino),
             state: RwLock::new(&INODE, State::default()),
             pages: Mutex::new(&PAGE_LIST, TreeMap::new()),
             opens: Opens::new(),
@@ -149,6 +149,20 @@ impl Inode {
             ctime: time_of(raw.ctime),
             generation: state.generation,
         })
+    }
+
+    /// Opens it once more.
+    pub(crate) fn open(&self) -> Result<()> {
+        if self.opens.add() {
+            return Ok(());
+        }
+        let state = self.state.write();
+        self.check_usable(&state)?;
+        self.opens.add_locked();
+        if state.raw.links > 0 {
+            self.opens.admit();
+        }
+        Ok(())
     }
 
     /// Refuses an inode that has no name and is not open, and one that is free.
@@ -204,19 +218,5 @@ impl Volume {
         let inode = self.inodes.made(number)?;
         ran::allocate(1);
         Ok(inode)
-    }
-
-    /// Opens an inode once more.
-    pub(crate) fn open_inode(&self, inode: &Inode) -> Result<()> {
-        if inode.opens.add() {
-            return Ok(());
-        }
-        let state = inode.state.write();
-        inode.check_usable(&state)?;
-        inode.opens.add_locked();
-        if state.raw.links > 0 {
-            inode.opens.admit();
-        }
-        Ok(())
     }
 }

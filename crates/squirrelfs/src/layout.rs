@@ -234,7 +234,7 @@ impl Layout {
     }
 
     /// Where an inode lies.
-    pub(crate) fn inode(&self, number: u64) -> u64 {
+    pub(crate) fn inode(number: u64) -> u64 {
         PAGE + number * INODE_BYTES
     }
 
@@ -263,7 +263,7 @@ mod tests {
         for size in [1 << 20, (1 << 20) + 12_345, MIN_SIZE.0, MIN_SIZE.0 + 4096, 1 << 30] {
             for each in [2048, 32 << 10] {
                 let layout = Layout::new(size, Layout::inodes_for(size, each)).expect("room for a page");
-                assert!(layout.inode(layout.inodes) <= layout.descriptors);
+                assert!(Layout::inode(layout.inodes) <= layout.descriptors);
                 assert!(layout.descriptor(layout.pages) <= layout.first_page);
                 assert!(
                     layout.page(layout.pages) <= size && layout.page(layout.pages) + 2 * PAGE > size - PAGE

@@ -15,7 +15,7 @@ pub(crate) fn mkfs(region: &Region, inodes: u64) -> Result<()> {
     region.nt_zero(0, layout.first_page)?;
     region.fence();
     let new = NewInode { perm: 0o755, owner: Owner::default() };
-    let root = Inode::<Durable, Free>::found(region, layout.inode(ROOT));
+    let root = Inode::<Durable, Free>::found(region, Layout::inode(ROOT));
     let _ = fence(region, root.initialise(&new_fields(ROOT, FileKind::Directory, &new))?.flush());
     region.write(0, &Superblock { magic: MAGIC, page_bytes: PAGE, size, clean: 1, inodes })?;
     region.flush(0, size_of::<Superblock>() as u64);

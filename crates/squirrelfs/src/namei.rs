@@ -75,8 +75,8 @@ impl Volume {
     }
 
     /// A free dentry at this place; a new page gets its owner after it is zero.
-    pub(crate) fn dentry_at(&self, dir: &mut Dir<'_>, place: Place) -> Result<Dentry<'_, Durable, Free>> {
-        let page = match place {
+    pub(crate) fn dentry_at(&self, dir: &mut Dir<'_>, place: &Place) -> Result<Dentry<'_, Durable, Free>> {
+        let page = match *place {
             Place::Free(at) => return Ok(Dentry::found(&self.region, at)),
             Place::NewPage(page) => page,
         };
@@ -127,7 +127,7 @@ impl Volume {
             let _ = self.fence(dir.inode.object::<Live>(self).add_link(links)?.flush());
             dir.state.raw.links = links;
         }
-        let dentry = self.dentry_at(dir, place)?;
+        let dentry = self.dentry_at(dir, &place)?;
         let named = dentry.name(name, is_dir)?;
         let named = if self.has(mutant::NAME_AFTER_INO) { named.unflushed() } else { named.flush() };
         let named = self.fence(named);
@@ -199,7 +199,7 @@ impl Volume {
             true => inode.object::<MoreLinks>(self),
             false => self.fence(inode.object::<Live>(self).add_link(links)?.flush()),
         };
-        let named = self.fence(self.dentry_at(dir, place)?.name(name, false)?.flush());
+        let named = self.fence(self.dentry_at(dir, &place)?.name(name, false)?.flush());
         let whole = self.fence(named.lead_to(&counted)?.flush());
         if late {
             let _ = self.fence(counted.live().add_link(links)?.flush());
@@ -337,7 +337,7 @@ impl Volume {
             let unused = self.free_all_pages(inode, state, &dead)?;
             let erased = dead.erase(&unused)?.flush();
             let (_, free) = self.fence((erased, cleared.erase()?.flush()));
-            self.forget_inode(inode, state)?;
+            self.forget_inode(inode, state);
             free
         } else {
             self.fence(cleared.erase()?.flush())
@@ -351,7 +351,8 @@ impl Volume {
         let dead = inode.object::<Dead>(self);
         let unused = self.free_all_pages(inode, state, &dead)?;
         let _ = self.fence(dead.erase(&unused)?.flush());
-        self.forget_inode(inode, state)
+        self.forget_inode(inode, state);
+        Ok(())
     }
 
     /// Frees the pages of a dead inode, of contents or of names.
@@ -378,13 +379,12 @@ impl Volume {
     }
 
     /// An inode is free on the medium: so it is in DRAM.
-    fn forget_inode(&self, inode: &Inode, state: &mut State) -> Result<()> {
+    fn forget_inode(&self, inode: &Inode, state: &mut State) {
         self.maps.forget(inode.ino);
         inode.parent.store(0, SeqCst);
         *inode.pages.lock() = sim::map::TreeMap::new();
         *state = State { generation: state.generation, ..State::default() };
         self.numbers.put(inode.ino);
-        Ok(())
     }
 
     /// The last descriptor of an inode without a name is closed: it is freed, unless it was opened again.

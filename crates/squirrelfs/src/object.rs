@@ -249,8 +249,11 @@ impl Kind for DentryKind {
 pub struct Object<'v, K, P, S> {
     region: &'v Region,
     at: u64,
-    state: PhantomData<fn() -> (K, P, S)>,
+    state: PhantomData<Tag<K, P, S>>,
 }
+
+/// The three parameters of an object, of which it has no value.
+type Tag<K, P, S> = fn() -> (K, P, S);
 
 /// An inode.
 pub type Inode<'v, P, S> = Object<'v, InodeKind, P, S>;

@@ -78,7 +78,7 @@ fn table<T: FromBytes + PartialEq>(
 /// Reads an image. Its superblock must be sound; anything else may be wrong.
 pub(crate) fn scan(region: &Region) -> Result<Scan> {
     let (_, layout) = superblock::load(region)?;
-    let inodes = table(region, layout.inode(0), layout.inodes, &RawInode::default())?;
+    let inodes = table(region, Layout::inode(0), layout.inodes, &RawInode::default())?;
     let descriptors = table(region, layout.descriptors, layout.pages, &RawDescriptor::default())?;
     let is_dir = |number: &u64| inodes.get(number).is_some_and(RawInode::is_dir);
     let mut dirs: BTreeMap<u64, BTreeMap<u64, Vec<_>>> =
@@ -253,7 +253,7 @@ impl<'a> Recovery<'a> {
             .filter(|number| !reached.contains(number) && *number != 0)
             .collect();
         for number in &unreached {
-            let dead = Inode::<Durable, Dead>::found(self.region, self.scan.layout.inode(*number));
+            let dead = Inode::<Durable, Dead>::found(self.region, Layout::inode(*number));
             let own = self.scan.descriptors.iter().filter(|(_, raw)| raw.owner == *number);
             let places: Vec<_> = own.map(|(page, _)| self.scan.place(*page)).collect();
             let unused = if places.is_empty() {
@@ -294,7 +294,7 @@ impl<'a> Recovery<'a> {
         for (number, node) in &tree.nodes {
             let expected = tree.links_of(*number);
             if node.links > expected {
-                set_links(self.region, &self.scan.layout, *number, expected as u16)?;
+                set_links(self.region, *number, expected as u16)?;
                 lowered += 1;
             }
         }
@@ -317,8 +317,8 @@ pub(crate) fn free_page(region: &Region, place: PagePlace) -> Result<()> {
 }
 
 /// Stores a link count that names give.
-pub(crate) fn set_links(region: &Region, layout: &Layout, number: u64, links: u16) -> Result<()> {
-    let inode = Inode::<Durable, Live>::found(region, layout.inode(number));
+pub(crate) fn set_links(region: &Region, number: u64, links: u16) -> Result<()> {
+    let inode = Inode::<Durable, Live>::found(region, Layout::inode(number));
     let _ = fence(region, inode.add_link(links)?.flush());
     Ok(())
 }

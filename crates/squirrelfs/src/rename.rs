@@ -114,14 +114,14 @@ impl Volume {
         match work.target {
             None => {
                 let (place, _) = self.find_place(&dirs[dst], 0)?;
-                self.change(|| self.move_to(&mut dirs, work, place))
+                self.change(|| self.move_to(&mut dirs, work, &place))
             }
             Some(target) => self.move_over(&mut dirs, work, target),
         }
     }
 
     /// Gives a moved inode a name that nothing has.
-    fn move_to(&self, dirs: &mut [Dir<'_>], work: Move<'_, '_>, place: Place) -> Result<()> {
+    fn move_to(&self, dirs: &mut [Dir<'_>], work: Move<'_, '_>, place: &Place) -> Result<()> {
         let ((src, dst), source, (moved, mut state)) = (work.places, work.source, work.moved);
         for at in [src, dst] {
             let dir = &mut dirs[at];

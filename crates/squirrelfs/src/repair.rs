@@ -18,7 +18,7 @@ use media::nvmm::Region;
 use vfs::{FileKind, NewInode, Owner};
 
 use crate::fsck::{Fix, examine};
-use crate::layout::{CONTENTS, NAME_MAX, PAGE, ROOT, RawDentry, RawDescriptor, dentry};
+use crate::layout::{CONTENTS, Layout, NAME_MAX, PAGE, ROOT, RawDentry, RawDescriptor, dentry};
 use crate::namei::Node;
 use crate::object::{Complete, Dentry, Durable, Live, MoreLinks};
 use crate::recovery::{free_page, recover, scan, set_links, store};
@@ -74,7 +74,7 @@ fn apply(region: &Arc<Region>, fix: &Fix, done: &mut Vec<String>) -> Result<bool
     let layout = found.layout;
     let said = match fix {
         Fix::Inode(number, raw) => {
-            store(region, layout.inode(*number), raw)?;
+            store(region, Layout::inode(*number), raw)?;
             format!("inode {number}: its fields are possible")
         }
         Fix::FreePage(page) => {
@@ -114,7 +114,7 @@ fn apply(region: &Arc<Region>, fix: &Fix, done: &mut Vec<String>) -> Result<bool
             format!("the name at {at} points to no other")
         }
         Fix::Links(number, links) => {
-            set_links(region, &layout, *number, *links)?;
+            set_links(region, *number, *links)?;
             format!("inode {number}: has {links} links")
         }
         Fix::Adopt(number) => {
@@ -146,7 +146,7 @@ fn adopt(region: &Arc<Region>, number: u64) -> Result<()> {
     let _ = volume.fence(counted.object::<Live>(&volume).add_link(links)?.flush());
     let (place, _) = volume.find_place(&dir, 0)?;
     let name = format!("#{number}");
-    let named = volume.dentry_at(&mut dir, place)?.name(name.as_bytes(), is_dir)?;
+    let named = volume.dentry_at(&mut dir, &place)?.name(name.as_bytes(), is_dir)?;
     let named = volume.fence(named.flush());
     let whole: Dentry<'_, Durable, Complete> =
         volume.fence(named.lead_to(&inode.object::<MoreLinks>(&volume))?.flush());
@@ -160,7 +160,7 @@ mod tests {
     use sim::{Bytes, Machine, Seed, Setup};
 
     use super::*;
-    use crate::layout::{DIRECTORY, Layout, NAMES, RawInode};
+    use crate::layout::{DIRECTORY, NAMES, RawInode};
     use crate::mkfs::mkfs;
 
     const SETTINGS: Settings = Settings { fence_each_page: true, hint: false, cores: 2, mutant: None };
@@ -200,7 +200,7 @@ mod tests {
 
     impl Image<'_> {
         fn inode(&self, number: u64, change: impl FnOnce(&mut RawInode)) {
-            let at = self.layout.inode(number);
+            let at = Layout::inode(number);
             let mut raw = self.region.read(at).expect("a load");
             change(&mut raw);
             store(self.region, at, &raw).expect("a store");

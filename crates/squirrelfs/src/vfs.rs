@@ -164,7 +164,7 @@ impl FileSystem for Mounted {
     }
 
     fn open(&self, ino: Ino, _: OpenFlags) -> Result<()> {
-        Ok(self.0.open_inode(self.0.inodes.get(ino.0)?)?)
+        Ok(self.0.inodes.get(ino.0)?.open()?)
     }
 
     fn release(&self, ino: Ino) {
