@@ -184,9 +184,7 @@ impl Store {
             None => self.open_zone(tail, shard, call.want)?,
         };
         if call.want == Want::Copies && !self.rules.lacks(mutant::COPIES_FORGOTTEN) {
-            for record in records {
-                self.logs.origins.copied(at.zone, at.opening, record);
-            }
+            records.iter().for_each(|record| self.logs.origins.copied(at.zone, at.opening, record));
         }
         let bytes = self.encode(at, drafts)?;
         let _part = sim::part(&parts::RECORD);
