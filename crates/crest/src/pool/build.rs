@@ -12,11 +12,9 @@ use vfs::FileKind;
 use super::Settings;
 use super::loaded::Loaded;
 use super::saved::SavedIndex;
-use crate::ablation::Without;
 use crate::calls::Volume;
 use crate::format::inline::Patch;
 use crate::format::layout::{ROOT_INO, incompat};
-use crate::format::record;
 use crate::format::tree::{self, Name, Slot};
 use crate::index::Index;
 use crate::index::cache::Cache;
@@ -33,7 +31,6 @@ use crate::store::alloc::Zones;
 use crate::store::damage::{LOST, Losses};
 use crate::store::frames::Frames;
 use crate::store::log::Logs;
-use crate::store::steps::Steps;
 use crate::store::zone_table::Table;
 
 /// The volume of a saved index; none if that is not whole after all.
@@ -50,8 +47,7 @@ pub(crate) fn build_from_saved(
     }
     let logs = Logs::new(table.superblock, saved.head.clock, saved.ends(table)?, log_lines(table));
     let inodes = Inodes::new(Some(saved.cold(sharing_of(table, settings))));
-    let built = (inodes, zones, logs, sums);
-    let mut volume = assemble(region, table, settings, built, (Losses::default(), true));
+    let mut volume = assemble(region, table, settings, (inodes, zones, logs, sums), Losses::default());
     volume.index.store.from_saved = true;
     Some(volume)
 }
@@ -83,17 +79,16 @@ pub(crate) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
     let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends(), log_lines(loaded));
-    let voids = loaded.log.records.iter().any(|found| matches!(found.record.body, record::Body::Void(_)));
-    assemble(region, loaded, settings, (inodes, zones, logs, sums), (losses, !voids))
+    assemble(region, loaded, settings, (inodes, zones, logs, sums), losses)
 }
 
-/// A volume with what has been found of inodes, zones, logs and checksums. `steps`: whether its log may be cleaned in steps.
+/// A volume with what has been found of inodes, zones, logs and checksums.
 fn assemble(
     region: &Arc<Region>,
     table: &Table,
     settings: &Settings,
     (inodes, zones, logs, sums): (Inodes, Zones, Logs, Sums),
-    (losses, steps): (Losses, bool),
+    losses: Losses,
 ) -> Volume {
     let Table { superblock, geometry, .. } = table;
     let frames = Frames::new(settings.frames, superblock.shards as usize);
@@ -113,7 +108,6 @@ fn assemble(
         orphans: Mutex::new(&locks::ORPHANS, BTreeSet::new()),
         frames,
         losses,
-        steps: Steps::new(superblock.shards as usize, steps && settings.without != Without::Steps),
     };
     let mapped = MappedPages::default();
     let index = Index { store, sharing: sharing_of(table, settings), inodes, sums, cache, mapped };
