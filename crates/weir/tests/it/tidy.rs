@@ -451,7 +451,7 @@ const QUESTIONS: [(&str, usize); 23] = [
     ("base", 15),
     ("bench", 0),
     ("check", 186),
-    ("crest", 98),
+    ("crest", 90),
     ("design", 24),
     ("document", 6),
     ("ext4", 118),
