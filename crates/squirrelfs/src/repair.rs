@@ -244,22 +244,22 @@ mod tests {
         ("inode_free_or_sound", |image| image.inode(DIR, |raw| raw.mtime = u64::MAX)),
         ("inode_free_or_sound", |image| image.inode(40, |raw| raw.size = 5)),
         ("page_free_or_owned", |image| {
-            image.page(100, RawDescriptor { kind: 7, owner: FILE, ..RawDescriptor::default() })
+            image.page(100, RawDescriptor { kind: 7, owner: FILE, ..RawDescriptor::default() });
         }),
         ("page_free_or_owned", |image| {
-            image.page(100, RawDescriptor { kind: CONTENTS, ..RawDescriptor::default() })
+            image.page(100, RawDescriptor { kind: CONTENTS, ..RawDescriptor::default() });
         }),
         ("page_free_or_owned", |image| {
-            image.page(100, RawDescriptor { kind: NAMES, owner: FILE, ..RawDescriptor::default() })
+            image.page(100, RawDescriptor { kind: NAMES, owner: FILE, ..RawDescriptor::default() });
         }),
         ("page_once", |image| {
-            image.page(100, RawDescriptor { kind: CONTENTS, owner: FILE, ..RawDescriptor::default() })
+            image.page(100, RawDescriptor { kind: CONTENTS, owner: FILE, ..RawDescriptor::default() });
         }),
         ("no_page_lost", |image| {
             image.page(100, RawDescriptor { kind: CONTENTS, owner: FILE, offset: 1 << 20, pad: 0 });
         }),
         ("no_page_lost", |image| {
-            image.page(100, RawDescriptor { kind: NAMES, owner: DIR, ..RawDescriptor::default() })
+            image.page(100, RawDescriptor { kind: NAMES, owner: DIR, ..RawDescriptor::default() });
         }),
         ("no_hole", |image| image.page(image.page_of(FILE), RawDescriptor::default())),
         ("no_hole", |image| image.inode(FILE, |raw| raw.size = 12_289)),

@@ -251,8 +251,12 @@ mod tests {
         for command in commands {
             let words = crate::command::check::program_arguments(super::with_help(words(command)));
             let Err(error) = Cli::try_parse_from(words) else { continue };
-            let names_only =
-                [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
+            // `weir help` is one of them.
+            let names_only = [
+                ErrorKind::MissingRequiredArgument,
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+                ErrorKind::DisplayHelp,
+            ];
             // An option may be named without its value.
             let no_value = error.to_string().contains("a value is required");
             assert!(no_value || names_only.contains(&error.kind()), "{command}: {error}");

@@ -57,20 +57,20 @@ const CALLS: &[Call] = &[
     ("create", (4, 8), |fs, dir| made(fs.create(dir, b"new", &NEW))),
     // The page of names: its descriptor, zeros past the cache, its owner.
     ("create, first of its directory", (7, 10), |fs, dir| {
-        made(fs.create(file(fs, dir, b"empty"), b"new", &NEW))
+        made(fs.create(file(fs, dir, b"empty"), b"new", &NEW));
     }),
     ("mkdir", (5, 10), |fs, dir| made(fs.mkdir(dir, b"new", &NEW))),
     ("link", (4, 10), |fs, dir| made(fs.link(file(fs, dir, b"a"), dir, b"new"))),
     ("symlink", (9, 12), |fs, dir| made(fs.symlink(dir, b"new", b"target01", &NEW))),
     ("unlink, not the last name", (4, 10), |fs, dir| fs.unlink(dir, b"b").expect("unlink")),
     ("unlink, the last name of a file of two pages", (7, 16), |fs, dir| {
-        fs.unlink(dir, b"a").expect("unlink")
+        fs.unlink(dir, b"a").expect("unlink");
     }),
     ("unlink, the last name of an empty file", (5, 12), |fs, dir| fs.unlink(dir, b"c").expect("unlink")),
     ("rmdir", (5, 12), |fs, dir| fs.rmdir(dir, b"empty").expect("rmdir")),
     ("rename", (9, 18), |fs, dir| rename(fs, (dir, b"a"), (dir, b"new"))),
     ("rename of a directory across", (11, 22), |fs, dir| {
-        rename(fs, (dir, b"empty"), (file(fs, dir, b"full"), b"new"))
+        rename(fs, (dir, b"empty"), (file(fs, dir, b"full"), b"new"));
     }),
     ("rename over one of two names", (8, 18), |fs, dir| rename(fs, (dir, b"a"), (dir, b"b"))),
     ("rename over a file of two pages", (11, 24), |fs, dir| rename(fs, (dir, b"b"), (dir, b"a"))),
@@ -87,7 +87,7 @@ const CALLS: &[Call] = &[
         set(fs, dir, &SetAttr { atime: time, mtime: time, ..NONE });
     }),
     ("read, of which the time is noted", (1, 2), |fs, dir| {
-        fs.accessed(file(fs, dir, b"a")).expect("accessed")
+        fs.accessed(file(fs, dir, b"a")).expect("accessed");
     }),
     ("fsync", (0, 0), |fs, dir| fs.fsync(file(fs, dir, b"a"), false).expect("fsync")),
 ];

@@ -30,7 +30,7 @@ fn every_seeded_bug_is_found() {
         match found {
             None => missed.push(mutant.name()),
             Some(found) => {
-                println!("{}: {:?}, {}: {}", mutant.name(), found.checks, found.program, found.what)
+                println!("{}: {:?}, {}: {}", mutant.name(), found.checks, found.program, found.what);
             }
         }
     }

@@ -268,7 +268,7 @@ fn beside_a_page_lies_its_result() {
     // So is a result of which no page of that name was there, and the result of one that was is replaced.
     let result = std::fs::read(home.path().join("page.json")).unwrap();
     std::fs::write(home.path().join("first.json"), &result).unwrap();
-    let another = ["bench", "fxmark/DWAL", "--fs", "nova", "--runtime", "1ms", "-q", "-o"];
+    let another = ["bench", "fxmark/DWAL", "--fs", "nova", "--runtime", "1ms", "-o"];
     let said = told(&run(home.path(), &[&another[..], &["first.html"]].concat()));
     assert!(said.contains("first.json is another file"), "{said}");
     assert_eq!(std::fs::read(home.path().join("first.json")).unwrap(), result);

@@ -49,7 +49,7 @@ pub(crate) struct Record {
     /// What records: strace sees every call of every process; preload is a library, and hardly slows the program
     #[arg(long, value_enum, default_value_t = How::Strace, hide_possible_values = true, value_name = "strace|preload")]
     how: How,
-    /// Store calls on files below this directory; may be given several times [default: the working directory]
+    /// Store calls below it; repeatable [default: working directory]
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
     /// Files of before that the trace describes: those that are touched, all below the roots, or none
@@ -60,9 +60,9 @@ pub(crate) struct Record {
     /// What files contained before and what the program tells is kept, too.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1GiB", value_name = "LIMIT")]
     contents: Option<Bytes>,
-    /// Keep the stack of each call as well, with --contents: a finding then says where in the program its calls are
+    /// Keep the stack of each call as well, with --contents
     ///
-    /// Recording takes about ten times as long. Lines of source need debug information, and binutils' addr2line.
+    /// A finding then says where in the program its calls are. Recording takes about ten times as long. Lines of source need debug information, and binutils' addr2line.
     #[arg(long, requires = "contents")]
     stack: bool,
     /// The program and its arguments
