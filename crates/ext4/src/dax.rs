@@ -47,6 +47,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use media::Region;
+use media::nvmm::load_counted;
 use sim::{Activity, PAGE_BYTES, ran};
 
 use super::inode::{Inode, InodeState, change_time};
@@ -59,9 +60,9 @@ use base::error::{Error, Result};
 
 /// Kernels whose pmem driver copies to a program by `memcpy_mcsafe`, eight bytes at a time: commit b3a9a0c36e1f, "dax: Introduce a
 /// ->copy_to_iter dax operation", with `_copy_to_iter_mcsafe` from 4.19 on, to ec6347bb4339, "Rename memcpy_mcsafe() to
-/// copy_mc_to_{user, kernel}()", in 5.10, which copies as fast as others where the processor recovers by itself. Its price is of lines
-/// that were in no cache, as in the rows that it comes from: fewer of them are under way at once. Of lines in caches the five
-/// instructions a word take what a copy there does.
+/// copy_mc_to_{user, kernel}()", in 5.10, which copies as fast as others where the processor recovers by itself. Its price is of
+/// lines that were in no cache, as in the rows that it comes from: fewer of them are under way at once. Of lines in caches the
+/// five instructions a word take what a copy there does.
 const COPIES_MCSAFE: Range<(u16, u16)> = (4, 19)..(5, 10);
 
 /// Blocks of a file that follow each other in memory.
@@ -117,12 +118,12 @@ impl Volume {
     /// Copies from memory to a program, at once or by way of a page of DRAM; how many of the bytes were in no cache.
     fn load_bytes(&self, memory: &Region, off: u64, to: &mut [u8]) -> Result<u64> {
         if !self.settings.staged {
-            return Ok(memory.load_counted(off, to)?);
+            return Ok(load_counted(memory, off, to)?);
         }
         let (mut page, mut missed) = ([0; PAGE_BYTES], 0);
         for (at, piece) in (off..).step_by(PAGE_BYTES).zip(to.chunks_mut(PAGE_BYTES)) {
             let staged = &mut page[..piece.len()];
-            missed += memory.load_counted(at, staged)?;
+            missed += load_counted(memory, at, staged)?;
             sim::copy(piece.len() as u64);
             piece.copy_from_slice(staged);
         }

@@ -23,11 +23,11 @@
 //! | L3 | 35.5 ns | 47.5 ns | `(88 MiB / size)^1.5` |
 //! | memory | its latency | the same and a walk of 14.6 ns and 0.078 of it, for 4 KiB pages | the rest |
 //!
-//! 88 of the 93 MiB of that L3 were chosen by its 40 rows from 48 MiB on, whose mean error is 4.9 %; 72, which were taken before, had
-//! 11.4 %, and were 90 % off at 96 MiB. What is left is no one share of hits: at 256 MiB the rows say that L3 serves 30 % of the
-//! loads of the card in order, 21 % of local ones in order and 17 to 20 % at random, and this law says 20 %. A replacement that
-//! keeps part of an array which does not fit would explain the first; nothing published tells. At the edge of L2 the rows differ as
-//! much: 2 MiB at random take 19.6 ns in local memory and 8.1 on the card, though both are in the caches.
+//! 88 of the 93 MiB of that L3 were chosen by its 40 rows from 48 MiB on, whose mean error is 4.9 %; 72, which were taken before,
+//! had 11.4 %, and were 90 % off at 96 MiB. What is left is no one share of hits: at 256 MiB the rows say that L3 serves 30 % of
+//! the loads of the card in order, 21 % of local ones in order and 17 to 20 % at random, and this law says 20 %. A replacement
+//! that keeps part of an array which does not fit would explain the first; nothing published tells. At the edge of L2 the rows
+//! differ as much: 2 MiB at random take 19.6 ns in local memory and 8.1 on the card, though both are in the caches.
 
 use std::collections::BTreeMap;
 use std::fmt;

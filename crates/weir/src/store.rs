@@ -245,8 +245,8 @@ pub(crate) fn write_table(table: &report::grains::Grain, format: &str, path: &Pa
     results::file::write_atomic(path, bytes).map_err(Failure::from)
 }
 
-/// Writes a report in the format that the file's name ends in. Beside a page lie its results, which the commands on it run again; they
-/// replace those of the page that was there before, and no other file.
+/// Writes a report in the format that the file's name ends in. Beside a page lie its results, which the commands on it run
+/// again; they replace those of the page that was there before, and no other file.
 pub(crate) fn write_report(report: &Report, path: &Path, output: &Output) -> Result<(), Failure> {
     let format = format_of(path)?;
     if format.name() != PAGE {

@@ -267,28 +267,29 @@ impl Region {
     }
 }
 
+/// Copies file data out of a region as [`Region::load`] does; how many of the bytes came from the medium and not from the
+/// processor's caches.
+pub fn load_counted(region: &Region, off: u64, buf: &mut [u8]) -> Result<u64, MediaError> {
+    let from = region.load_from(off, buf.len() as u64)?;
+    sim::count(&crate::charges::BYTES_LOADED, buf.len() as u64);
+    let (mut at, mut missed) = (0, 0);
+    for (piece, len) in pages(off, buf.len() as u64) {
+        if region.copied(piece, len, Way::Out, at > 0) {
+            missed += len;
+            if at == 0 { region.model.load(piece, len) } else { region.model.load_on(piece, len) }
+        }
+        // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
+        unsafe { ptr::copy_nonoverlapping(from.add(at), buf.as_mut_ptr().add(at), len as usize) };
+        at += len as usize;
+    }
+    Ok(missed)
+}
+
 /// # Loads
 impl Region {
     /// Copies file data out of the region: the path that pays for the medium.
     pub fn load(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        self.load_counted(off, buf).map(drop)
-    }
-
-    /// [`Region::load`], and how many of the bytes came from the medium and not from the processor's caches.
-    pub fn load_counted(&self, off: u64, buf: &mut [u8]) -> Result<u64, MediaError> {
-        let from = self.load_from(off, buf.len() as u64)?;
-        sim::count(&crate::charges::BYTES_LOADED, buf.len() as u64);
-        let (mut at, mut missed) = (0, 0);
-        for (piece, len) in pages(off, buf.len() as u64) {
-            if self.copied(piece, len, Way::Out, at > 0) {
-                missed += len;
-                if at == 0 { self.model.load(piece, len) } else { self.model.load_on(piece, len) }
-            }
-            // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
-            unsafe { ptr::copy_nonoverlapping(from.add(at), buf.as_mut_ptr().add(at), len as usize) };
-            at += len as usize;
-        }
-        Ok(missed)
+        load_counted(self, off, buf).map(drop)
     }
 
     /// Comes to an object of metadata, `lines` cache lines from `off` on, whose last use `recency` remembers: when it is in no

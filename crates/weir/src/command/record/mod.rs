@@ -62,7 +62,8 @@ pub(crate) struct Record {
     contents: Option<Bytes>,
     /// Keep the stack of each call as well, with --contents
     ///
-    /// A finding then says where in the program its calls are. Recording takes about ten times as long. Lines of source need debug information, and binutils' addr2line.
+    /// A finding then says where in the program its calls are. Recording takes about ten times as long. Lines of source need
+    /// debug information, and binutils' addr2line.
     #[arg(long, requires = "contents")]
     stack: bool,
     /// The program and its arguments
