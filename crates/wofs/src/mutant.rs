@@ -1,7 +1,8 @@
 //! Seeded bugs: each leaves out one rule of `docs/designs/wofs.md`.
 //!
-//! The checks of a mounted file system find most of them by crashes. Those that `tests/it/recall.rs` lists need longer stories than the
-//! programs of `weir check crash` tell: the histories of `tests/it/histories` find them, and all that concern packages alone.
+//! The checks of a mounted file system find most of them by crashes. Those that `tests/it/recall.rs` lists need longer stories
+//! than the programs of `weir check crash` tell: the histories of `tests/it/histories` find them, and all that concern packages
+//! alone.
 
 use design::Mutant;
 
