@@ -174,7 +174,7 @@ impl Writer {
         self.line(format!("A {calls} {thread} {begin_ns} {end_ns} {} {number}", channel.name()).into_bytes())
     }
 
-    /// How many messages were sent.
+    /// The number of messages that were sent.
     pub(crate) fn messages(&self) -> u64 {
         self.sent
     }
@@ -275,7 +275,7 @@ fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
     packer.finish()
 }
 
-/// What a call that never returned would have done: its line in the trace, what it would have written, and the flags of that.
+/// The effect of a call that never returned: its line in the trace, the bytes that it would have written, and their flags.
 pub type Would<'a> = (&'a [u8], Option<&'a [u8]>, u8);
 
 /// What a call has written.
@@ -335,16 +335,16 @@ pub struct Half {
     pub begin_ns: u64,
     /// Its name.
     pub call: Box<[u8]>,
-    /// What it does, where that is known.
+    /// Its effect, where that is known.
     pub effect: Option<Effect>,
 }
 
-/// What a call that never returned may have done.
+/// The effect that a call may have had which never returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// The line of the trace that it would have as a call that has returned.
     pub line: Box<[u8]>,
-    /// What it would have written.
+    /// The bytes that it would have written.
     pub written: Option<Written>,
 }
 

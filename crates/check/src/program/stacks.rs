@@ -42,7 +42,7 @@ impl Story {
         })
     }
 
-    /// What tells stacks apart, also in another run: eight digits; empty without a stack.
+    /// A mark that tells stacks apart, also in another run: eight digits; empty without a stack.
     pub fn mark(&self, stack: &[u32]) -> String {
         if stack.is_empty() {
             return String::new();

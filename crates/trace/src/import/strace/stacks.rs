@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use super::Importer;
 use crate::contents::{Frame, Of};
 
-/// How a frame's line begins.
+/// The beginning of a frame's line.
 pub(super) const MARK: &[u8] = b" > ";
 
 /// The stack that is being read, and whose it is.

@@ -45,7 +45,7 @@ pub(super) fn begin(
     Ok(writer)
 }
 
-/// What is in a folder of a device.
+/// Keeps everything in a folder of a device.
 fn walk(writer: &mut Writer, scope: &Scope, folder: &Path, device: u64) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     let mut entries: Vec<_> = entries.flatten().collect();

@@ -50,6 +50,8 @@ pub(crate) struct Record {
     #[arg(long, value_enum, default_value_t = How::Strace, hide_possible_values = true, value_name = "strace|preload")]
     how: How,
     /// Store calls below it; repeatable [default: working directory]
+    ///
+    /// Calls on files below this directory are stored, those on others are counted.
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
     /// Files of before that the trace describes: those that are touched, all below the roots, or none

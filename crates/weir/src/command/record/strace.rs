@@ -106,7 +106,7 @@ pub(super) fn refuse_stacks() -> Result<(), Failure> {
     Err(Failure::new(Exit::Host, why))
 }
 
-/// What strace says of itself.
+/// The text in which strace tells its version and what it can do.
 fn about() -> Result<String, Failure> {
     let missing = "strace is not installed: install Debian's package strace (`apt install strace`), or the one of your system";
     let told = Command::new("strace").arg("-V").output().map_err(|_| Failure::new(Exit::Host, missing))?;

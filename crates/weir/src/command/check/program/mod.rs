@@ -385,7 +385,7 @@ impl ProgramCheck {
 /// Trees of so many names take longer to make than most checkers run: making 10,000 files in memory takes 0.2 s.
 const MANY_FILES: usize = 10_000;
 
-/// What to do where each tree is large.
+/// Advice where each tree is large.
 fn many_files(story: &Story) -> Option<String> {
     let count = story.before.len();
     (count >= MANY_FILES).then(|| {
@@ -423,7 +423,7 @@ fn unput(error: &FolderError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-/// What was acknowledged before the crash that `--show` shows, and the crash as JSON: files beside the tree.
+/// Writes files beside the tree that `--show` shows: the acknowledgements before its crash, and the crash as JSON.
 const ACKED: &str = ".acked";
 const CRASH: &str = ".crash";
 

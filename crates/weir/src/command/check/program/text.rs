@@ -9,7 +9,7 @@ use check::program::run::{Finding, Outcome};
 
 use super::ran::{Designed, Ran, decides};
 
-/// What is said where a trace has no stacks.
+/// The sentence where a trace has no stacks.
 const NO_STACKS: &str =
     "Where in the program these calls are was not recorded: `weir record --contents --stack` keeps it.\n";
 
