@@ -453,8 +453,12 @@ fn plan_text(name: &str, plan: &Plan, text: &str) -> Result<Shown, Failure> {
     table.rows.extend(keys);
     let expected = plan.expect.iter().map(|one| row("expected".to_owned(), one.to_string(), "[expect]"));
     table.rows.extend(expected);
-    let cells = plan.cells()?.len();
-    table.rows.push(row("cells".to_owned(), format!("{cells}, {} runs of each", plan.repeats), "worked out"));
+    let cells = match plan.cells() {
+        Ok(cells) => format!("{}, {} runs of each", cells.len(), plan.repeats),
+        Err(Error::Host(lacks)) => format!("not known: {lacks}"),
+        Err(error) => return Err(error.into()),
+    };
+    table.rows.push(row("cells".to_owned(), cells, "worked out"));
     let shown = Shown::of_table(&table, "values").with("plan", document);
     Ok(shown.and(&format!("\n{text}")).with("source", text))
 }
