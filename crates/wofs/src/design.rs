@@ -9,6 +9,8 @@ use sim::{Bytes, LockClass};
 
 use crate::format::{WofsFormat, load_sound};
 use crate::mutant::{self, Rules};
+use crate::traffic::Regulation;
+use crate::vfs::Ways;
 use crate::{inode, recovery};
 
 /// WOFS.
@@ -30,6 +32,13 @@ const OPTIONS: &[OptionSpec] = &[
         default: "published",
         when: Phase::Mount,
         help: "tables of names and inodes: 128 buckets with chains, as published, or as many as there are entries",
+    },
+    OptionSpec {
+        name: "regulate",
+        kind: OptionKind::Choice(&["off", "fio", "filebench"]),
+        default: "off",
+        when: Phase::Mount,
+        help: "a writer whose copy of one block was slow while others write sleeps: 11 ms beside one other (fio), 6 ms beside four",
     },
 ];
 
@@ -79,7 +88,11 @@ impl Design for WofsDesign {
         }
         let rules = Rules::but(options.mutant());
         let loaded = load_sound(storage, rules)?;
-        let ways = (options.number("extend"), options.choice("buckets") == "grow");
+        let ways = Ways {
+            extend: options.number("extend"),
+            grows: options.choice("buckets") == "grow",
+            regulation: Regulation::named(options.choice("regulate")),
+        };
         let mounted =
             recovery::mount(storage.memory()?, &loaded, ways, rules).map_err(crate::format::damaged)?;
         Ok(Arc::new(mounted))

@@ -55,7 +55,9 @@ impl Wofs {
             let take = (run - within).min(len - done);
             let part = &mut buffer[done as usize..(done + take) as usize];
             match piece {
-                Some(piece) => self.region.load(piece.block * BLOCK + within, part)?,
+                Some(piece) => {
+                    self.traffic.read(|| self.region.load(piece.block * BLOCK + within, part))?;
+                }
                 None => {
                     part.fill(0);
                     sim::copy(take);
@@ -81,6 +83,7 @@ impl Wofs {
             return Ok(offset);
         }
         self.write_anew(inode, &mut state, offset, data)?;
+        state.contents_mut()?.written_to = offset + data.len() as u64;
         Ok(offset)
     }
 
@@ -122,11 +125,11 @@ impl Wofs {
     }
 
     fn store_append(&self, (to, data): (u64, &[u8]), (setter, size): (Setter, u64)) -> Result<()> {
-        {
+        let copied = self.traffic.write(data.len() as u64, true, || {
             let _part = sim::part(&parts::COPY);
-            self.region.nt_store(to, data)?;
-            self.region.fence();
-        }
+            self.region.nt_store(to, data).map(|()| self.region.fence())
+        });
+        copied?;
         let _part = sim::part(&parts::PACKAGE);
         let word = setter.place + PATCH;
         self.region.mark(Mark::Commit { at: word, needs: &[(to, data.len() as u64)] });
@@ -170,11 +173,15 @@ impl Wofs {
         (offset, data): (u64, &[u8]),
     ) -> Result<Vec<(Slot, Data)>> {
         let contents = state.contents()?;
-        let mut stored = self.store_data(contents, plan, (offset, data))?;
-        self.store_tail(contents, offset, plan.first, &mut stored)?;
-        if !self.rules.lacks(mutant::DATA_PACKAGE_FIRST) {
-            self.region.fence();
-        }
+        let in_turn = offset == contents.written_to;
+        let stored = self.traffic.write(data.len() as u64, in_turn, || {
+            let mut stored = self.store_data(contents, plan, (offset, data))?;
+            self.store_tail(contents, offset, plan.first, &mut stored)?;
+            if !self.rules.lacks(mutant::DATA_PACKAGE_FIRST) {
+                self.region.fence();
+            }
+            Ok::<_, Error>(stored)
+        })?;
         if !state.named {
             return Ok(Vec::new());
         }

@@ -15,6 +15,7 @@ use crate::dir::Dir;
 use crate::layout::{BLOCK, INODES_MAX, ROOT};
 use crate::map::Map;
 use crate::package::{Attributes, Key, Time};
+use crate::traffic::{READERS, WRITERS};
 use base::error::{Error, Result};
 use base::opens::Opens;
 
@@ -30,7 +31,7 @@ pub(crate) static NUMBERS: LockClass = LockClass::new("wofs.numbers").under(&[&I
 pub(crate) static SPACE: LockClass = LockClass::new("wofs.space").under(&[&INODE]);
 
 /// The classes for which its calls may wait.
-pub(crate) static CLASSES: &[&LockClass] = &[&RENAMES, &INODE, &TABLE, &NUMBERS, &SPACE];
+pub(crate) static CLASSES: &[&LockClass] = &[&RENAMES, &INODE, &TABLE, &NUMBERS, &SPACE, &READERS, &WRITERS];
 
 /// Buckets of every table, as published.
 pub(crate) const BUCKETS: u64 = 128;
@@ -53,6 +54,8 @@ pub(crate) struct Contents {
     pub(crate) setter: Option<Setter>,
     /// The bytes of the last block behind the size are known to be zeros.
     pub(crate) tail_is_zero: bool,
+    /// Where the last write since the mount ended that was not an append in place.
+    pub(crate) written_to: u64,
 }
 
 /// The part of an inode that depends on its kind.

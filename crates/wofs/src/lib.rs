@@ -25,6 +25,7 @@
 //! | `ledger.rs` `alloc.rs` | which packages may be stored over; free blocks, containers and places in them |
 //! | `inode.rs` `dir.rs` | inodes and names in DRAM |
 //! | `file.rs` `namei.rs` | calls that change contents and attributes; calls that change names |
+//! | `traffic.rs` | tasks that copy at this time; the regulation of writers |
 //! | `recovery.rs` `fsck.rs` `repair.rs` `dump.rs` | reading an image; its invariants, their repair; parts of it for people |
 //! | `mutant.rs` `parts.rs` | seeded bugs; named parts of calls |
 //! | `vfs.rs` `format.rs` `design.rs` | the adapters to the interfaces |
@@ -55,4 +56,5 @@ mod parts;
 mod recovery;
 mod repair;
 mod superblock;
+mod traffic;
 mod vfs;

@@ -19,7 +19,8 @@ use crate::merge::{File, Merged, birth_of, key_of, merge};
 use crate::mutant::{self, Rules};
 use crate::package::{Key, Package, Place};
 use crate::superblock;
-use crate::vfs::Wofs;
+use crate::traffic::Traffic;
+use crate::vfs::{Ways, Wofs};
 use base::error::{Error, Result};
 use base::persist::free_map::FreeMap;
 
@@ -119,7 +120,7 @@ impl Loaded {
 pub(crate) fn mount(
     region: &Arc<Region>,
     loaded: &Loaded,
-    (extend, grows): (u64, bool),
+    Ways { extend, grows, regulation }: Ways,
     rules: Rules,
 ) -> Result<Wofs> {
     let Loaded { geometry, containers, found, merged, .. } = loaded;
@@ -146,6 +147,7 @@ pub(crate) fn mount(
         region: Arc::clone(region),
         inodes: Inodes::new(inodes.into_iter(), grows),
         space: Mutex::new(&SPACE, space),
+        traffic: Traffic::new(regulation),
         renames: Mutex::new(&RENAMES, ()),
         next: AtomicU64::new(merged.next),
         extend,
@@ -218,7 +220,7 @@ fn contents(loaded: &Loaded, file: &File) -> Contents {
         }),
         _ => None,
     });
-    Contents { size: file.size, map: file.map.clone(), setter, tail_is_zero: false }
+    Contents { size: file.size, map: file.map.clone(), setter, ..Contents::default() }
 }
 
 fn no_kind() -> Error {

@@ -21,13 +21,25 @@ use crate::mutant::Rules;
 use crate::namei::New;
 use crate::parts;
 use crate::superblock;
+use crate::traffic::{Regulation, Traffic};
 use base::error::Error;
+
+/// The options of a mount.
+pub(crate) struct Ways {
+    /// Blocks that an append takes at once.
+    pub(crate) extend: u64,
+    /// Tables of names and inodes grow.
+    pub(crate) grows: bool,
+    /// The rule for writers that sleep.
+    pub(crate) regulation: Option<&'static Regulation>,
+}
 
 /// A mounted file system.
 pub(crate) struct Wofs {
     pub(crate) region: Arc<Region>,
     pub(crate) inodes: Inodes,
     pub(crate) space: Mutex<Space>,
+    pub(crate) traffic: Traffic,
     pub(crate) renames: Mutex<()>,
     /// The number of the next package.
     pub(crate) next: AtomicU64,
