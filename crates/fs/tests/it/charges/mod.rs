@@ -257,7 +257,7 @@ fn only_one_file_calls_the_library_of_crc_32c() {
         }
     }
     let mut found = Vec::new();
-    for part in ["fs", "base", "ext4", "crest", "linux"] {
+    for part in ["fs", "base", "ext4", "crest", "squirrelfs", "wofs", "linux"] {
         calls(
             &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src"),
             &mut found,
