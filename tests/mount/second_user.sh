@@ -65,7 +65,7 @@ allow_other() {
     refused "allow_other: making a file" touch "$dir/new"
     # Pools of these need all their space, and are not trimmed for their owner either (docs/mount.md).
     case $design in
-    ext2 | ext4 | ext4-dax | crest | redo) ;;
+    ext2 | ext4 | ext4-dax | crest | redo | squirrelfs | wofs) ;;
     *) refused "allow_other: returning its space (weir.trim)" "$python" -c "$ask" "$dir" weir.trim ;;
     esac
     refused "allow_other: changing access times (weir.remount)" "$python" -c "$ask" "$dir" weir.remount:rw,diratime

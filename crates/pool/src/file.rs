@@ -170,7 +170,7 @@ impl File {
     }
 
     /// Reserves, zeroes or frees a range. Designs that give a block a new place with each write (nova, rcache, crest) reserve
-    /// nothing, nor does ext2: the error is `EOPNOTSUPP`.
+    /// nothing, nor do ext2, squirrelfs and wofs: the error is `EOPNOTSUPP`.
     pub fn allocate(&self, mode: FallocateMode, offset: u64, len: u64) -> io::Result<()> {
         io_result(self.pool.process.fallocate(self.fd, mode, offset, len))
     }

@@ -17,7 +17,7 @@
 //! | [`Promises::names_may_tear`] | whether such an image may show a file under a name of which a part is another's |
 //! | [`Promises::times_may_tear`] | whether an interrupted write may leave the seconds of one time with the fraction of another |
 //! | [`Promises::reservations`] | whether a write to a range that was reserved finds space |
-//! | [`Promises::left_out`] | which calls the format has no room for |
+//! | [`Promises::left_out`] | what the format has no room for |
 //! | [`Promises::name_max`] | how long a name may be |
 //!
 //! All designs promise that a change of names is atomic, that a call that failed has changed nothing, and that `sync` makes
@@ -61,7 +61,7 @@ pub enum SyncScope {
 }
 
 bitflags! {
-    /// Calls that a format has no room for, so that they are always refused.
+    /// What a format has no room for. A call that asks for it is always refused, with the given error.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct LeftOut: u8 {
         /// Extended attributes: `EOPNOTSUPP`.
@@ -74,6 +74,9 @@ bitflags! {
         const NODES = 1 << 3;
         /// Files without a name: `EOPNOTSUPP`.
         const NAMELESS = 1 << 4;
+        /// Holes: a file has a block for each part up to its size. No call is refused for it; one that grows a file takes the
+        /// blocks of all that lies between, and fills them with zeros.
+        const HOLES = 1 << 5;
     }
 }
 
@@ -111,7 +114,7 @@ pub struct Promises {
     /// Whether no write fails for lack of space in a range that fallocate(2) has reserved, however often it is written. A design
     /// that gives a block a new place with each write cannot promise that: it reserves nothing ([`Promises::check_reserving`]).
     pub reservations: bool,
-    /// Calls that are always refused, because the format has no room for what they make.
+    /// What the format has no room for.
     pub left_out: LeftOut,
     /// Longest name in bytes, 255 at most; a call with a longer one answers `ENAMETOOLONG`.
     pub name_max: u32,
@@ -199,7 +202,10 @@ impl fmt::Display for Promises {
             ),
             (self.repaired, "a crash may leave damage that the next mount repairs"),
             (self.names_may_tear, "a crash may leave a name made of an old one and a new one"),
-            (!self.reservations, "no space can be reserved, as an overwrite needs new blocks"),
+            (
+                !self.reservations && !self.left_out.contains(LeftOut::RANGES),
+                "no space can be reserved, as an overwrite needs new blocks",
+            ),
         ];
         clauses.iter().filter(|(holds, _)| *holds).try_for_each(|(_, words)| write!(f, "; {words}"))?;
         let left_out = [
@@ -208,6 +214,7 @@ impl fmt::Display for Promises {
             (LeftOut::RANGES, "fallocate"),
             (LeftOut::NODES, "devices, FIFOs and sockets"),
             (LeftOut::NAMELESS, "files without a name"),
+            (LeftOut::HOLES, "holes"),
         ];
         let words: Vec<_> = left_out
             .iter()

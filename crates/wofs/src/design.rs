@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use ::vfs::{FileSystem, Promises};
+use ::vfs::{FileSystem, LeftOut, Promises};
 use design::{Checking, Design, Format, FsError, Mutant, OptionKind, OptionSpec, Options, Phase};
 use media::Storage;
 use sim::{Bytes, LockClass};
 
 use crate::format::{WofsFormat, load_sound};
+use crate::layout::NAME_MAX;
 use crate::mutant::{self, Rules};
 use crate::traffic::Regulation;
 use crate::vfs::Ways;
@@ -65,7 +66,12 @@ impl Design for WofsDesign {
 
     fn promises(&self, _: &Options) -> Promises {
         // An overwrite takes new blocks: nothing can be reserved.
-        Promises { reservations: false, ..Promises::STRICT }
+        Promises {
+            reservations: false,
+            left_out: LeftOut::all().difference(LeftOut::NODES | LeftOut::HOLES),
+            name_max: NAME_MAX as u32,
+            ..Promises::STRICT
+        }
     }
 
     fn checking(&self) -> Checking {

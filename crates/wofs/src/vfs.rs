@@ -1,7 +1,7 @@
 //! The adapter to the interface of designs: where errors become errno.
 //!
-//! Left out, as the format has no place for it: extended attributes (`EOPNOTSUPP`), fallocate, files without a name (`O_TMPFILE`),
-//! exchanging two names (all `EOPNOTSUPP`), whiteouts (`EINVAL`), mapped files (`ENODEV`), names of more than 91 bytes
+//! Left out, as the format has no place for it: extended attributes, fallocate, files without a name (`O_TMPFILE`), all
+//! `EOPNOTSUPP`; exchanging two names and whiteouts (`EINVAL`), mapped files (`ENODEV`), names of more than 91 bytes
 //! (`ENAMETOOLONG`).
 
 use std::sync::Arc;
@@ -174,13 +174,10 @@ impl FileSystem for Wofs {
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming<'_>) -> Result<()> {
-        if how.whiteout.is_some() {
+        check_names(&[from.1, to.1])?;
+        if how.whiteout.is_some() || how.flags.contains(RenameFlags::EXCHANGE) {
             return Err(Errno::EINVAL);
         }
-        if how.flags.contains(RenameFlags::EXCHANGE) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        check_names(&[from.1, to.1])?;
         Ok(self.rename_name(from, to, how.flags)?)
     }
 

@@ -84,6 +84,16 @@ fn every_tree_of_crest_is_legal_on_posix() {
 }
 
 #[test]
+fn every_tree_of_squirrelfs_is_legal_on_posix() {
+    holds("squirrelfs", ("posix", 8));
+}
+
+#[test]
+fn every_tree_of_wofs_is_legal_on_posix() {
+    holds("wofs", ("posix", 8));
+}
+
+#[test]
 fn every_tree_of_ext4_is_legal_in_its_model() {
     holds("ext4", ("ext4", 512));
 }

@@ -110,7 +110,7 @@ fn files_of(design: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_design_has_the_same_file_for_the_same_role() {
-    let designs = ["pmfs", "hinfs", "nova", "rcache", "crest", "redo", "ext4"];
+    let designs = ["pmfs", "hinfs", "nova", "rcache", "crest", "squirrelfs", "wofs", "redo", "ext4"];
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for design in designs {
         for file in files_of(design) {

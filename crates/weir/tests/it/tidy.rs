@@ -189,9 +189,6 @@ fn documents_name_files_that_exist() {
 
 // ---- tables against files ----
 
-/// Designs without a line in the table of designs; their pages say why.
-const APART: [&str; 2] = ["squirrelfs", "wofs"];
-
 #[test]
 fn every_design_has_its_line() {
     let crates = root().join("crates");
@@ -202,8 +199,7 @@ fn every_design_has_its_line() {
     let inside = entries(&crates.join("fs/src")).into_iter().filter(|path| path.join("design.rs").exists());
     let designs: Vec<_> = inside.chain(apart).map(|path| name(&path)).collect();
     assert!(designs.len() > 7 && designs.contains(&"crest".to_owned()), "{designs:?}");
-    let due = designs.into_iter().filter(|name| !APART.contains(&name.as_str()));
-    let missing = due.filter(|name| !table.contains(&format!("&{name}::")));
+    let missing = designs.into_iter().filter(|name| !table.contains(&format!("&{name}::")));
     assert_none("designs without a line in FILE_SYSTEMS", &missing.collect::<Vec<_>>());
 }
 
@@ -290,8 +286,7 @@ fn every_class_of_locks_and_lines_is_listed_where_it_is_declared() {
     let sources = sources();
     let declared: Vec<&str> = sources.iter().flat_map(|(_, text)| classes(without_tests(text))).collect();
     assert!(declared.len() > 60, "{declared:?}");
-    let of_cells = declared.iter().filter(|name| !APART.iter().any(|design| name.starts_with(design)));
-    let missing = of_cells.filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
+    let missing = declared.iter().filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
     assert_none("classes without a line", &missing.map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let made_up =
         "static A: LockClass =\n    LockClass::of_lines(\n        \"x.y\",\n \"z\"); LockClass::new(\"x.a\")";

@@ -7,7 +7,7 @@ use check::crash::{Effort, Tally, Watch, explore_many, lints};
 use check::op::{File, Op, Pattern};
 use vfs::RenameFlags;
 
-use crate::harness::{SEED, has, programs as supported, subject};
+use crate::harness::{SEED, subject};
 
 fn explore(name: &str, programs: &[Program], nested: usize) {
     let subject = subject(None);
@@ -30,19 +30,14 @@ fn explore(name: &str, programs: &[Program], nested: usize) {
 
 #[test]
 fn crashes_of_every_operation_leave_what_was_before_or_after_it() {
-    explore("one operation", &supported(), 1);
+    explore("one operation", &programs::all(), 1);
 }
 
 #[test]
 fn crashes_of_random_programs_leave_what_was_before_or_after_each_operation() {
     let count = std::env::var("WEIR_CRASH_RANDOM").ok().and_then(|count| count.parse().ok()).unwrap_or(40);
-    let random = (0..count).map(|number| programs::random(SEED, number));
-    let known = random.map(|mut program| {
-        program.setup.retain(has);
-        program.core.retain(has);
-        program
-    });
-    explore("random programs", &known.collect::<Vec<_>>(), 1);
+    let random: Vec<_> = (0..count).map(|number| programs::random(SEED, number)).collect();
+    explore("random programs", &random, 1);
 }
 
 fn write(name: &str, at: u64, len: usize, tag: u8) -> Op {
@@ -190,7 +185,7 @@ fn crashes_of_stories_in_which_places_and_numbers_are_used_again_leave_what_was_
 
 #[test]
 fn what_has_returned_is_flushed_and_fenced_and_commits_keep_their_order() {
-    let found: Vec<_> = supported()
+    let found: Vec<_> = programs::all()
         .into_iter()
         .filter(|program| !program.together)
         .flat_map(|program| {

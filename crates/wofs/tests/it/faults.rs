@@ -1,14 +1,14 @@
 //! Every failure of an access is answered and undone.
 
-use check::crash::programs::Program;
+use check::crash::programs::{self, Program};
 use check::faults::{Tally, fail_operations};
 
 use crate::crash::reuse;
-use crate::harness::{SEED, programs, subject};
+use crate::harness::{SEED, subject};
 
 #[test]
 fn every_failure_is_answered_and_undone() {
-    let some = programs().into_iter().filter(|program| !program.together).step_by(2);
+    let some = programs::all().into_iter().filter(|program| !program.together).step_by(2);
     let chosen: Vec<Program> = some.chain(reuse().into_iter().take(4)).collect();
     let mut tally = Tally::default();
     for program in &chosen {

@@ -1,4 +1,4 @@
-//! The design as the reliability harnesses of `check` reach it. What the format has no place for is left out of their programs.
+//! The design as the reliability harnesses of `check` reach it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +6,9 @@ use std::sync::Arc;
 use check::Configured;
 use check::configured::usual_size;
 use check::crash::Subject;
-use check::crash::programs::{self, Program};
-use check::op::Op;
 use design::{Design, Mutant, Options};
 use media::recorder::Mode;
-use vfs::RenameFlags;
 use wofs::design::WofsDesign;
-use wofs::layout::NAME_MAX;
 
 pub(crate) const SEED: u64 = 20_261_129;
 
@@ -36,27 +32,4 @@ pub(crate) fn subject(mutant: Option<Mutant>) -> Subject {
     let design = small(mutant);
     let (size, promises) = (usual_size(&design), design.promises());
     Subject { design, size, promises, mode: Mode::Adr }
-}
-
-/// Whether the format has a place for what an operation asks for.
-pub(crate) fn has(op: &Op) -> bool {
-    let lacks = RenameFlags::EXCHANGE | RenameFlags::WHITEOUT;
-    let text = format!("{op:?}");
-    match op {
-        _ if text.split(['/', '"']).any(|word| !word.contains(' ') && word.len() > NAME_MAX) => false,
-        Op::SetXattr(..)
-        | Op::RemoveXattr(..)
-        | Op::Fallocate(..)
-        | Op::Clone(..)
-        | Op::Nameless(_)
-        | Op::LinkOpened(..) => false,
-        Op::Rename(_, _, flags) => !flags.intersects(lacks),
-        _ => true,
-    }
-}
-
-/// The programs of all designs, without those that the format has no place for.
-pub(crate) fn programs() -> Vec<Program> {
-    let has_all = |program: &Program| program.setup.iter().chain(&program.core).all(has);
-    programs::all().into_iter().filter(has_all).collect()
 }

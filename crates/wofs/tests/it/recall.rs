@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use check::Limits;
+use check::crash::programs;
 use check::recall::{LeaveOut, Line, Seeded, Unnoticed, find_all, forgotten};
 use design::Mutant;
 use media::fault::Target;
 use wofs::mutant;
 
 use crate::crash::reuse;
-use crate::harness::{SEED, programs, subject};
+use crate::harness::{SEED, subject};
 
 /// Bugs that need longer stories than programs tell, or a device that is almost full: `histories` finds each of them.
 const BY_HISTORIES: &[Mutant] = &[
@@ -43,7 +44,7 @@ fn every_seeded_bug_is_found_by_a_check_of_a_mounted_file_system() {
     };
     let seeded: Vec<Seeded> = all.iter().map(|mutant| seeded(*mutant)).collect();
     let programs: Vec<_> =
-        reuse().into_iter().chain(programs().into_iter().filter(|program| !program.together)).collect();
+        reuse().into_iter().chain(programs::all().into_iter().filter(|program| !program.together)).collect();
     let mut missed = Vec::new();
     for (mutant, found) in all.iter().zip(find_all(&seeded, &programs, (SEED, &Limits::of(2)), &|| ())) {
         match found {
@@ -83,7 +84,7 @@ fn function((file, line): &Line) -> String {
 #[test]
 fn every_flush_and_fence_that_is_left_out_is_noticed_or_has_its_reason() {
     let programs: Vec<_> =
-        programs().into_iter().filter(|program| !program.together).chain(reuse()).collect();
+        programs::all().into_iter().filter(|program| !program.together).chain(reuse()).collect();
     let mut bare = Vec::new();
     let mut counted = 0;
     for target in [Target::Flush, Target::Fence] {
