@@ -417,7 +417,7 @@ mod tests {
             .into_iter()
             .map(|one| one.part)
             .collect();
-        for module in ["crest", "nova", "pmfs", "ext4"] {
+        for module in ["crest", "nova", "pmfs", "ext4", "wofs", "squirrelfs"] {
             let parts = port(module).unwrap();
             assert!(!parts.is_empty(), "{module}");
             for (part, entries) in parts {

@@ -11,7 +11,7 @@ use media::nvmm::Region;
 use sim::sync::Ordering::SeqCst;
 
 use crate::inode::Inode;
-use crate::layout::{DENTRY_BYTES, PAGE, RawDentry};
+use crate::layout::{DENTRY_BYTES, PAGE, RawDentry, dentry};
 use crate::parts;
 use base::error::Result;
 
@@ -100,7 +100,12 @@ impl DirIndex {
         let from = if from_hint { self.hint } else { 0 };
         for page in self.pages.range(from - from % PAGE..).map(|(page, _)| *page) {
             for at in (page.max(from - from % DENTRY_BYTES)..page + PAGE).step_by(DENTRY_BYTES as usize) {
-                if load(region, at)? == RawDentry::FREE {
+                // As published: of one that leads to an inode only the line that says so is read.
+                let mut line = [0; LINE as usize];
+                region.load(at + DENTRY_BYTES - LINE, &mut line)?;
+                if line[(dentry::INO - (DENTRY_BYTES - LINE)) as usize..].iter().all(|byte| *byte == 0)
+                    && load(region, at)? == RawDentry::FREE
+                {
                     return Ok(Some(at));
                 }
             }
@@ -131,6 +136,9 @@ impl DirIndex {
         Ok(())
     }
 }
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
 
 /// A dentry, read from the medium.
 fn load(region: &Region, at: u64) -> Result<RawDentry> {

@@ -62,7 +62,6 @@ impl Space {
 impl Space {
     /// Takes a place for a package.
     pub(crate) fn take(&mut self, kind: Kind) -> Result<Slot> {
-        let _part = sim::part(&crate::parts::RESERVE);
         loop {
             if let Some(place) = self.ledger.take(kind, 0) {
                 return Ok(Slot { kind, place });
@@ -201,7 +200,6 @@ impl Space {
 
     /// The DATA of a write, each with how many of its blocks are the file's; what they replace is free.
     pub(crate) fn written(&mut self, key: Key, all: &[(Slot, Data, u64)], replaced: &[Piece]) {
-        let _part = sim::part(&crate::parts::CLAIM);
         self.unreserve(key);
         let own = crate::merge::key_of(key, self.rules);
         for (slot, data, live) in all {
@@ -243,7 +241,6 @@ impl Space {
 impl Space {
     /// Takes so many blocks, in as few pieces as their order allows, and up to `more` behind the last: pieces, blocks of `more`.
     pub(crate) fn take_blocks(&mut self, count: u64, more: u64) -> Result<(Vec<(u64, u64)>, u64)> {
-        let _part = sim::part(&crate::parts::BLOCKS);
         if !self.region.grants_space() {
             return Err(Error::NoSpace);
         }

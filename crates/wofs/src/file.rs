@@ -120,6 +120,7 @@ impl Wofs {
         contents.tail_is_zero = end % BLOCK == 0 || fresh.is_empty() && contents.tail_is_zero;
         contents.size = end;
         contents.map.put(fresh.start, Piece { block: claimed.start, blocks: more, from: setter.vtail });
+        Self::index(more);
         self.space.lock().patched(inode.key, setter.vtail, end, more);
         Ok(true)
     }
@@ -130,7 +131,7 @@ impl Wofs {
             self.region.nt_store(to, data).map(|()| self.region.fence())
         });
         copied?;
-        let _part = sim::part(&parts::PACKAGE);
+        let _part = sim::part(&parts::PATCHED);
         let word = setter.place + PATCH;
         self.region.mark(Mark::Commit { at: word, needs: &[(to, data.len() as u64)] });
         self.region.store_u64(word, patch_of(setter.vtail, size))?;
@@ -146,7 +147,7 @@ impl Wofs {
         let (first, last) = (offset / BLOCK, (end - 1) / BLOCK);
         let more =
             if offset == size && state.named { self.extend.saturating_sub(last + 1 - first) } else { 0 };
-        let (pieces, more) = self.space.lock().take_blocks(last + 1 - first, more)?;
+        let (pieces, more) = self.take_blocks(last + 1 - first, more)?;
         let plan = Plan { first, pieces, more };
         let slots = match self.store_plan(inode, state, &plan, (offset, data)) {
             Ok(slots) => slots,
@@ -190,12 +191,10 @@ impl Wofs {
         }
         let _part = sim::part(&parts::PACKAGE);
         let mut slots = Vec::new();
-        let taken = {
-            let mut space = self.space.lock();
-            plan.pieces
-                .iter()
-                .try_for_each(|_| space.take(Kind::Data).map(|slot| ran::push(&mut slots, slot)))
-        };
+        let taken = plan
+            .pieces
+            .iter()
+            .try_for_each(|_| self.take(Kind::Data).map(|slot| ran::push(&mut slots, slot)));
         let size = contents.size.max(offset + data.len() as u64);
         let all = self.packages(inode, plan, (size, &slots));
         let done = taken.and_then(|()| self.store_packages(&all, &stored));
@@ -314,6 +313,11 @@ impl Wofs {
         Ok(Some((at, len)))
     }
 
+    /// Takes the time in which the published code sets so many blocks of a file's index, which it does one by one.
+    fn index(blocks: u64) {
+        (0..blocks).for_each(|_| drop(sim::part(&parts::INDEX)));
+    }
+
     /// Changes what DRAM has of a file by a write that is durable.
     fn publish(
         &self,
@@ -322,6 +326,8 @@ impl Wofs {
         plan: &Plan,
         (size, all): (u64, Vec<(Slot, Data)>),
     ) -> Result<()> {
+        let _part = sim::part(&parts::CLAIM);
+        plan.pieces.iter().for_each(|(_, blocks)| Self::index(*blocks));
         let now = all.first().map_or_else(now, |(_, data)| data.time);
         (state.attributes.mtime, state.attributes.ctime, state.times_at_risk) = (now, now, false);
         let contents = state.contents_mut()?;
@@ -390,7 +396,7 @@ impl Wofs {
     }
 
     fn store_attr(&self, inode: &Inode, state: &State, size: u64) -> Result<(Slot, Attr)> {
-        let slot = self.space.lock().take(Kind::Attr)?;
+        let slot = self.take(Kind::Attr)?;
         let attr = Attr { vtail: self.numbers(1), key: inode.key, attributes: state.attributes, size };
         let _part = sim::part(&parts::PACKAGE);
         let bytes = Package::Attr(attr).encode(self.rules);

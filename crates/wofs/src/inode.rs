@@ -4,12 +4,11 @@
 //! the option `buckets` is `grow`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use ::vfs::{Attr, FileKind, Ino, Owner, Timestamp};
-use sim::map::HashMap;
 use sim::sync::{AtomicU32, Ordering::SeqCst};
-use sim::{LockClass, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+use sim::{LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
 use crate::dir::Dir;
 use crate::layout::{BLOCK, INODES_MAX, ROOT};
@@ -18,6 +17,7 @@ use crate::package::{Attributes, Key, Time};
 use crate::traffic::{READERS, WRITERS};
 use base::error::{Error, Result};
 use base::opens::Opens;
+use base::persist::slot_table::SlotTable;
 
 /// Of renames.
 pub(crate) static RENAMES: LockClass = LockClass::new("wofs.renames").under(&[]);
@@ -33,6 +33,10 @@ pub(crate) static SPACE: LockClass = LockClass::new("wofs.space").under(&[&INODE
 /// The classes for which its calls may wait.
 pub(crate) static CLASSES: &[&LockClass] = &[&RENAMES, &INODE, &TABLE, &NUMBERS, &SPACE, &READERS, &WRITERS];
 
+/// Lines that a task waits for that finds an inode by its number: its place, and what is loaded of it.
+const INODE_LINES: u64 = 2;
+/// Places of inodes that are made at once.
+const PLACES: u64 = 1024;
 /// Buckets of every table, as published.
 pub(crate) const BUCKETS: u64 = 128;
 
@@ -220,9 +224,27 @@ struct Numbers {
     freed: BTreeSet<u32>,
 }
 
+/// The inode that has a number, if one has.
+///
+/// The kernel keeps the inodes that calls use and finds them by a pointer, so a call finds one without a search here, too. The lock
+/// guards a pointer for the time of a copy; it is none of the published ones, and no task waits for it in virtual time.
+#[derive(Default)]
+struct Place {
+    inode: std::sync::RwLock<Option<Arc<Inode>>>,
+    recency: Recency,
+}
+
+impl Place {
+    fn put(&self, inode: Option<Arc<Inode>>) {
+        *self.inode.write().unwrap_or_else(PoisonError::into_inner) = inode;
+    }
+}
+
 /// All inodes that have a name or are open.
 pub(crate) struct Inodes {
-    table: Vec<RwLock<HashMap<u32, Arc<Inode>>>>,
+    places: SlotTable<Place>,
+    /// How many inodes each bucket of the published table has, whose chains a look-up of a name searches.
+    table: Vec<Mutex<u64>>,
     numbers: Mutex<Numbers>,
     grows: bool,
 }
@@ -230,14 +252,15 @@ pub(crate) struct Inodes {
 impl Inodes {
     /// A table of these inodes.
     pub(crate) fn new(inodes: impl Iterator<Item = Inode>, grows: bool) -> Self {
-        let table = (0..BUCKETS).map(|_| RwLock::new(&TABLE, HashMap::default())).collect();
+        let table = (0..BUCKETS).map(|_| Mutex::new(&TABLE, 0)).collect();
         let numbers = Mutex::new(&NUMBERS, Numbers { next: ROOT + 1, freed: BTreeSet::new() });
-        let mut all = Self { table, numbers, grows };
+        let places = SlotTable::new(u64::from(INODES_MAX).div_ceil(PLACES), PLACES);
+        let mut all = Self { places, table, numbers, grows };
         let mut used = BTreeSet::new();
         for inode in inodes {
             used.insert(inode.key.0);
-            let bucket = all.table[bucket(inode.key.0)].get_mut();
-            bucket.insert(inode.key.0, Arc::new(inode));
+            *all.table[bucket(inode.key.0)].get_mut() += 1;
+            all.place(inode.key.0).put(Some(Arc::new(inode)));
         }
         let numbers = all.numbers.get_mut();
         numbers.next = used.last().map_or(ROOT, |last| *last) + 1;
@@ -245,23 +268,38 @@ impl Inodes {
         all
     }
 
+    fn place(&self, number: u32) -> &Place {
+        let number = u64::from(number);
+        self.places.add_chunk(number / PLACES, |_| Place::default());
+        self.places.get(number).expect("its chunk was made")
+    }
+
     /// The inode with a number.
     pub(crate) fn get(&self, ino: Ino) -> Result<Arc<Inode>> {
-        let number = u32::try_from(ino.0).map_err(|_| Error::NoEntry)?;
-        let bucket = self.table[bucket(number)].read();
+        let place = self.places.get(ino.0).ok_or(Error::NoEntry)?;
+        place.recency.touch(INODE_LINES);
+        let inode = place.inode.read().unwrap_or_else(PoisonError::into_inner);
+        inode.as_ref().map(Arc::clone).ok_or(Error::NoEntry)
+    }
+
+    /// The same, of which the kernel knows the number only: a chain of the published table is searched.
+    pub(crate) fn search(&self, number: u32) -> Result<Arc<Inode>> {
+        let chain = *self.table[bucket(number)].lock();
         if !self.grows {
-            sim::work(Work::MISS, bucket.len() as u64 / 2);
+            sim::work(Work::MISS, chain / 2);
         }
-        bucket.get(&number).cloned().ok_or(Error::NoEntry)
+        self.get(Ino(u64::from(number)))
     }
 
     pub(crate) fn add(&self, inode: Arc<Inode>) {
-        self.table[bucket(inode.key.0)].write().insert(inode.key.0, inode);
+        *self.table[bucket(inode.key.0)].lock() += 1;
+        self.place(inode.key.0).put(Some(inode));
     }
 
     /// Forgets an inode, whose number is free from now on.
     pub(crate) fn remove(&self, number: u32) {
-        self.table[bucket(number)].write().remove(&number);
+        *self.table[bucket(number)].lock() -= 1;
+        self.place(number).put(None);
         self.give_number(number);
     }
 
@@ -292,13 +330,8 @@ impl Inodes {
 
     /// All inodes, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
-        let mut all: Vec<_> = self
-            .table
-            .iter()
-            .flat_map(|bucket| sim::ran::collected(bucket.read().values().cloned()))
-            .collect();
-        all.sort_unstable_by_key(|inode| inode.key.0);
-        all
+        let end = self.numbers.lock().next;
+        sim::ran::collected((ROOT..end).filter_map(|number| self.get(Ino(u64::from(number))).ok()))
     }
 }
 

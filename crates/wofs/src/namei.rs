@@ -67,6 +67,7 @@ impl Wofs {
             let state = inode.read();
             (inode.attr(&state), state.attributes.ctime)
         };
+        let _part = sim::part(&parts::NAMES);
         self.inodes.add(Arc::clone(&inode));
         held.dir_mut()?.set(name, number, new.kind, slot.place);
         held.names_changed(now);
@@ -81,7 +82,7 @@ impl Wofs {
         let mode = new.kind.mode_bits() | new.perm & 0o7777;
         let attributes =
             Attributes { mode, uid: new.owner.uid, gid: new.owner.gid, atime: now, mtime: now, ctime: now };
-        let slot = self.space.lock().take(Kind::Create)?;
+        let slot = self.take(Kind::Create)?;
         let target = match new.kind {
             FileKind::Symlink => match self.store_target(key, new.target, now) {
                 Ok(target) => Some(target),
@@ -104,6 +105,7 @@ impl Wofs {
         };
         let needs = ran::collected(target.iter().map(|(slot, _)| (slot.place, UNIT)));
         let stored = self.store_create(slot, create, &needs);
+        let _part = sim::part(&parts::NEW_INODE);
         let mut space = self.space.lock();
         if let Err(error) = stored {
             space.give_back(slot);
@@ -141,12 +143,11 @@ impl Wofs {
     /// Stores the target of a symbolic link and its DATA, which counts once the CREATE of that birth is there.
     fn store_target(&self, key: Key, target: &[u8], time: Time) -> Result<(Slot, Data)> {
         let (slot, block) = {
-            let mut space = self.space.lock();
-            let block = space.take_blocks(1, 0)?.0[0].0;
-            match space.take(Kind::Data) {
+            let block = self.take_blocks(1, 0)?.0[0].0;
+            match self.take(Kind::Data) {
                 Ok(slot) => (slot, block),
                 Err(error) => {
-                    space.put(block, 1);
+                    self.space.lock().put(block, 1);
                     return Err(error);
                 }
             }
@@ -202,7 +203,7 @@ impl Wofs {
         }
         let now = now();
         let attributes = Attributes { ctime: now, ..state.attributes };
-        let slot = self.space.lock().take(Kind::Create)?;
+        let slot = self.take(Kind::Create)?;
         let create = Create {
             vtail: self.numbers(1),
             key: inode.key,
@@ -217,6 +218,7 @@ impl Wofs {
             self.space.lock().give_back(slot);
             return Err(error);
         }
+        let _part = sim::part(&parts::NAMES);
         self.space.lock().named(Some(slot), &[]);
         held.dir_mut()?.set(name, inode.key.0, inode.kind, slot.place);
         held.names_changed(now);
@@ -239,7 +241,7 @@ impl Wofs {
         if is_dir && state.dir()?.len() > 0 {
             return Err(Error::NotEmpty);
         }
-        let slot = self.space.lock().take(Kind::Unlink)?;
+        let slot = self.take(Kind::Unlink)?;
         let now = now();
         let unlink = Unlink {
             vtail: self.numbers(1),
@@ -261,11 +263,13 @@ impl Wofs {
             return Err(error);
         }
         self.region.fence();
+        let names = sim::part(&parts::NAMES);
         self.space.lock().named(None, &[(slot, entry.place)]);
         held.dir_mut()?.remove(name);
         held.names_changed(now);
         held.links -= u32::from(is_dir);
         self.lose_name(&inode, &mut state, now);
+        drop(names);
         if losing.is_some_and(LosingName::done) {
             self.evict(&inode, &mut state);
         }
@@ -287,6 +291,8 @@ impl Wofs {
         let _part = sim::part(&parts::EVICT);
         if let Body::File(contents) = &mut state.body {
             let pieces = contents.map.take(0..u64::MAX);
+            (0..pieces.iter().map(|piece| piece.blocks).sum())
+                .for_each(|_| drop(sim::part(&parts::FREE_BLOCK)));
             self.space.lock().lost(inode.key, &pieces);
         }
         state.is_free = true;
@@ -361,6 +367,7 @@ impl Wofs {
         let hidden = ran::collected(over.chain([(inode.key, numbers[0], moved)]));
         let place = self.store_rename((&inode, attributes, state.rdev), (numbers[1], to), &hidden, now)?;
         state.attributes = attributes;
+        let names = sim::part(&parts::NAMES);
         old.dir_mut()?.remove(from);
         old.names_changed(now);
         let holder = new.unwrap_or(old);
@@ -371,6 +378,7 @@ impl Wofs {
             holder.links += u32::from(target.is_none());
             old.links -= 1;
         }
+        drop(names);
         if let (Some(replaced), Some(gone)) = (&replaced, gone.as_deref_mut()) {
             self.lose_name(replaced, gone, now);
             if losing.is_some_and(LosingName::done) {
@@ -389,14 +397,12 @@ impl Wofs {
         now: Time,
     ) -> Result<u64> {
         let mut slots = Vec::new();
-        let taken = {
-            let mut space = self.space.lock();
-            if self.rules.lacks(mutant::OLD_CREATE_FREED) {
-                hidden.last().iter().for_each(|(_, _, entry)| space.hide(entry.place));
-            }
-            let kinds = hidden.iter().map(|_| Kind::Unlink).chain([Kind::Create]);
-            kinds.into_iter().try_for_each(|kind| space.take(kind).map(|slot| ran::push(&mut slots, slot)))
-        };
+        if self.rules.lacks(mutant::OLD_CREATE_FREED) {
+            hidden.last().iter().for_each(|(_, _, entry)| self.space.lock().hide(entry.place));
+        }
+        let kinds = hidden.iter().map(|_| Kind::Unlink).chain([Kind::Create]);
+        let taken =
+            kinds.into_iter().try_for_each(|kind| self.take(kind).map(|slot| ran::push(&mut slots, slot)));
         let first = self.numbers(hidden.len() as u64 + 1);
         let stored = taken.and_then(|()| {
             let create = slots[hidden.len()];

@@ -14,9 +14,9 @@ use media::nvmm::Region;
 use sim::sync::{AtomicU64, Ordering::SeqCst};
 use sim::{Mutex, ran};
 
-use crate::alloc::Space;
+use crate::alloc::{Slot, Space};
 use crate::inode::{Inodes, now, pack};
-use crate::layout::{BLOCK, FILE_MAX, Geometry, INODES_MAX, NAME_MAX, PINNED, ROOT};
+use crate::layout::{BLOCK, FILE_MAX, Geometry, INODES_MAX, Kind, NAME_MAX, PINNED, ROOT};
 use crate::mutant::Rules;
 use crate::namei::New;
 use crate::parts;
@@ -54,6 +54,18 @@ impl Wofs {
     /// Takes so many numbers for packages, which follow one another; returns the first.
     pub(crate) fn numbers(&self, count: u64) -> u64 {
         self.next.fetch_add(count, SeqCst)
+    }
+
+    /// Takes a place for a package.
+    pub(crate) fn take(&self, kind: Kind) -> base::error::Result<Slot> {
+        let _part = sim::part(&parts::RESERVE);
+        self.space.lock().take(kind)
+    }
+
+    /// Takes so many blocks, as [`Space::take_blocks`] does.
+    pub(crate) fn take_blocks(&self, count: u64, more: u64) -> base::error::Result<(Vec<(u64, u64)>, u64)> {
+        let _part = sim::part(&parts::BLOCKS);
+        self.space.lock().take_blocks(count, more)
     }
 
     /// Stores an ATTR of each inode whose times no package of its own says.
@@ -119,7 +131,7 @@ impl FileSystem for Wofs {
         let dir = self.inodes.get(parent)?;
         let held = dir.read();
         let entry = held.dir()?.find(name).ok_or(Error::NoEntry)?;
-        let inode = self.inodes.get(Ino(u64::from(entry.ino)))?;
+        let inode = self.inodes.search(entry.ino)?;
         let state = inode.read();
         Ok(inode.attr(&state))
     }
