@@ -4,6 +4,7 @@
 //! | promise | a recovered tree keeps it if |
 //! |---|---|
 //! | durable | each file that was changed before an acknowledgement is as it was then, or as it was later |
+//! | durable-prefix | the same, or it begins with what it was then: a log whose torn end its reader cuts off |
 //! | atomic | each file is as some call has left it under this name |
 //! | prefix | the tree is the one that some call has left |
 //! | no-garbage | no block is zeros, or old bytes of the disk, where no call has left it so |
@@ -32,6 +33,8 @@ use crate::tree::Tree;
 pub enum Promised {
     /// What was told is there.
     Durable,
+    /// What was told is there, whatever follows it in its file.
+    DurablePrefix,
     /// Each file is one of its versions.
     Atomic,
     /// The tree is one of its versions.
@@ -41,9 +44,13 @@ pub enum Promised {
 }
 
 impl Promised {
+    /// Those that are judged where none is named.
+    pub const USUAL: [Self; 4] = [Self::Durable, Self::Atomic, Self::Prefix, Self::NoGarbage];
+
     /// All of them, by their words.
-    pub const NAMED: [(&str, Self); 4] = [
+    pub const NAMED: [(&str, Self); 5] = [
         ("durable", Self::Durable),
+        ("durable-prefix", Self::DurablePrefix),
         ("atomic", Self::Atomic),
         ("prefix", Self::Prefix),
         ("no-garbage", Self::NoGarbage),
@@ -51,18 +58,39 @@ impl Promised {
 }
 
 /// What a file is: a hash of all of it, and of each block. Directories have no blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Version {
     whole: u64,
     blocks: Vec<u64>,
+    /// Of a file the bytes behind the last whole block.
+    tail: Option<Vec<u8>>,
+    /// All bytes, of a recovered file that may be asked what it begins with.
+    content: Vec<u8>,
 }
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.whole == other.whole
+    }
+}
+
+impl Eq for Version {}
 
 impl Version {
     /// `kind` is 0 of a file, 1 of a directory, 2 of a symbolic link, 3 of anything else.
     fn new((kind, mode): (u8, u32), content: &[u8], attributes: &[(String, Vec<u8>)]) -> Self {
         let whole = hash((kind, mode & 0o7777, content, attributes));
         let blocks = if kind == 0 { content.chunks(BLOCK as usize).map(hash).collect() } else { Vec::new() };
-        Self { whole, blocks }
+        let tail = (kind == 0).then(|| content[content.len() - content.len() % BLOCK as usize..].to_vec());
+        Self { whole, blocks, tail, content: Vec::new() }
+    }
+
+    /// Whether this file, whose bytes are known, begins with what another one was.
+    fn begins_with(&self, known: &Self) -> bool {
+        let (Some(_), Some(tail)) = (&self.tail, &known.tail) else { return false };
+        let whole = known.blocks.len() - usize::from(!tail.is_empty());
+        let has = self.blocks.get(..whole).is_some_and(|blocks| blocks == &known.blocks[..whole]);
+        has && self.content.get(whole * BLOCK as usize..).is_some_and(|rest| rest.starts_with(tail))
     }
 }
 
@@ -96,7 +124,8 @@ fn hash_of(versions: &Versions) -> u64 {
     versions.iter().map(|(path, version)| hash((path, version.whole))).fold(0, u64::wrapping_add)
 }
 
-fn version(trees: &Trees<'_>, inode: Inode, state: &State) -> Result<Arc<Version>, FolderError> {
+/// `keeps`: with all bytes.
+fn version(trees: &Trees<'_>, inode: Inode, state: &State, keeps: bool) -> Result<Arc<Version>, FolderError> {
     let found = trees.found(inode, state);
     let mut attributes = Vec::new();
     for (name, value) in &found.about.attributes {
@@ -118,7 +147,11 @@ fn version(trees: &Trees<'_>, inode: Inode, state: &State) -> Result<Arc<Version
             Ok::<(), FolderError>(())
         })?;
     }
-    Ok(Arc::new(Version::new((kind, found.about.mode), &content, &attributes)))
+    let mut version = Version::new((kind, found.about.mode), &content, &attributes);
+    if keeps {
+        version.content = content;
+    }
+    Ok(Arc::new(version))
 }
 
 fn path_of(story: &Story, components: &[u32]) -> String {
@@ -131,12 +164,12 @@ fn versions(
     trees: &Trees<'_>,
     names: &Names,
     state: &State,
-    known: &FxHashMap<Inode, Arc<Version>>,
+    (known, keeps): (&FxHashMap<Inode, Arc<Version>>, bool),
 ) -> Result<Versions, FolderError> {
     let mut all = Versions::new();
     for (path, inode) in names.paths.iter().filter(|(path, _)| !path.is_empty()) {
         let version =
-            known.get(inode).map_or_else(|| version(trees, *inode, state), |own| Ok(Arc::clone(own)));
+            known.get(inode).map_or_else(|| version(trees, *inode, state, keeps), |own| Ok(Arc::clone(own)));
         all.insert(path_of(trees.story(), path), version?);
     }
     Ok(all)
@@ -153,7 +186,7 @@ impl<'a> ByPromises<'a> {
         let mut state = State { set: Bits::new(operations.all.len()), torn: None };
         let mut known = FxHashMap::default();
         for inode in 0..story.inodes.len() as Inode {
-            known.insert(inode, version(&trees, inode, &state)?);
+            known.insert(inode, version(&trees, inode, &state, false)?);
         }
         let fixed = known.iter().filter(|(inode, _)| !operations.of_inode.contains_key(*inode));
         let fixed = fixed.map(|(inode, version)| (*inode, Arc::clone(version))).collect();
@@ -161,7 +194,7 @@ impl<'a> ByPromises<'a> {
         let (history, told_after) = (BTreeMap::new(), Vec::new());
         let mut all = Self { story, promised, history, trees: FxHashSet::default(), fixed, told_after };
         let mut now = Versions::new();
-        let new = versions(&trees, &trees.names_of(&state.set), &state, &known)?;
+        let new = versions(&trees, &trees.names_of(&state.set), &state, (&known, false))?;
         all.left(0, &mut now, new);
         let (mut ends, mut is_named, mut touched) = (Vec::new(), false, Vec::new());
         for (number, micro) in operations.all.iter().enumerate() {
@@ -174,12 +207,12 @@ impl<'a> ByPromises<'a> {
             ends.push(micro.end_ns);
             touched.dedup();
             for inode in touched.drain(..) {
-                known.insert(inode, version(&trees, inode, &state)?);
+                known.insert(inode, version(&trees, inode, &state, false)?);
             }
             let names = trees.names(&state.set);
             let mut new = now.clone();
             if std::mem::take(&mut is_named) {
-                new = versions(&trees, &names, &state, &known)?;
+                new = versions(&trees, &names, &state, (&known, false))?;
             } else {
                 for (path, inode) in names.paths.iter().filter(|(_, inode)| *inode == micro.inode) {
                     new.insert(path_of(story, path), Arc::clone(&known[inode]));
@@ -219,7 +252,8 @@ impl<'a> ByPromises<'a> {
                 odd.map(|(path, _)| format!("{path} is as no call has left it"))
             }
             Promised::NoGarbage => self.garbage(seen),
-            Promised::Durable => self.gone(seen, acks),
+            Promised::Durable => self.gone(seen, acks, false),
+            Promised::DurablePrefix => self.gone(seen, acks, true),
         }
     }
 
@@ -245,15 +279,25 @@ impl<'a> ByPromises<'a> {
     }
 
     /// A path that had changed before the last acknowledgement, and is older than then.
-    fn gone(&self, seen: &Versions, acks: usize) -> Option<String> {
+    /// `prefix`: a file that begins with what it was then is not.
+    fn gone(&self, seen: &Versions, acks: usize, prefix: bool) -> Option<String> {
         let last = self.told_after.get(..acks)?.last().copied()?;
-        let older = self.history.iter().find(|(path, history)| {
+        let mut of_files = self.history.iter().filter(|(path, _)| self.story.told_in.as_ref() != Some(*path));
+        let older = of_files.find(|(path, history)| {
             let Some(then) = history.iter().rposition(|(call, _)| *call <= last) else { return false };
             // What was there from the beginning need not be as it was told: nothing was done to it.
             let is_changed = history[then].0 > 0;
-            is_changed && !history[then..].iter().any(|(_, known)| known.as_ref() == seen.get(*path))
+            let begins = |known: &Arc<Version>| seen.get(*path).is_some_and(|seen| seen.begins_with(known));
+            is_changed
+                && !history[then..].iter().any(|(_, known)| known.as_ref() == seen.get(*path))
+                && !(prefix && history[then].1.as_ref().is_some_and(begins))
         });
         older.map(|(path, _)| format!("{path} is older than what was told"))
+    }
+
+    /// Whether a promise needs the bytes of recovered files.
+    fn keeps(&self) -> bool {
+        self.promised.contains(&Promised::DurablePrefix)
     }
 
     fn judged(&self, seen: &Versions, acks: usize) -> Verdict {
@@ -267,7 +311,7 @@ impl Oracle for ByPromises<'_> {
         // Canaries are other programs with inodes of the same numbers.
         let none = FxHashMap::default();
         let known = if std::ptr::eq(of.trees.story(), self.story) { &self.fixed } else { &none };
-        Ok(self.judged(&versions(of.trees, of.names, of.state, known)?, of.acks))
+        Ok(self.judged(&versions(of.trees, of.names, of.state, (known, self.keeps()))?, of.acks))
     }
 
     fn judge_seen(&self, tree: &Tree, acks: usize, _: usize) -> Result<Verdict, FolderError> {
@@ -281,7 +325,11 @@ impl Oracle for ByPromises<'_> {
             let content = if kind == 0 || kind == 2 { &entry.content[..] } else { &[] };
             let attributes: Vec<(String, Vec<u8>)> =
                 entry.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-            (path.clone(), Arc::new(Version::new((kind, entry.perm), content, &attributes)))
+            let mut version = Version::new((kind, entry.perm), content, &attributes);
+            if self.keeps() {
+                version.content = content.to_vec();
+            }
+            (path.clone(), Arc::new(version))
         });
         Ok(self.judged(&seen.collect(), acks))
     }

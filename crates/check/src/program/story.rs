@@ -206,6 +206,8 @@ pub enum Acknowledge {
     Socket,
     /// The end of the program with exit code 0.
     Exit,
+    /// Whole lines that are written to the file that has this path below the root when it is first seen.
+    File(String),
 }
 
 /// An inode as it was made, or as it was before.
@@ -308,6 +310,8 @@ pub struct Story {
     pub acks: Vec<Ack>,
     /// The bytes of it.
     pub told: Vec<u8>,
+    /// The file to which it was written, if it was told so: a channel, which need not be durable itself.
+    pub told_in: Option<String>,
     /// All bytes.
     pub blobs: Blobs,
     /// The absolute path of the root when it was recorded.
@@ -460,6 +464,9 @@ impl Story {
         story.note(&program, &records);
         story.frames.clone_from(&contents.frames);
         story.blobs.contents = Some(contents);
+        if let Acknowledge::File(file) = acknowledge {
+            story.acknowledge_in(file)?;
+        }
         if let Some(what) = story.unseen.first().filter(|_| !allow_unseen) {
             let advice = "record the program again so that this is seen, or give --allow-unseen".to_owned();
             return Err(StoryError::Unseen { what: format!("{}: {what}", path.display()), advice });
@@ -484,6 +491,8 @@ impl Story {
                 }
                 return Ok(());
             }
+            // Its bytes are those of deeds, which come from the trace's contents.
+            Acknowledge::File(_) => return Ok(()),
         };
         for (number, sent) in contents.sent.iter().enumerate() {
             if sent.channel != wanted {
@@ -492,9 +501,7 @@ impl Story {
             let bytes = contents.read(sent.bytes)?;
             self.told.extend_from_slice(&bytes);
             let whole = match how {
-                Acknowledge::Lines => {
-                    self.told.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
-                }
+                Acknowledge::Lines => self.whole_lines(),
                 _ => self.told.len(),
             };
             let before = self.acks.last().map_or(0, |ack| ack.bytes);
@@ -508,6 +515,42 @@ impl Story {
             let what = "every acknowledgement comes after the last change: a pipe or file makes many programs hold their output \
                         back; let the program flush each line";
             self.notes.push(what.to_owned());
+        }
+        Ok(())
+    }
+
+    /// How many bytes of what was told are whole lines.
+    fn whole_lines(&self) -> usize {
+        self.told.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+    }
+
+    /// Takes whole lines that were written to a file for acknowledgements: those of other programs that read it.
+    fn acknowledge_in(&mut self, path: &str) -> Result<(), StoryError> {
+        let path = path.trim_start_matches("./");
+        let named: Vec<bool> = self.inodes.iter().map(|node| node.path == path).collect();
+        let mut calls: Vec<u64> = self.calls.iter().map(|call| call.end_ns).collect();
+        calls.sort_unstable();
+        for Done { call, deed } in std::mem::take(&mut self.deeds) {
+            if let Deed::Write { inode, bytes, .. } = &deed
+                && named[*inode as usize]
+            {
+                let mut part = vec![0; bytes.len as usize];
+                self.blobs.copy(*bytes, &mut part)?;
+                self.told.extend_from_slice(&part);
+                let (whole, before) = (self.whole_lines(), self.acks.last().map_or(0, |ack| ack.bytes));
+                let CallInfo { begin_ns: at_ns, stack, .. } = self.calls[call as usize].clone();
+                if whole > before {
+                    let calls = calls.partition_point(|end| *end <= at_ns) as u64;
+                    self.acks.push(Ack { at_ns, bytes: whole, calls, stack });
+                }
+            }
+            self.deeds.push(Done { call, deed });
+        }
+        self.told_in = Some(path.to_owned());
+        if self.told.is_empty() {
+            return Err(StoryError::Other(format!(
+                "--acknowledge file:{path}: the program has written nothing to a file of that path below the root of the trace"
+            )));
         }
         Ok(())
     }

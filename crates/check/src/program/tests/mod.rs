@@ -1,6 +1,7 @@
 //! Small programs, written as the calls of a trace, and what a power loss leaves of them.
 
 mod mutations;
+mod promises;
 mod random;
 mod rules;
 mod seeds;

@@ -29,7 +29,7 @@ use check::program::promises::{ByPromises, Promised};
 use check::program::run::{Outcome, run};
 use check::program::story::{Acknowledge, Story, StoryError};
 use check::program::tree::Trees;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use media::recorder::Mode;
 
 use self::ran::{Designed, Ran};
@@ -69,13 +69,14 @@ pub(super) struct ProgramCheck {
     /// how), 77 says nothing. `WEIR_ACKED` names a file with what was acknowledged before the crash
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Promises that need no checker: durable, atomic, prefix, no-garbage [default without --check: all; then findings do not
-    /// decide the exit code]
+    /// Promises that need no checker: durable, atomic, prefix, no-garbage [default without --check: these; then findings do not
+    /// decide the exit code]; durable-prefix, for logs: a file may have more behind what was told
     #[arg(long, value_delimiter = ',', value_name = "A,B", conflicts_with = "check")]
     promise: Vec<String>,
-    /// What the program acknowledges: lines or writes on its standard output, sends on sockets, its end with exit code 0
-    #[arg(long, value_enum, default_value_t = Acknowledged::Lines, value_name = "WHAT")]
-    acknowledge: Acknowledged,
+    /// What the program acknowledges: none; lines or writes on its standard output; socket: what it sends; exit: its end with exit
+    /// code 0; file:PATH: lines that it writes to a file below the root of the trace
+    #[arg(long, default_value = "lines", value_parser = acknowledge, value_name = "WHAT")]
+    acknowledge: Acknowledge,
     /// Models of file systems, with options (`ext4:zeros=no,replace=yes`), and designs of Weir (`design:ext4` where a model has the
     /// name) [default: posix,ext4,xfs,btrfs,f2fs and crest,nova,pmfs]
     #[arg(long, value_name = "A,B")]
@@ -119,13 +120,22 @@ pub(super) struct ProgramCheck {
     outputs: Vec<PathBuf>,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Acknowledged {
-    None,
-    Lines,
-    Writes,
-    Socket,
-    Exit,
+/// The words of --acknowledge.
+const ACKNOWLEDGED: [(&str, Acknowledge); 5] = [
+    ("none", Acknowledge::None),
+    ("lines", Acknowledge::Lines),
+    ("writes", Acknowledge::Writes),
+    ("socket", Acknowledge::Socket),
+    ("exit", Acknowledge::Exit),
+];
+
+fn acknowledge(word: &str) -> Result<Acknowledge, String> {
+    if let Some(path) = word.strip_prefix("file:").filter(|path| !path.is_empty()) {
+        return Ok(Acknowledge::File(path.to_owned()));
+    }
+    let known = ACKNOWLEDGED.iter().find(|(known, _)| *known == word);
+    let words = ACKNOWLEDGED.iter().map(|(known, _)| *known).chain(["file:PATH"]);
+    known.map(|(_, what)| what.clone()).ok_or_else(|| document::nearest(word, words))
 }
 
 /// The models that are searched where none is named.
@@ -143,7 +153,7 @@ impl ProgramCheck {
         let known = self.baseline.as_deref().map_or(Ok(Vec::new()), json::known)?;
         let path = self.trace.strip_prefix(PREFIX).map(PathBuf::from);
         let path = path.ok_or_else(|| Failure::usage("name the trace as trace:FILE"))?;
-        let story = Story::open(&path, &self.acknowledge(), self.allow_unseen);
+        let story = Story::open(&path, &self.acknowledge, self.allow_unseen);
         let story = Arc::new(story.map_err(|error| unread(&error))?);
         let operations = Operations::of(&story);
         let began = Instant::now();
@@ -281,16 +291,6 @@ impl ProgramCheck {
         Ok((outcome, designs))
     }
 
-    fn acknowledge(&self) -> Acknowledge {
-        match self.acknowledge {
-            Acknowledged::None => Acknowledge::None,
-            Acknowledged::Lines => Acknowledge::Lines,
-            Acknowledged::Writes => Acknowledge::Writes,
-            Acknowledged::Socket => Acknowledge::Socket,
-            Acknowledged::Exit => Acknowledge::Exit,
-        }
-    }
-
     fn by_command<'a>(&self, story: &'a Story, scratch: PathBuf) -> Option<ByCommand<'a>> {
         let command = self.check.clone().filter(|command| !command.trim().is_empty())?;
         let largest = story.inodes.iter().map(|node| node.size).max().unwrap_or(0);
@@ -302,7 +302,7 @@ impl ProgramCheck {
     /// The promises that are judged without a checker.
     fn promised(&self) -> Result<Vec<Promised>, Failure> {
         if self.promise.is_empty() {
-            return Ok(Promised::NAMED.iter().map(|(_, promise)| *promise).collect());
+            return Ok(Promised::USUAL.to_vec());
         }
         let one = |word: &String| {
             let known = Promised::NAMED.iter().find(|(known, _)| known == word).map(|(_, promise)| *promise);
