@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::vfs::{Attr, FileKind, Ino, Owner, Timestamp};
-use sim::map::HashMap;
+use sim::map::{HashMap, TreeSet};
 use sim::sync::{AtomicU32, Ordering::SeqCst};
 use sim::{LockClass, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
@@ -94,9 +94,10 @@ pub(crate) fn now() -> Time {
     pack(Timestamp::now())
 }
 
-/// A time in one word.
+/// A time in one word: 34 bits of seconds and 30 of nanoseconds. Seconds beyond the years 1697 to 2242 become the nearest that fit.
 pub(crate) fn pack(time: Timestamp) -> Time {
-    time.secs.cast_unsigned() << 30 | u64::from(time.nanos.min(999_999_999))
+    let secs = time.secs.clamp(-(1 << 33), (1 << 33) - 1);
+    secs.cast_unsigned() << 30 | u64::from(time.nanos.min(999_999_999))
 }
 
 fn unpack(time: Time) -> Timestamp {
@@ -214,7 +215,7 @@ impl State {
 #[derive(Debug)]
 struct Numbers {
     next: u32,
-    freed: BTreeSet<u32>,
+    freed: TreeSet<u32>,
 }
 
 /// All inodes that have a name or are open.
@@ -228,7 +229,7 @@ impl Inodes {
     /// A table of these inodes.
     pub(crate) fn new(inodes: impl Iterator<Item = Inode>, grows: bool) -> Self {
         let table = (0..BUCKETS).map(|_| RwLock::new(&TABLE, HashMap::default())).collect();
-        let numbers = Mutex::new(&NUMBERS, Numbers { next: ROOT + 1, freed: BTreeSet::new() });
+        let numbers = Mutex::new(&NUMBERS, Numbers { next: ROOT + 1, freed: TreeSet::new() });
         let mut all = Self { table, numbers, grows };
         let mut used = BTreeSet::new();
         for inode in inodes {
@@ -238,7 +239,9 @@ impl Inodes {
         }
         let numbers = all.numbers.get_mut();
         numbers.next = used.last().map_or(ROOT, |last| *last) + 1;
-        numbers.freed = (ROOT..numbers.next).filter(|number| !used.contains(number)).collect();
+        for number in (ROOT..numbers.next).filter(|number| !used.contains(number)) {
+            numbers.freed.insert(number);
+        }
         all
     }
 
@@ -265,8 +268,8 @@ impl Inodes {
     /// A free number.
     pub(crate) fn take_number(&self) -> Result<u32> {
         let mut numbers = self.numbers.lock();
-        sim::ran::did(Work::NODE, 1);
-        if let Some(number) = numbers.freed.pop_first() {
+        if let Some(number) = numbers.freed.first().copied() {
+            numbers.freed.remove(&number);
             return Ok(number);
         }
         if numbers.next >= INODES_MAX {
@@ -277,7 +280,6 @@ impl Inodes {
     }
 
     pub(crate) fn give_number(&self, number: u32) {
-        sim::ran::did(Work::NODE, 1);
         self.numbers.lock().freed.insert(number);
     }
 
