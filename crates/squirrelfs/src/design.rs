@@ -100,7 +100,7 @@ impl Design for SquirrelDesign {
             tiny: SMALL,
             formats: OTHERS,
             crash_every: 3,
-            fail_every: 3,
+            fail_every: 12,
             ..Checking::default()
         }
     }

@@ -82,6 +82,7 @@ impl Space {
         if !self.region.grants_space() {
             return Ok(false);
         }
+        sim::ran::node(2);
         let Some(block) = self.blocks.take_first() else { return Ok(false) };
         let made = self.make_container(kind, block);
         match made {
@@ -140,6 +141,7 @@ impl Space {
             self.ledger.released(&places);
             self.containers.remove(&block);
             self.blocks.put(block);
+            sim::ran::node(1);
         }
         Ok(())
     }
@@ -249,8 +251,10 @@ impl Space {
                 return Err(Error::NoSpace);
             }
         }
+        sim::ran::node(self.blocks.depth());
         if let Some(first) = self.blocks.take_run(count + more, 1) {
-            return Ok((vec![(first, count)], more));
+            sim::ran::node(count + more);
+            return Ok((sim::ran::collected([(first, count)]), more));
         }
         let mut pieces = Vec::new();
         let mut left = count;
@@ -261,6 +265,7 @@ impl Space {
                 blocks += 1;
             }
             left -= blocks;
+            sim::ran::node(blocks + 1);
             sim::ran::push(&mut pieces, (first, blocks));
         }
         Ok((pieces, 0))
@@ -270,6 +275,7 @@ impl Space {
         for block in first..first + blocks {
             self.blocks.put(block);
         }
+        sim::ran::node(blocks);
     }
 
     /// Takes reserved blocks up to `end` for an append to the DATA with this number; false: they were given to others.

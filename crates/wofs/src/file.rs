@@ -273,14 +273,19 @@ impl Wofs {
         Ok(stored)
     }
 
-    /// A block of which a write changes a part.
+    /// A block of which a write changes a part. Only the rest is read, so that a write heals a line that cannot be read.
     fn edge(&self, contents: &Contents, start: u64, (offset, data): (u64, &[u8])) -> Result<Vec<u8>> {
         let mut bytes = ran::zeroed(BLOCK as usize);
         let old = contents.size.saturating_sub(start).min(BLOCK);
-        self.read_bytes(contents, start, &mut bytes[..old as usize])?;
         let (from, to) = (offset.max(start), (offset + data.len() as u64).min(start + BLOCK));
+        let changed = if from < to { (from - start, to - start) } else { (old, old) };
+        for (first, end) in [(0, changed.0.min(old)), (changed.1, old)] {
+            if first < end {
+                self.read_bytes(contents, start + first, &mut bytes[first as usize..end as usize])?;
+            }
+        }
         if from < to {
-            bytes[(from - start) as usize..(to - start) as usize]
+            bytes[changed.0 as usize..changed.1 as usize]
                 .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
             sim::copy(to - from);
         }

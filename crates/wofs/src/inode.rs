@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use ::vfs::{Attr, FileKind, Ino, Owner, Timestamp};
+use sim::map::TreeSet;
 use sim::sync::{AtomicU32, Ordering::SeqCst};
 use sim::{LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
@@ -101,9 +102,10 @@ pub(crate) fn now() -> Time {
     pack(Timestamp::now())
 }
 
-/// A time in one word.
+/// A time in one word: 34 bits of seconds and 30 of nanoseconds. Seconds beyond the years 1697 to 2242 become the nearest that fit.
 pub(crate) fn pack(time: Timestamp) -> Time {
-    time.secs.cast_unsigned() << 30 | u64::from(time.nanos.min(999_999_999))
+    let secs = time.secs.clamp(-(1 << 33), (1 << 33) - 1);
+    secs.cast_unsigned() << 30 | u64::from(time.nanos.min(999_999_999))
 }
 
 fn unpack(time: Time) -> Timestamp {
@@ -221,7 +223,7 @@ impl State {
 #[derive(Debug)]
 struct Numbers {
     next: u32,
-    freed: BTreeSet<u32>,
+    freed: TreeSet<u32>,
 }
 
 /// The inode that has a number, if one has.
@@ -253,7 +255,7 @@ impl Inodes {
     /// A table of these inodes.
     pub(crate) fn new(inodes: impl Iterator<Item = Inode>, grows: bool) -> Self {
         let table = (0..BUCKETS).map(|_| Mutex::new(&TABLE, 0)).collect();
-        let numbers = Mutex::new(&NUMBERS, Numbers { next: ROOT + 1, freed: BTreeSet::new() });
+        let numbers = Mutex::new(&NUMBERS, Numbers { next: ROOT + 1, freed: TreeSet::new() });
         let places = SlotTable::new(u64::from(INODES_MAX).div_ceil(PLACES), PLACES);
         let mut all = Self { places, table, numbers, grows };
         let mut used = BTreeSet::new();
@@ -264,7 +266,9 @@ impl Inodes {
         }
         let numbers = all.numbers.get_mut();
         numbers.next = used.last().map_or(ROOT, |last| *last) + 1;
-        numbers.freed = (ROOT..numbers.next).filter(|number| !used.contains(number)).collect();
+        for number in (ROOT..numbers.next).filter(|number| !used.contains(number)) {
+            numbers.freed.insert(number);
+        }
         all
     }
 
@@ -306,8 +310,8 @@ impl Inodes {
     /// A free number.
     pub(crate) fn take_number(&self) -> Result<u32> {
         let mut numbers = self.numbers.lock();
-        sim::ran::did(Work::NODE, 1);
-        if let Some(number) = numbers.freed.pop_first() {
+        if let Some(number) = numbers.freed.first().copied() {
+            numbers.freed.remove(&number);
             return Ok(number);
         }
         if numbers.next >= INODES_MAX {
@@ -318,7 +322,6 @@ impl Inodes {
     }
 
     pub(crate) fn give_number(&self, number: u32) {
-        sim::ran::did(Work::NODE, 1);
         self.numbers.lock().freed.insert(number);
     }
 

@@ -61,7 +61,7 @@ impl Wofs {
                 return Err(error);
             }
         };
-        let inode = Arc::new(inode);
+        let inode = ran::shared(inode);
         inode.opens.admit();
         let (attr, now) = {
             let state = inode.read();

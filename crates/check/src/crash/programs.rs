@@ -3,6 +3,7 @@
 
 mod clones;
 mod reads;
+mod reused;
 
 use rand::RngExt;
 use sim::Seed;
@@ -11,7 +12,7 @@ use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 use crate::generate::Generator;
 use crate::op::{File, Op, Pattern};
 
-pub use {clones::clones, reads::reads};
+pub use {clones::clones, reads::reads, reused::reused};
 
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
@@ -171,11 +172,10 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`], [`large_attributes`], [`whiteouts`],
-/// [`clones`] and [`reads`].
+/// The programs for runs in which each is alone: [`all`], and those that only some designs need.
 pub fn alone() -> Vec<Program> {
-    let rare = [log_cleaning(), large_writes(), large_attributes(), whiteouts(), clones(), reads()];
-    all().into_iter().chain(rare.into_iter().flatten()).collect()
+    let rare = [log_cleaning, large_writes, large_attributes, whiteouts, clones, reads, reused];
+    all().into_iter().chain(rare.into_iter().flat_map(|programs| programs())).collect()
 }
 
 /// Programs in which the log of one inode grows over several pages of 512 bytes and is cleaned, for designs that keep such logs;

@@ -5,7 +5,7 @@ use check::Limits;
 use check::configured::virtually;
 use check::crash::programs::{self, Program};
 use check::crash::{Effort, Watch, explore_many, lints};
-use check::faults::{Tally, fail_operations, fail_recovery};
+use check::faults::{Tally, fail_operations, fail_recovery, poison_reading};
 
 use crate::harness::{small_with, subject};
 
@@ -75,4 +75,9 @@ fn every_failure_is_answered_and_undone_or_ends_all_changes() {
     println!("{} programs, {:?}, {:?}", tally.programs, tally.injected, tally.outcomes);
     tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
     assert!(tally.violations.is_empty());
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_confined_to_what_needs_it_and_healed_by_a_write() {
+    assert_eq!(poison_reading(&subject(small_with(&[])), SEED).violations, []);
 }

@@ -9,19 +9,7 @@ use design::Mutant;
 use media::fault::Target;
 use wofs::mutant;
 
-use crate::crash::reuse;
 use crate::harness::{SEED, subject};
-
-/// Bugs that need longer stories than programs tell, or a device that is almost full: `histories` finds each of them.
-const BY_HISTORIES: &[Mutant] = &[
-    mutant::BIN_BY_LARGER,
-    mutant::MEMBER_FREED_ALONE,
-    mutant::NOT_ZEROED,
-    mutant::RELEASE_UNFENCED,
-    mutant::FREED_IN_PAIR,
-    mutant::NO_BLANKING,
-    mutant::PATCH_NOT_TAGGED,
-];
 
 fn seeded(mutant: Mutant) -> Seeded {
     Seeded {
@@ -37,14 +25,13 @@ fn seeded(mutant: Mutant) -> Seeded {
 #[test]
 fn every_seeded_bug_is_found_by_a_check_of_a_mounted_file_system() {
     let wanted = std::env::var("WEIR_RECALL").unwrap_or_default();
-    let all = mutant::ALL.iter().copied();
-    let all: Vec<Mutant> = match wanted.as_str() {
-        "" => all.filter(|mutant| !BY_HISTORIES.contains(mutant)).collect(),
-        words => all.filter(|mutant| words.split(',').any(|word| mutant.name().contains(word))).collect(),
-    };
+    let is_wanted = |mutant: &Mutant| wanted.split(',').any(|word| mutant.name().contains(word));
+    let all: Vec<Mutant> = mutant::ALL.iter().copied().filter(is_wanted).collect();
     let seeded: Vec<Seeded> = all.iter().map(|mutant| seeded(*mutant)).collect();
-    let programs: Vec<_> =
-        reuse().into_iter().chain(programs::all().into_iter().filter(|program| !program.together)).collect();
+    let programs: Vec<_> = programs::reused()
+        .into_iter()
+        .chain(programs::all().into_iter().filter(|program| !program.together))
+        .collect();
     let mut missed = Vec::new();
     for (mutant, found) in all.iter().zip(find_all(&seeded, &programs, (SEED, &Limits::of(2)), &|| ())) {
         match found {
@@ -84,7 +71,7 @@ fn function((file, line): &Line) -> String {
 #[test]
 fn every_flush_and_fence_that_is_left_out_is_noticed_or_has_its_reason() {
     let programs: Vec<_> =
-        programs::all().into_iter().filter(|program| !program.together).chain(reuse()).collect();
+        programs::all().into_iter().filter(|program| !program.together).chain(programs::reused()).collect();
     let mut bare = Vec::new();
     let mut counted = 0;
     for target in [Target::Flush, Target::Fence] {

@@ -26,6 +26,7 @@ use crate::shared::evidence;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use vfs::{LeftOut, Promises};
 use world::{Ground, InProcess, Kernel, World};
 
 /// What became of a rule: what was expected and what was found.
@@ -34,8 +35,9 @@ type Check = Result<(), String>;
 /// A rule: what it says, and the calls that show it.
 type Rule = (&'static str, fn(&Ground<'_>) -> Check);
 
-fn rules() -> Vec<Rule> {
-    [paths::RULES, names::RULES, permissions::RULES, contents::RULES, times::RULES, xattrs::RULES].concat()
+fn rules(promises: &Promises) -> Vec<Rule> {
+    let about_attributes = if promises.left_out.contains(LeftOut::ATTRIBUTES) { &[] } else { xattrs::RULES };
+    [paths::RULES, names::RULES, permissions::RULES, contents::RULES, times::RULES, about_attributes].concat()
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, expected: T) -> Check {
@@ -44,7 +46,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, expected: T) -> Chec
 
 /// Runs all rules, several at a time where the world allows it, each in a directory of its own; returns what was broken.
 fn broken(world: &dyn World) -> Vec<String> {
-    let rules = rules();
+    let rules = rules(&world.promises());
     let (next, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((number, (says, rule))) = {

@@ -10,7 +10,8 @@ use media::nvmm::Region;
 use media::nvmm::null::Null;
 use sim::{Bytes, Machine, Nanos, Seed, Setup};
 use vfs::{
-    Attr, Credentials, Errno, Fd, FileKind, Host, Mount, MountOptions, OpenFlags, Process, SetAttr, Syscalls,
+    Attr, Credentials, Errno, Fd, FileKind, Host, LeftOut, Mount, MountOptions, OpenFlags, Process, Promises,
+    SetAttr, Syscalls,
 };
 
 use crate::posix::{Check, same};
@@ -50,6 +51,10 @@ pub(crate) trait World: Sync {
     fn wait(&self);
     /// Whether users may act at the same time.
     fn is_parallel(&self) -> bool;
+    /// The clauses of the design under test, of which the rules heed what a format has no room for.
+    fn promises(&self) -> Promises {
+        Promises::STRICT
+    }
 }
 
 /// A directory for one rule, which everybody may use.
@@ -75,6 +80,16 @@ impl<'w> Ground<'w> {
 
     pub(crate) fn wait(&self) {
         self.world.wait();
+    }
+
+    /// Whether the format has no room for this.
+    pub(crate) fn lacks(&self, what: LeftOut) -> bool {
+        self.world.promises().left_out.contains(what)
+    }
+
+    /// The longest name, in bytes.
+    pub(crate) fn name_max(&self) -> usize {
+        self.world.promises().name_max as usize
     }
 }
 
@@ -145,20 +160,22 @@ pub(crate) fn attr(calls: &dyn Syscalls, path: &str) -> Result<Attr, String> {
     calls.lstat(path.as_bytes()).map_err(|errno| format!("lstat {path}: {}", errno.name()))
 }
 
-/// One of each kind, by the kind's name.
-pub(crate) fn one_of_each(calls: &dyn Syscalls) -> Result<[(&'static str, FileKind); 5], String> {
+/// One of each kind that there is room for, by the kind's name.
+pub(crate) fn one_of_each(
+    ground: &Ground<'_>,
+    calls: &dyn Syscalls,
+) -> Result<Vec<(&'static str, FileKind)>, String> {
     make(calls, "file", 0o644)?;
     done("mkdir", calls.mkdir(b"directory", 0o755))?;
     done("symlink", calls.symlink(b"nowhere", b"symlink"))?;
-    done("mkfifo", calls.mknod(b"fifo", FileKind::Fifo, 0o644, 0))?;
-    done("socket", calls.mknod(b"socket", FileKind::Socket, 0o644, 0))?;
-    Ok([
-        ("file", FileKind::Regular),
-        ("directory", FileKind::Directory),
-        ("symlink", FileKind::Symlink),
-        ("fifo", FileKind::Fifo),
-        ("socket", FileKind::Socket),
-    ])
+    let mut made =
+        vec![("file", FileKind::Regular), ("directory", FileKind::Directory), ("symlink", FileKind::Symlink)];
+    if !ground.lacks(LeftOut::NODES) {
+        done("mkfifo", calls.mknod(b"fifo", FileKind::Fifo, 0o644, 0))?;
+        done("socket", calls.mknod(b"socket", FileKind::Socket, 0o644, 0))?;
+        made.extend([("fifo", FileKind::Fifo), ("socket", FileKind::Socket)]);
+    }
+    Ok(made)
 }
 
 /// A design in this process, under the virtual clock.
@@ -207,6 +224,11 @@ impl World for InProcess {
 
     fn is_parallel(&self) -> bool {
         false
+    }
+
+    fn promises(&self) -> Promises {
+        let design = fs::by_name(self.design).expect("a design");
+        design.promises(&design::Options::defaults(design.options()))
     }
 }
 
