@@ -63,6 +63,7 @@ impl Volume {
         data: &[u8],
         syncs: bool,
     ) -> Result<Written> {
+        self.tend();
         if self.frames.are_used() {
             return self.write_buffered(inode, offset, data, syncs);
         }

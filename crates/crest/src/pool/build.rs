@@ -12,9 +12,11 @@ use vfs::FileKind;
 use super::Settings;
 use super::loaded::Loaded;
 use super::saved::SavedIndex;
+use crate::ablation::Without;
 use crate::calls::Volume;
 use crate::format::inline::Patch;
 use crate::format::layout::{ROOT_INO, incompat};
+use crate::format::record;
 use crate::format::tree::{self, Name, Slot};
 use crate::index::Index;
 use crate::index::cache::Cache;
@@ -31,6 +33,7 @@ use crate::store::alloc::Zones;
 use crate::store::damage::{LOST, Losses};
 use crate::store::frames::Frames;
 use crate::store::log::Logs;
+use crate::store::steps::Steps;
 use crate::store::zone_table::Table;
 
 /// The volume of a saved index; none if that is not whole after all.
@@ -47,7 +50,8 @@ pub(crate) fn build_from_saved(
     }
     let logs = Logs::new(table.superblock, saved.head.clock, saved.ends(table)?, log_lines(table));
     let inodes = Inodes::new(Some(saved.cold(sharing_of(table, settings))));
-    let mut volume = assemble(region, table, settings, (inodes, zones, logs, sums), Losses::default());
+    let built = (inodes, zones, logs, sums);
+    let mut volume = assemble(region, table, settings, built, (Losses::default(), true));
     volume.index.store.from_saved = true;
     Some(volume)
 }
@@ -79,16 +83,17 @@ pub(crate) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
     let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends(), log_lines(loaded));
-    assemble(region, loaded, settings, (inodes, zones, logs, sums), losses)
+    let voids = loaded.log.records.iter().any(|found| matches!(found.record.body, record::Body::Void(_)));
+    assemble(region, loaded, settings, (inodes, zones, logs, sums), (losses, !voids))
 }
 
-/// A volume with what has been found of inodes, zones, logs and checksums.
+/// A volume with what has been found of inodes, zones, logs and checksums. `steps`: whether its log may be cleaned in steps.
 fn assemble(
     region: &Arc<Region>,
     table: &Table,
     settings: &Settings,
     (inodes, zones, logs, sums): (Inodes, Zones, Logs, Sums),
-    losses: Losses,
+    (losses, steps): (Losses, bool),
 ) -> Volume {
     let Table { superblock, geometry, .. } = table;
     let frames = Frames::new(settings.frames, superblock.shards as usize);
@@ -108,6 +113,7 @@ fn assemble(
         orphans: Mutex::new(&locks::ORPHANS, BTreeSet::new()),
         frames,
         losses,
+        steps: Steps::new(superblock.shards as usize, steps && settings.without != Without::Steps),
     };
     let mapped = MappedPages::default();
     let index = Index { store, sharing: sharing_of(table, settings), inodes, sums, cache, mapped };

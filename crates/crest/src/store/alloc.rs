@@ -204,6 +204,8 @@ pub(crate) struct Zones {
     inlines_full: AtomicBool,
     /// Zones that are kept for the records of what is in frames.
     buffered: u32,
+    /// Whether so few zones are free that the log is to be cleaned, and something may be gained.
+    low: AtomicBool,
     rules: Rules,
 }
 
@@ -262,6 +264,7 @@ impl Zones {
             inlines_max: (u64::from(zones / 16) * geometry.zone_bytes).min(INLINE_BYTES) / LINE as u64,
             inlines_full: AtomicBool::new(false),
             buffered: buffered_zones(geometry, frames),
+            low: AtomicBool::new(true),
             rules,
         }
     }
@@ -279,7 +282,7 @@ impl Zones {
     }
 
     /// Lines that live records may take, at most: one for each block of a file, and those of names, inodes and attributes.
-    fn live_lines(&self) -> u64 {
+    pub(crate) fn live_lines(&self) -> u64 {
         self.used.get() + self.clones.load(Relaxed) + self.lines.get()
     }
 
@@ -352,6 +355,32 @@ impl Zones {
             || want == Want::Data && pool.partial.iter().any(|zone| self.bits[*zone as usize].lock().free > 0)
     }
 
+    // ---- cleaning in steps
+
+    fn note_taken(&self, pool: &Pool) {
+        let stock = self.stock_of(pool);
+        if stock.free < stock.marks(self.geometry.zones).0 && !self.low.load(Relaxed) {
+            self.low.store(true, Relaxed);
+        }
+    }
+
+    /// Whether the log is to be cleaned in steps.
+    pub(crate) fn is_low(&self) -> bool {
+        self.low.load(Relaxed)
+    }
+
+    /// Nothing is to be cleaned until the next zone is taken.
+    pub(crate) fn rest(&self) {
+        self.low.store(false, Relaxed);
+    }
+
+    /// Whether enough zones are free; and whether so few are that calls wait for steps.
+    pub(crate) fn is_plenty_or_scarce(&self) -> (bool, bool) {
+        let stock = self.stock();
+        let (low, scarce) = stock.marks(self.geometry.zones);
+        (stock.free >= low, stock.free < scarce)
+    }
+
     // ---- log zones
 
     /// Takes a free zone for records.
@@ -363,6 +392,7 @@ impl Zones {
         let zone = pool.free.iter().next_back().copied().ok_or(Error::NoSpace)?;
         pool.free.remove(&zone);
         pool.states[zone as usize] = State::Log(0);
+        self.note_taken(&pool);
         Ok(zone)
     }
 
@@ -532,6 +562,7 @@ impl Zones {
         pool.partial.remove(&zone);
         pool.free.remove(&zone);
         pool.states[zone as usize] = State::Data(true);
+        self.note_taken(&pool);
         Some(zone)
     }
 
