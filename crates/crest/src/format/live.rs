@@ -7,7 +7,8 @@
 //! |---|---|
 //! | name | the directory has the name, by this add |
 //! | birth, target | the inode is there |
-//! | mode and owner; attribute; size | the value is that of the inode |
+//! | mode and owner; size | the value is that of the inode, and the record is no older than the last change, or cut |
+//! | attribute | the value is that of the inode |
 //! | a time | its stamp is that of the inode, or the state is ahead of what is durable |
 //! | an extent's block | the file has this place, written or unwritten as here |
 //! | an Inline | the block has bytes beside its place |
@@ -27,10 +28,10 @@ use super::record::{AddId, Body, Create, Extent, Item, Names, Record, Write};
 
 /// An inode, as it is asked for what it has.
 pub trait Object {
-    /// Permission bits, user, group.
-    fn owner(&self) -> (u16, u32, u32);
-    /// Bytes of a file, as the records say.
-    fn size(&self) -> u64;
+    /// Permission bits, user, group; and the logical time of the last record that set them, or 0 where that is not known.
+    fn owner(&self) -> ((u16, u32, u32), u64);
+    /// Bytes of a file, as the records say; and the logical time of the last cut, or 0. From there on sizes only grow.
+    fn size(&self) -> (u64, u64);
     /// Whether one of these times (bits of [`times`]) was set with this stamp, or is ahead of what is durable.
     fn holds(&self, times: u8, stamp: u64) -> bool;
     /// Where a block of a file lies, and whether it reads as zeros.
@@ -61,25 +62,30 @@ pub fn live(record: &Record, known: &impl Known) -> Option<Record> {
         Body::Open(_) | Body::Void(_) => None,
         Body::Create(create) => live_create(record, create, known).map(Body::Create),
         Body::Names(names) => live_names(record, names, known).map(Body::Names),
-        Body::Write(write) => known.ask(write.ino, |file| live_write(write, file)).flatten().map(Body::Write),
+        Body::Write(write) => {
+            known.ask(write.ino, |file| live_write(record, write, file)).flatten().map(Body::Write)
+        }
         Body::Inline(inline) => known.ask(inline.ino, |file| live_inline(inline, file)).flatten(),
-        whole => is_live(whole, known).then(|| whole.clone()),
+        whole => is_live(record, known).then(|| whole.clone()),
     };
     body.map(|body| Record { id: record.id, part: record.part, group: 0, body })
 }
 
 /// Whether a record must be kept of which nothing can be left out.
-fn is_live(body: &Body, known: &impl Known) -> bool {
+fn is_live(record: &Record, known: &impl Known) -> bool {
     let asks = |ino: u64, question: &dyn Fn(&dyn Object) -> bool| known.ask(ino, question) == Some(true);
-    match body {
+    match &record.body {
         Body::Cut(cut) => asks(cut.ino, &|file| {
-            known.has_older(cut.before) || file.size() == cut.size || file.holds(DATA_TIMES, cut.time)
+            known.has_older(cut.before)
+                || holds_size(record, cut.size, file)
+                || file.holds(DATA_TIMES, cut.time)
         }),
         Body::Hole(hole) => {
             asks(hole.ino, &|file| known.has_older(hole.before) || file.holds(DATA_TIMES, hole.time))
         }
         Body::Owner(owner) => asks(owner.ino, &|inode| {
-            inode.owner() == (owner.mode & 0o7777, owner.uid, owner.gid)
+            let (value, since) = inode.owner();
+            value == (owner.mode & 0o7777, owner.uid, owner.gid) && record.id.time() >= since
                 || inode.holds(times::CTIME, owner.time)
         }),
         Body::Times(set) => asks(set.ino, &|inode| inode.holds(set.mask, set.stamp)),
@@ -142,8 +148,13 @@ fn live_item(record: &Record, item: &Item, time: u64, known: &impl Known) -> Opt
     })
 }
 
-fn live_write(write: &Write, file: &dyn Object) -> Option<Write> {
-    let size = write.size.filter(|size| file.size() == *size);
+fn holds_size(record: &Record, bytes: u64, file: &dyn Object) -> bool {
+    let (size, since) = file.size();
+    size == bytes && record.id.time() >= since
+}
+
+fn live_write(record: &Record, write: &Write, file: &dyn Object) -> Option<Write> {
+    let size = write.size.filter(|size| holds_size(record, *size, file));
     let time = write.time.filter(|time| file.holds(DATA_TIMES, *time));
     let extents: Vec<_> = write.extents.iter().flat_map(|extent| live_extents(extent, file)).collect();
     let is_live = size.is_some() || time.is_some() || !extents.is_empty();

@@ -19,13 +19,13 @@ struct Seen<'a> {
 }
 
 impl Object for Seen<'_> {
-    fn owner(&self) -> (u16, u32, u32) {
+    fn owner(&self) -> ((u16, u32, u32), u64) {
         let State { mode, uid, gid, .. } = *self.state;
-        ((mode & 0o7777) as u16, uid, gid)
+        (((mode & 0o7777) as u16, uid, gid), self.state.changes_of_attributes().owner)
     }
 
-    fn size(&self) -> u64 {
-        self.state.durable_size()
+    fn size(&self) -> (u64, u64) {
+        (self.state.durable_size(), self.state.changes_of_attributes().cut)
     }
 
     fn holds(&self, times: u8, stamp: u64) -> bool {

@@ -18,9 +18,10 @@ use crate::format::inline::Patch;
 use crate::format::layout::{ROOT_INO, incompat};
 use crate::format::record;
 use crate::format::tree::{self, Name, Slot};
+use crate::format::zone::Found;
 use crate::index::Index;
 use crate::index::cache::Cache;
-use crate::index::inode::{Body, Inode, State, now};
+use crate::index::inode::{Body, Changes, Inode, State, now};
 use crate::index::inodes::Inodes;
 use crate::index::lines::{lines_of, name_lines};
 use crate::index::map::{BlockMap, Place};
@@ -132,7 +133,11 @@ fn assemble(
 fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
     let tree = &loaded.tree;
     let twice = tree.blocks_twice();
-    let state = |(ino, inode)| (state_of(ino, inode, map_of(inode, zones, sums, &twice)), ROOT_INO);
+    let state = |(ino, inode)| {
+        let attributes = changes_of(inode, &loaded.log.records);
+        let state = state_of(ino, inode, map_of(inode, zones, sums, &twice));
+        (State { attributes, ..state }, ROOT_INO)
+    };
     let mut all: Vec<(State, u64)> = tree.inodes.in_order().map(state).collect();
     let mut known = (ROOT_INO, tree.inodes.position(ROOT_INO));
     for Name { dir, ino, name, add, .. } in &tree.names {
@@ -155,6 +160,14 @@ fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
         }
     }
     all
+}
+
+/// When the records of an inode last set its owner and made it shorter, if any did after its birth.
+fn changes_of(inode: &tree::Inode, records: &[Found]) -> Option<Box<Changes>> {
+    let time = |by: usize| records.get(by).map_or(0, |found| found.record.id.time());
+    let owner = if inode.owner.by == inode.birth.by { 0 } else { time(inode.owner.by) };
+    let cut = inode.cuts.last().map_or(0, |(by, _)| time(*by));
+    (owner > 0 || cut > 0).then(|| Box::new(Changes { owner, cut }))
 }
 
 fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {

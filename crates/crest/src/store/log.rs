@@ -184,7 +184,9 @@ impl Store {
             None => self.open_zone(tail, shard, call.want)?,
         };
         if call.want == Want::Copies && !self.rules.lacks(mutant::COPIES_FORGOTTEN) {
-            records.iter().for_each(|record| self.logs.origins.copied(at.zone, at.opening, record));
+            for record in records {
+                self.logs.origins.copied(at.zone, at.opening, record);
+            }
         }
         let bytes = self.encode(at, drafts)?;
         let _part = sim::part(&parts::RECORD);
