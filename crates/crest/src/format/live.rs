@@ -32,7 +32,7 @@ pub trait Object {
     fn owner(&self) -> ((u16, u32, u32), u64);
     /// Bytes of a file, as the records say; and the logical time of the last cut, or 0. From there on sizes only grow.
     fn size(&self) -> (u64, u64);
-    /// Whether one of these times (bits of [`times`]) was set with this stamp, or is ahead of what is durable.
+    /// Whether one of these times (bits of [`times`]) was set with this stamp, or may have been, where DRAM is ahead of the records.
     fn holds(&self, times: u8, stamp: u64) -> bool;
     /// Where a block of a file lies, and whether it reads as zeros.
     fn place(&self, block: u64) -> Option<(u64, bool)>;

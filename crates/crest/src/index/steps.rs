@@ -29,12 +29,12 @@ impl Object for Seen<'_> {
     }
 
     fn holds(&self, times: u8, stamp: u64) -> bool {
-        let State { atime, mtime, ctime, accessed, buffer, pages, .. } = self.state;
+        let State { atime, mtime, ctime, accessed, .. } = self.state;
         let believes = self.rules.lacks(mutant::TIMES_OF_DRAM);
         // Data in frames has times that no record has set.
         let (accessed, changed) = match believes {
             true => (false, false),
-            false => (*accessed, buffer.is_some() || pages.is_some()),
+            false => (*accessed, self.state.stamp_ahead_of().is_some_and(|least| stamp >= least)),
         };
         let has = |bit: u8, known: u64, is_ahead: bool| times & bit != 0 && (is_ahead || known == stamp);
         has(times::ATIME, atime.stamp, accessed)
@@ -47,7 +47,8 @@ impl Object for Seen<'_> {
     }
 
     fn has_bytes(&self, block: u64) -> bool {
-        self.state.blocks().is_ok_and(|blocks| blocks.is_patched(block))
+        let holds = !self.rules.lacks(mutant::INLINE_NOT_HELD);
+        holds && self.state.blocks().is_ok_and(|blocks| blocks.is_patched(block))
     }
 
     fn attribute(&self, name: &[u8]) -> Option<&[u8]> {
