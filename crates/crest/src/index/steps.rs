@@ -10,11 +10,13 @@ use crate::format::live::Object;
 use crate::format::mutant::{self, Rules};
 use crate::format::record::AddId;
 use crate::parts;
+use crate::store::alloc::Zones;
 use crate::store::steps::Objects;
 
 /// An inode that is locked so that it does not change.
 struct Seen<'a> {
     state: &'a State,
+    zones: &'a Zones,
     rules: Rules,
 }
 
@@ -42,8 +44,9 @@ impl Object for Seen<'_> {
             || has(times::CTIME, ctime.stamp, changed)
     }
 
-    fn place(&self, block: u64) -> Option<(u64, bool)> {
-        self.state.blocks().ok()?.get(block).map(|place| (place.block, place.unwritten))
+    fn place(&self, block: u64) -> Option<((u64, bool), u32)> {
+        let place = self.state.blocks().ok()?.get(block)?;
+        Some(((place.block, place.unwritten), self.zones.placed_by(place.block)))
     }
 
     fn has_bytes(&self, block: u64) -> bool {
@@ -64,7 +67,7 @@ impl Objects for Index {
     fn show(&self, ino: u64, to: &mut dyn FnMut(&dyn Object)) -> bool {
         let Ok(inode) = self.inodes.get(ino) else { return false };
         let Ok(state) = inode.settled() else { return false };
-        to(&Seen { state: &state, rules: self.rules });
+        to(&Seen { state: &state, zones: &self.zones, rules: self.rules });
         true
     }
 }

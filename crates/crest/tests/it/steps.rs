@@ -182,9 +182,9 @@ fn values_that_come_back_are_not_kept_for_ever() {
                 fs.write(file, 0, &[1; 64], IoFlags::empty()).expect("room");
                 fs.setattr(file, &set(None, Some(0o600))).expect("a change of the mode");
             }
-            // Each call writes a line: 60,000 in zones of 255.
+            // Each call writes a line: 60,000 in zones of 255. Each cut is copied once, for the zone behind its own.
             let emptied = zones_emptied() - before;
-            assert!((120..260).contains(&emptied), "life {life}: {emptied} zones were emptied");
+            assert!((120..480).contains(&emptied), "life {life}: {emptied} zones were emptied");
             drop(fs);
             fs = mounted(&region, &options);
             assert_eq!(fs.getattr(file).expect("the file").size, 64);
