@@ -10,7 +10,7 @@
 //! | mode and owner; size | the value is that of the inode, and the record is no older than the last change, or cut |
 //! | attribute | the value is that of the inode |
 //! | a time | its stamp is that of the inode, or the state is ahead of what is durable |
-//! | an extent's block | the file has this place, written or unwritten as here |
+//! | an extent's block | the file has this place, written or unwritten as here, by this record |
 //! | an Inline | the block has bytes beside its place |
 //! | a removal of a name | another zone may have a copy of the add |
 //! | Cut, Hole, removal of an attribute | the inode is there, and another zone was opened before its `before` |
@@ -32,10 +32,11 @@ pub trait Object {
     fn owner(&self) -> ((u16, u32, u32), u64);
     /// Bytes of a file, as the records say; and the logical time of the last cut, or 0. From there on sizes only grow.
     fn size(&self) -> (u64, u64);
-    /// Whether one of these times (bits of [`times`]) was set with this stamp, or is ahead of what is durable.
+    /// Whether one of these times (bits of [`times`]) was set with this stamp, or may have been, where DRAM is ahead of the records.
     fn holds(&self, times: u8, stamp: u64) -> bool;
-    /// Where a block of a file lies, and whether it reads as zeros.
-    fn place(&self, block: u64) -> Option<(u64, bool)>;
+    /// Where a block of a file lies, and whether it reads as zeros; and the low bits of the logical time of the record that says so, or
+    /// 0 where that is not known.
+    fn place(&self, block: u64) -> Option<((u64, bool), u32)>;
     /// Whether records have bytes of a block of a file.
     fn has_bytes(&self, block: u64) -> bool;
     /// The value of an attribute.
@@ -156,7 +157,8 @@ fn holds_size(record: &Record, bytes: u64, file: &dyn Object) -> bool {
 fn live_write(record: &Record, write: &Write, file: &dyn Object) -> Option<Write> {
     let size = write.size.filter(|size| holds_size(record, *size, file));
     let time = write.time.filter(|time| file.holds(DATA_TIMES, *time));
-    let extents: Vec<_> = write.extents.iter().flat_map(|extent| live_extents(extent, file)).collect();
+    let extents: Vec<_> =
+        write.extents.iter().flat_map(|extent| live_extents(record, extent, file)).collect();
     let is_live = size.is_some() || time.is_some() || !extents.is_empty();
     is_live.then_some(Write { ino: write.ino, extents, size, time })
 }
@@ -171,11 +173,12 @@ fn live_inline(inline: &Inline, file: &dyn Object) -> Option<Body> {
 }
 
 /// The parts of an extent whose blocks the file still has at their places.
-fn live_extents(extent: &Extent, file: &dyn Object) -> Vec<Extent> {
+fn live_extents(record: &Record, extent: &Extent, file: &dyn Object) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for at in 0..extent.count {
         let (block, place) = (extent.file + u64::from(at), extent.place + u64::from(at));
-        if file.place(block) != Some((place, extent.unwritten)) {
+        let Some((known, by)) = file.place(block) else { continue };
+        if known != (place, extent.unwritten) || by != 0 && by != record.id.time() as u32 {
             continue;
         }
         let sum = extent.checksums.get(usize::from(at)).map_or(&[][..], from_ref);

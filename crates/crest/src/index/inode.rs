@@ -312,6 +312,18 @@ impl State {
 
     // ---- what of a file is in frames
 
+    /// The smaller stamp of its times of change, where records have set them.
+    pub(crate) fn kept_stamp(&self) -> u64 {
+        self.mtime.stamp.min(self.ctime.stamp)
+    }
+
+    /// The smallest stamp of a record of the times of change that may count, while DRAM is ahead of it.
+    pub(crate) fn stamp_ahead_of(&self) -> Option<u64> {
+        let buffer = self.buffer.as_ref().filter(|buffer| !buffer.frames.is_empty()).map(|it| it.kept);
+        let pages = self.pages.as_ref().filter(|pages| pages.dirty > 0).map(|it| it.kept);
+        buffer.into_iter().chain(pages).min()
+    }
+
     /// Whether it has dirty frames.
     pub(crate) fn is_dirty(&self) -> bool {
         self.buffer.as_ref().is_some_and(|buffer| !buffer.frames.is_empty())

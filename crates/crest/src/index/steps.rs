@@ -10,11 +10,13 @@ use crate::format::live::Object;
 use crate::format::mutant::{self, Rules};
 use crate::format::record::AddId;
 use crate::parts;
+use crate::store::alloc::Zones;
 use crate::store::steps::Objects;
 
 /// An inode that is locked so that it does not change.
 struct Seen<'a> {
     state: &'a State,
+    zones: &'a Zones,
     rules: Rules,
 }
 
@@ -29,12 +31,12 @@ impl Object for Seen<'_> {
     }
 
     fn holds(&self, times: u8, stamp: u64) -> bool {
-        let State { atime, mtime, ctime, accessed, buffer, pages, .. } = self.state;
+        let State { atime, mtime, ctime, accessed, .. } = self.state;
         let believes = self.rules.lacks(mutant::TIMES_OF_DRAM);
         // Data in frames has times that no record has set.
         let (accessed, changed) = match believes {
             true => (false, false),
-            false => (*accessed, buffer.is_some() || pages.is_some()),
+            false => (*accessed, self.state.stamp_ahead_of().is_some_and(|least| stamp >= least)),
         };
         let has = |bit: u8, known: u64, is_ahead: bool| times & bit != 0 && (is_ahead || known == stamp);
         has(times::ATIME, atime.stamp, accessed)
@@ -42,12 +44,14 @@ impl Object for Seen<'_> {
             || has(times::CTIME, ctime.stamp, changed)
     }
 
-    fn place(&self, block: u64) -> Option<(u64, bool)> {
-        self.state.blocks().ok()?.get(block).map(|place| (place.block, place.unwritten))
+    fn place(&self, block: u64) -> Option<((u64, bool), u32)> {
+        let place = self.state.blocks().ok()?.get(block)?;
+        Some(((place.block, place.unwritten), self.zones.placed_by(place.block)))
     }
 
     fn has_bytes(&self, block: u64) -> bool {
-        self.state.blocks().is_ok_and(|blocks| blocks.is_patched(block))
+        let holds = !self.rules.lacks(mutant::INLINE_NOT_HELD);
+        holds && self.state.blocks().is_ok_and(|blocks| blocks.is_patched(block))
     }
 
     fn attribute(&self, name: &[u8]) -> Option<&[u8]> {
@@ -63,7 +67,7 @@ impl Objects for Index {
     fn show(&self, ino: u64, to: &mut dyn FnMut(&dyn Object)) -> bool {
         let Ok(inode) = self.inodes.get(ino) else { return false };
         let Ok(state) = inode.settled() else { return false };
-        to(&Seen { state: &state, rules: self.rules });
+        to(&Seen { state: &state, zones: &self.zones, rules: self.rules });
         true
     }
 }

@@ -135,7 +135,7 @@ fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
     let twice = tree.blocks_twice();
     let state = |(ino, inode)| {
         let attributes = changes_of(inode, &loaded.log.records);
-        let state = state_of(ino, inode, map_of(inode, zones, sums, &twice));
+        let state = state_of(ino, inode, map_of(inode, &loaded.log.records, zones, (sums, &twice)));
         (State { attributes, ..state }, ROOT_INO)
     };
     let mut all: Vec<(State, u64)> = tree.inodes.in_order().map(state).collect();
@@ -201,14 +201,21 @@ fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {
 }
 
 /// Where the blocks of a file lie; those that cannot be found are lost.
-fn map_of(inode: &tree::Inode, zones: &Zones, sums: &Sums, twice: &BTreeSet<u64>) -> BlockMap {
+fn map_of(
+    inode: &tree::Inode,
+    records: &[Found],
+    zones: &Zones,
+    (sums, twice): (&Sums, &BTreeSet<u64>),
+) -> BlockMap {
     let mut blocks = BlockMap::default();
     for (file, held) in inode.blocks.in_order() {
-        let Slot::Block { place, unwritten, checksum, .. } = held.value else { continue };
+        let Slot::Block { place, unwritten, checksum, cloned } = held.value else { continue };
         if twice.contains(&place) || !zones.mark(place) {
             blocks.set(file, Some(Place { block: LOST, unwritten: false }));
             continue;
         }
+        let by = records.get(held.by).filter(|_| !cloned && zones.references(place) <= 1);
+        zones.place(place, by.map(|found| found.record.id.time()));
         if let Some(sum) = checksum {
             sums.found(place, sum);
         }

@@ -14,11 +14,13 @@
 //! blocks of one zone) and `crest.shared` (the counts), which are leaves.
 
 use sim::map::{TreeMap, TreeSet};
+use std::sync::atomic::AtomicU32;
+
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, Work};
 
 use crate::format::clean::Present;
-use crate::format::layout::{Geometry, LINE};
+use crate::format::layout::{BLOCK, Geometry, LINE};
 use crate::format::mutant::{self, Rules};
 use crate::format::zone::{Stock, Want};
 use crate::{locks, parts};
@@ -190,6 +192,8 @@ pub(crate) struct Zones {
     bits: Vec<Mutex<Bits>>,
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
+    /// Of each block of the pool the low bits of the logical time of the record that gave it to a file; 0: not known, or several have.
+    placed_by: Box<[AtomicU32]>,
     /// Blocks that several files have: how many more than one.
     cloned: Mutex<TreeMap<u64, u32>>,
     /// The sum of these.
@@ -256,6 +260,7 @@ impl Zones {
             pool: Mutex::new(&locks::ZONES, pool),
             bits: (0..zones).map(bits).collect(),
             heads: (0..shards).map(|_| Mutex::new(&locks::DATA, None)).collect(),
+            placed_by: (0..geometry.zone_at(zones) / BLOCK).map(|_| AtomicU32::new(0)).collect(),
             cloned: Mutex::new(&locks::CLONED, TreeMap::new()),
             clones: AtomicU64::new(0),
             used: Sum::new(shards),
@@ -507,6 +512,20 @@ impl Zones {
         let sums = |zones: &Self| (zones.used.get(), zones.clones.load(Relaxed), zones.lines.get());
         let (a, b) = (sums(self), sums(other));
         (a != b).then(|| format!("blocks, shares and lines {a:?}, {b:?}"))
+    }
+
+    // ---- records of blocks
+
+    /// A record of this logical time has given a block to a file, or, where several files may have it, none that is known.
+    pub(crate) fn place(&self, block: u64, by: Option<u64>) {
+        if let Some(known) = self.placed_by.get(block as usize) {
+            known.store(by.unwrap_or(0) as u32, Relaxed);
+        }
+    }
+
+    /// The low bits of the logical time of the record that gave a block to a file; 0: it is not known.
+    pub(crate) fn placed_by(&self, block: u64) -> u32 {
+        self.placed_by.get(block as usize).map_or(0, |by| by.load(Relaxed))
     }
 
     // ---- blocks

@@ -13,7 +13,7 @@
 
 use parking_lot::Mutex;
 use rustc_hash::FxHasher;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use crate::format::merge::adds;
@@ -91,6 +91,13 @@ impl Origins {
         let known = self.known.lock();
         let mut begins = known.begins.iter().flatten();
         begins.find(|begin| (begin.zone, begin.opening) == (zone, opening)).map(|begin| begin.end)
+    }
+
+    /// The zones of which something is known.
+    pub(crate) fn zones(&self) -> BTreeSet<(u32, u64)> {
+        let known = self.known.lock();
+        let begins = known.begins.iter().flatten().map(|begin| (begin.zone, begin.opening));
+        begins.chain(known.copied.iter().map(|(zone, copied)| (*zone, copied.opening))).collect()
     }
 
     /// Forgets the first zones of each shard that are not there any more.

@@ -22,7 +22,7 @@
 //!
 //! Victims are taken in the order of their openings, so what waits for older zones is copied once or twice at most. No zone is
 //! emptied unless a quarter of the log is dead, by the lines that live records take at most; and no shard goes on that has
-//! copied four times what it has gained.
+//! copied twice what it has gained.
 //!
 //! Lock order: `crest.cleaner` of a shard; then inodes; then `crest.log` (`locks.rs`).
 
@@ -190,12 +190,12 @@ impl Store {
     /// The zone that was opened first of those that no shard writes or works on, if cleaning gains enough.
     fn choose(&self, stepper: &mut Stepper) -> Option<Victim> {
         let (lines, spent) = (u64::from(self.geometry.record_lines()), (stepper.copied, stepper.gained));
-        (stepper.copied, stepper.gained) = if spent.0 > 4 * (spent.1 + lines) { (0, 0) } else { spent };
+        (stepper.copied, stepper.gained) = if spent.0 > 2 * (spent.1 + lines) { (0, 0) } else { spent };
         if spent != (stepper.copied, stepper.gained) {
             return None;
         }
         let cleanings = self.logs.cleanings.load(Relaxed);
-        let zones = self.zones.log_zones();
+        let (known, zones) = (self.logs.origins.zones(), self.zones.log_zones());
         // Locked in turn, which is what S1 wants.
         let open: Vec<_> = self.logs.tails.iter().filter_map(|tail| tail.lock().open).collect();
         let is_sealed = |zone: &&Present| open.iter().all(|at| at.zone != zone.zone);
@@ -205,8 +205,12 @@ impl Store {
         if dead < (written / 4).max(lines) {
             return None;
         }
-        let is_there = |zone: u32, opening| place_of(&zones, zone) == Some(opening);
-        self.logs.origins.forget(is_there);
+        // Those of all adds that records of sealed zones name: what a shard opened meanwhile is among them.
+        let present = self.zones.log_zones();
+        let is_there = |zone: u32, opening| place_of(&present, zone) == Some(opening);
+        self.logs
+            .origins
+            .forget(|zone, opening| !known.contains(&(zone, opening)) || is_there(zone, opening));
         let mut claims = self.steps.claims.lock();
         claims.refused.retain(|(zone, opening)| is_there(*zone, *opening));
         let is_free = |zone: &&Present| {
@@ -217,7 +221,7 @@ impl Store {
             *zones.iter().filter(is_sealed).filter(is_free).min_by_key(|zone| zone.opening)?;
         claims.taken.insert((zone, opening));
         drop(claims);
-        let others: Vec<_> = zones.into_iter().filter(|other| other.zone != zone).collect();
+        let others: Vec<_> = present.into_iter().filter(|other| other.zone != zone).collect();
         let oldest = others.iter().map(|other| other.opening).min().unwrap_or(u64::MAX);
         let (seal, line, gap, torn, end, copied) = (self.seal(opening), 0, None, None, 0, 0);
         Some(Victim { zone, opening, seal, line, cleanings, others, oldest, gap, torn, end, copied })
