@@ -23,5 +23,12 @@ pub(crate) static CLEAN: Part = Part::new("crest.clean");
 pub(crate) static EMPTIED: Count =
     Count::new("crest.emptied", "zones", "log zones that were emptied in steps, and are free");
 
+/// Runs of the cleaner of all logs.
+pub(crate) static CLEANED: Count =
+    Count::new("crest.cleaned", "runs", "runs of the cleaner that has all logs locked");
+/// Lines of copies.
+pub(crate) static COPIED: Count =
+    Count::new("crest.copied", "lines", "lines of records that were copied so that their zone is free");
+
 /// All that is counted.
-pub(crate) static COUNTS: [&Count; 4] = [&HITS, &FILLED, &EVICTED, &EMPTIED];
+pub(crate) static COUNTS: [&Count; 6] = [&HITS, &FILLED, &EVICTED, &EMPTIED, &CLEANED, &COPIED];

@@ -141,6 +141,16 @@ pub const MAPPED_WRITTEN_BACK: Mutant =
 /// Copies of adds that the cleaner makes are not noted.
 pub const COPIES_FORGOTTEN: Mutant =
     Mutant::new("copies-forgotten", "steps: a removal does not wait for copies of its add");
+/// A zone is emptied that was there when the log zones were listed.
+pub const VICTIM_OF_OLD_LIST: Mutant = Mutant::new(
+    "victim-of-old-list",
+    "steps: a zone is emptied, and freed, that another shard has freed before",
+);
+/// A step goes on though all logs were cleaned at once.
+pub const STEP_BESIDE_CLEANER: Mutant = Mutant::new(
+    "step-beside-cleaner",
+    "steps: a zone is emptied that the cleaner of all logs may have freed",
+);
 /// The time of an access in DRAM is taken for one that is durable.
 pub const TIMES_OF_DRAM: Mutant =
     Mutant::new("times-of-dram", "steps: a time is dropped because one in DRAM only has followed");

@@ -442,6 +442,11 @@ impl Zones {
         pool.states[zone as usize] = State::Bad;
     }
 
+    /// Whether a zone has records under this opening, and its word says so.
+    pub(crate) fn is_log(&self, zone: u32, opening: u64) -> bool {
+        self.pool.lock().states[zone as usize] == State::Log(opening)
+    }
+
     /// The log zones.
     pub(crate) fn log_zones(&self) -> Vec<Present> {
         let pool = self.pool.lock();

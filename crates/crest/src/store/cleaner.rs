@@ -167,6 +167,7 @@ impl Store {
 
     /// Cleans with all logs locked. `died`: lines that may have died until then.
     fn clean_locked(&self, tails: &mut [MutexGuard<'_, Tail>], want: Want, died: i64) -> Result<()> {
+        sim::count(&parts::CLEANED, 1);
         self.logs.cleanings.fetch_add(1, Relaxed);
         self.logs.quiet.store(UNKNOWN, Relaxed);
         // Other tasks take zones for data meanwhile, but none for records.

@@ -183,8 +183,9 @@ impl Store {
             Some(at) => at,
             None => self.open_zone(tail, shard, call.want)?,
         };
-        if call.want == Want::Copies && !self.rules.lacks(mutant::COPIES_FORGOTTEN) {
-            for record in records {
+        if call.want == Want::Copies {
+            sim::count(&parts::COPIED, u64::from(lines));
+            for record in records.iter().filter(|_| !self.rules.lacks(mutant::COPIES_FORGOTTEN)) {
                 self.logs.origins.copied(at.zone, at.opening, record);
             }
         }

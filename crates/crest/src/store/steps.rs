@@ -38,6 +38,7 @@ use super::origins::Origin;
 use crate::format::clean::Present;
 use crate::format::layout::{LINE, RECORD_LINES_MAX};
 use crate::format::live::{Known, Object, live};
+use crate::format::mutant;
 use crate::format::raw::Refused;
 use crate::format::record::{AddId, Body, Record, Seal};
 use crate::format::zone::Want;
@@ -142,6 +143,9 @@ impl Known for Beside<'_> {
     }
 
     fn has_copy(&self, add: AddId) -> bool {
+        if self.store.rules.lacks(mutant::REMOVAL_DIES_AT_ONCE) {
+            return false;
+        }
         let Victim { zone, others, .. } = self.victim;
         let origins = &self.store.logs.origins;
         let is_there = match origins.of(add) {
@@ -211,20 +215,37 @@ impl Store {
         self.logs
             .origins
             .forget(|zone, opening| !known.contains(&(zone, opening)) || is_there(zone, opening));
-        let mut claims = self.steps.claims.lock();
-        claims.refused.retain(|(zone, opening)| is_there(*zone, *opening));
-        let is_free = |zone: &&Present| {
-            let key = (zone.zone, zone.opening);
-            !claims.taken.contains(&key) && !claims.refused.contains(&key)
-        };
-        let Present { zone, opening, .. } =
-            *zones.iter().filter(is_sealed).filter(is_free).min_by_key(|zone| zone.opening)?;
-        claims.taken.insert((zone, opening));
-        drop(claims);
+        self.steps.claims.lock().refused.retain(|(zone, opening)| is_there(*zone, *opening));
+        let mut sealed: Vec<_> = zones.iter().filter(is_sealed).collect();
+        sealed.sort_unstable_by_key(|zone| zone.opening);
+        let Present { zone, opening, .. } = *sealed.into_iter().find(|zone| self.claim(zone))?;
         let others: Vec<_> = present.into_iter().filter(|other| other.zone != zone).collect();
         let oldest = others.iter().map(|other| other.opening).min().unwrap_or(u64::MAX);
         let (seal, line, gap, torn, end, copied) = (self.seal(opening), 0, None, None, 0, 0);
         Some(Victim { zone, opening, seal, line, cleanings, others, oldest, gap, torn, end, copied })
+    }
+
+    /// Claims a zone that was listed; false: another shard works on it or has freed it since, or it cannot be emptied.
+    fn claim(&self, listed: &Present) -> bool {
+        let key = (listed.zone, listed.opening);
+        let mut claims = self.steps.claims.lock();
+        if claims.refused.contains(&key) || !claims.taken.insert(key) {
+            return false;
+        }
+        drop(claims);
+        // A shard gives its claim back behind the free zone: what is there now stays until this shard frees it.
+        let is_there =
+            self.zones.is_log(listed.zone, listed.opening) || self.rules.lacks(mutant::VICTIM_OF_OLD_LIST);
+        if !is_there {
+            self.steps.claims.lock().taken.remove(&key);
+        }
+        is_there
+    }
+
+    /// Whether all logs were cleaned at once since a victim was chosen. The log of the shard is locked.
+    fn is_moved(&self, victim: &Victim) -> bool {
+        self.logs.cleanings.load(Relaxed) != victim.cleanings
+            && !self.rules.lacks(mutant::STEP_BESIDE_CLEANER)
     }
 
     /// Loads lines of a victim, from the one that is parsed next on.
@@ -319,7 +340,7 @@ impl Store {
             let Some(copy) = live(record, &Beside { store: self, objects, victim }) else { return Ok(()) };
             let lines = copy.lines() as u32;
             let mut tail = self.logs.tails[shard].lock();
-            if self.logs.cleanings.load(Relaxed) != victim.cleanings {
+            if self.is_moved(victim) {
                 return Err(Stop::Moved);
             }
             let Some(at) = tail.open.filter(|at| at.line + lines <= end) else {
@@ -337,7 +358,9 @@ impl Store {
             }
             let call = Call { want: Want::Copies, after: 0, makes: false, needs: &[] };
             self.append_records(&mut tail, shard, call, &[copy])?;
-            self.region.fence();
+            if !self.rules.lacks(mutant::CLEANED_BEFORE_FENCE) {
+                self.region.fence();
+            }
             // Some of it may be dead already, which no other count has.
             tail.soft += u64::from(lines);
             victim.copied += lines;
@@ -352,7 +375,7 @@ impl Store {
             "a zone is freed with records that are live"
         );
         let tail = self.logs.tails[self.shard()].lock();
-        if self.logs.cleanings.load(Relaxed) != victim.cleanings {
+        if self.is_moved(victim) {
             return Err(Stop::Moved);
         }
         self.free_zones(&[victim.zone])?;

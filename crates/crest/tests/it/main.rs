@@ -3,3 +3,4 @@
 mod steady;
 mod steps;
 mod support;
+mod together;

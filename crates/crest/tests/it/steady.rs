@@ -1,6 +1,6 @@
 //! Crest in its steady state, where the log has passed the end of its pool: the longest call, and what the cleaner has in DRAM.
 //!
-//! `WEIR_CREST_MIB=64,256` measures larger pools.
+//! `WEIR_CREST_MIB=64,256` measures larger pools, and `WEIR_CREST_AT_ONCE=1` the cleaner of all logs alone.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crest::format::mutant;
 use sim::{Bytes, Nanos, Seed, Setup, TaskSpec};
 use vfs::{FileSystem, IoFlags};
 
-use crate::support::{assert_sound, machine, made, options, region};
+use crate::support::{assert_sound, counted, machine, made, options, region};
 
 const SEED: u64 = 20_261_129;
 /// Files that stay.
@@ -32,6 +32,8 @@ struct Calls {
     number: u64,
     longest: Nanos,
     all: Nanos,
+    /// Lines that they have copied.
+    copied: u64,
 }
 
 impl Calls {
@@ -64,6 +66,7 @@ fn churn(fs: &dyn FileSystem, task: u64, lines: u64, shared: bool) -> Calls {
         calls.time(|| fs.create(dir, name.as_bytes(), &NEW));
         calls.time(|| fs.write(file, 0, &[2; 4096], IoFlags::empty()));
     }
+    calls.copied = counted("crest.copied");
     calls
 }
 
@@ -73,8 +76,12 @@ fn measured(size: Bytes, tasks: u16, shared: bool) -> (Calls, u64) {
     let run = sim::run(&Setup::virtual_clock(machine(tasks), Seed(SEED)), move || {
         let region = region(size);
         // With all rules, debug builds survey the whole log now and then, which takes memory.
-        let given = options(&[("shards", &tasks.to_string())], Some(mutant::CUTS_NEVER_DIE));
-        let fs = made(&region, &given);
+        let tasks_given = tasks.to_string();
+        let mut given = vec![("shards", &*tasks_given)];
+        if std::env::var_os("WEIR_CREST_AT_ONCE").is_some() {
+            given.push(("without", "steps"));
+        }
+        let fs = made(&region, &options(&given, Some(mutant::CUTS_NEVER_DIE)));
         resident();
         let lines = size.0 / 64 * 5 / 4 / u64::from(tasks);
         let spawn = |task: u16| {
@@ -88,6 +95,7 @@ fn measured(size: Bytes, tasks: u16, shared: bool) -> (Calls, u64) {
             all.number += calls.number;
             all.longest = all.longest.max(calls.longest);
             all.all = Nanos(all.all.0 + calls.all.0);
+            all.copied += calls.copied;
         }
         let (now, most) = resident();
         fs.unmount().expect("unmount");
@@ -107,11 +115,11 @@ fn sizes() -> Vec<u64> {
 fn no_call_takes_long_when_the_log_has_passed_the_end_of_the_pool() {
     let ways = |mib| [(mib, 1, false), (mib, 4, false), (mib, 4, true)];
     for (mib, tasks, shared) in sizes().into_iter().flat_map(ways) {
-        let (Calls { number, longest, all }, extra) = measured(Bytes::mib(mib), tasks, shared);
+        let (Calls { number, longest, all, copied }, extra) = measured(Bytes::mib(mib), tasks, shared);
         let place = if shared { "one directory" } else { "own directories" };
         let mean = Nanos(all.0 / number);
         println!(
-            "{mib} MiB, {tasks} tasks, {place}: {number} calls, mean {mean}, longest {longest}, {extra} KiB beyond the end"
+            "{mib} MiB, {tasks} tasks, {place}: {number} calls, mean {mean}, longest {longest}, {copied} lines copied, {extra} KiB beyond the end"
         );
         assert!(longest < Nanos::from_millis(1), "{mib} MiB, {tasks} tasks, {place}: a call took {longest}");
     }

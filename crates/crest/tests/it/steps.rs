@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use check::crash::{Effort, Program, Subject, explore};
+use check::crash::{Effort, Program, Subject, Tally, explore};
 use check::{Configured, File, Generator, NEW, Op, Pattern, Runner, Tree, observe};
 use crest::design::CrestDesign;
 use crest::format::mutant;
@@ -17,7 +17,7 @@ use media::recorder::{Mode, Plan};
 use sim::{Bytes, Rng, Seed, Setup, TaskSpec};
 use vfs::{FileSystem, IoFlags, SetAttr, SetTime, Timestamp, XattrMode};
 
-use crate::support::{Given, assert_sound, machine, made, mounted, options, region, zones_emptied};
+use crate::support::{Given, assert_sound, copy_of, machine, made, mounted, options, region, zones_emptied};
 
 const SEED: u64 = 20_261_129;
 /// Zones of 16 KiB, some 120: calls of 32,768 lines wrap the log.
@@ -31,15 +31,6 @@ fn durable(fs: &dyn FileSystem) -> Tree {
         entry.atime = None;
     }
     tree
-}
-
-/// The region as a crash of this moment leaves it, in which all is durable.
-fn copy_of(from: &Arc<Region>) -> Arc<Region> {
-    let (copy, mut bytes) = (region(SMALL), vec![0; SMALL.0 as usize]);
-    from.peek(0, &mut bytes).expect("it can be read");
-    copy.nt_store(0, &bytes).expect("it can be stored");
-    copy.fence();
-    copy
 }
 
 /// Runs a part of a history on a core.
@@ -163,7 +154,9 @@ fn removed_name_is_back(bug: Option<Mutant>) -> bool {
 #[test]
 fn a_removal_waits_for_a_copy_of_its_add_in_the_zone_of_a_shard_that_rests() {
     assert!(!removed_name_is_back(None));
-    assert!(removed_name_is_back(Some(mutant::COPIES_FORGOTTEN)), "canary");
+    for bug in [mutant::COPIES_FORGOTTEN, mutant::REMOVAL_DIES_AT_ONCE] {
+        assert!(removed_name_is_back(Some(bug)), "canary: {}", bug.name());
+    }
 }
 
 /// A file that gets the same size and mode again and again: of its records only the last ones are copied, so the log does not fill up.
@@ -261,25 +254,35 @@ fn worn_program(size: Bytes) -> Program {
     Program::new("worn", setup, (0..6).flat_map(calls).collect())
 }
 
-#[test]
-fn a_crash_in_each_moment_of_a_step_leaves_the_tree() {
+/// Crashes of the worn program.
+fn crashes(mode: Mode, bug: Option<Mutant>) -> Tally {
     let size = Bytes::mib(1);
-    let options = options(&[("shards", "1")], None);
+    let options = options(&[("shards", "1")], bug);
     let promises = CrestDesign.promises(&options);
     let design = Arc::new(Configured::new(&CrestDesign, options, "-O shards=1".to_owned()));
     let plan = Plan { exhaustive_max: 8, pair_units_max: 0, draws: 1, seed: Seed(SEED) };
+    let effort = Effort { plan, ..Effort::usual(SEED, 0) };
+    let subject = Subject { design, size, promises, mode };
+    check::configured::virtually(SEED, move || explore(&subject, &worn_program(size), &effort, &[]))
+}
+
+#[test]
+fn a_crash_in_each_moment_of_a_step_leaves_the_tree() {
     // Where caches are durable there is less to choose.
     let is_long = std::env::var_os("WEIR_CREST_DEPTH").is_some();
     let modes = if is_long { vec![Mode::Adr, Mode::Eadr] } else { vec![Mode::Adr] };
     for mode in modes {
-        let effort = Effort { plan, ..Effort::usual(SEED, 0) };
-        let subject = Subject { design: Arc::clone(&design), size, promises, mode };
-        let tally =
-            check::configured::virtually(SEED, move || explore(&subject, &worn_program(size), &effort, &[]));
+        let tally = crashes(mode, None);
         println!("{mode:?}: {} points, {} images", tally.points, tally.distinct_images);
         assert!(tally.violations.is_empty(), "{mode:?}: {:?}", tally.violations);
         assert!(tally.points > 60, "{mode:?}: {} points", tally.points);
     }
+}
+
+/// Canary: a zone that is freed before the copies of its records are durable.
+#[test]
+fn a_step_that_frees_a_zone_before_its_copies_are_durable_is_found() {
+    assert!(!crashes(Mode::Adr, Some(mutant::CLEANED_BEFORE_FENCE)).violations.is_empty());
 }
 
 /// What a crash leaves of the time of an access that `utimes` has set, when one in DRAM followed and the log has wrapped.

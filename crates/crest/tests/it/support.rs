@@ -1,6 +1,6 @@
 //! Pools for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crest::design::CrestDesign;
@@ -9,7 +9,7 @@ use media::nvmm::Region;
 use media::{Medium, Storage};
 use sim::ledger::Snapshot;
 use sim::{Bytes, Machine};
-use vfs::FileSystem;
+use vfs::{FileSystem, Ino};
 
 /// Options by name and value.
 pub(crate) type Given<'a> = &'a [(&'a str, &'a str)];
@@ -53,8 +53,33 @@ pub(crate) fn assert_sound(region: &Arc<Region>) {
     assert_eq!(CrestDesign.format().fsck(&Storage::from(region)).violations, []);
 }
 
+/// The region as a crash of this moment leaves it, in which all is durable.
+pub(crate) fn copy_of(from: &Arc<Region>) -> Arc<Region> {
+    let size = Bytes(from.len());
+    let (copy, mut bytes) = (region(size), vec![0; size.0 as usize]);
+    from.peek(0, &mut bytes).expect("it can be read");
+    copy.nt_store(0, &bytes).expect("it can be stored");
+    copy.fence();
+    copy
+}
+
+/// The names of a directory.
+pub(crate) fn names_in(fs: &dyn FileSystem, dir: Ino) -> BTreeSet<Vec<u8>> {
+    let mut names = BTreeSet::new();
+    let list = fs.readdir(dir, 0, &mut |entry| names.insert(entry.name.to_vec()));
+    list.expect("a directory");
+    names.remove(&b"."[..]);
+    names.remove(&b".."[..]);
+    names
+}
+
 /// Zones that this task has emptied in steps.
 pub(crate) fn zones_emptied() -> u64 {
-    let emptied = CrestDesign.counts().iter().find(|count| count.name() == "crest.emptied");
-    Snapshot::of_task().count_all(emptied.expect("it is counted"))
+    counted("crest.emptied")
+}
+
+/// A count of this task.
+pub(crate) fn counted(name: &str) -> u64 {
+    let count = CrestDesign.counts().iter().find(|count| count.name() == name);
+    Snapshot::of_task().count_all(count.expect("it is counted"))
 }
