@@ -146,7 +146,9 @@ impl Store {
             return true;
         }
         let tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
-        let Some(log) = self.peek_logs(&self.zones.log_zones()) else { return true };
+        let Some(mut log) = self.peek_logs(&self.zones.log_zones()) else { return true };
+        // The zone with a copy may have been opened before: the shard writes it since.
+        log.records.iter_mut().filter(|found| found.zone == zone).for_each(|found| found.opening = 0);
         let tree = merge(&log.records, &self.orphans.lock().clone(), self.rules);
         let zones = self.zones.log_zones();
         let survey = Survey::new(&log.records, &tree, &zones, self.mounted, self.rules);

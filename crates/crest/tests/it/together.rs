@@ -16,8 +16,9 @@ use vfs::{Errno, FileSystem, Ino, IoFlags, Renaming, SetAttr};
 use crate::support::{assert_sound, copy_of, counted, machine, made, mounted, names_in, options, region};
 
 const SEED: u64 = 20_261_130;
-/// Names that a task uses.
+/// Names that a task uses; and where most zones have data.
 const NAMES: u64 = 200;
+const FEW_NAMES: u64 = 24;
 
 type Names = BTreeSet<Vec<u8>>;
 
@@ -29,20 +30,35 @@ struct Ground {
     seed: u64,
     /// Whether all tasks make the same calls, so that they want zones at the same time.
     alike: bool,
-    /// Whether files have all blocks that data may take, so that cleaning in steps does not keep ahead.
-    full: bool,
+    /// Zones for each task that a file with data leaves, so that cleaning in steps does not always keep ahead; none: there is no such file.
+    left: Option<u64>,
 }
 
 /// What was counted: zones that were emptied in steps, runs of the cleaner of all logs.
 type Counted = (u64, u64);
 
-fn name(rng: &mut Rng) -> Vec<u8> {
-    format!("name {}", rng.random_range(0..NAMES)).into_bytes()
+impl Ground {
+    fn name(&self, rng: &mut Rng) -> Vec<u8> {
+        let names = if self.left.is_some() { FEW_NAMES } else { NAMES };
+        format!("name {}", rng.random_range(0..names)).into_bytes()
+    }
+
+    /// Lines that a task writes in a life.
+    fn lines(&self) -> u64 {
+        let lines = (self.mib << 20) / 64 / u64::from(self.tasks);
+        if self.left.is_some() { lines / 4 } else { lines * 5 / 4 }
+    }
 }
 
 /// A call in a directory, of which `there` are the names; the lines that it has written, at least.
-fn call(fs: &dyn FileSystem, dir: Ino, rng: &mut Rng, there: &mut Names) -> Result<u64, Errno> {
-    let from = name(rng);
+fn call(
+    ground: Ground,
+    fs: &dyn FileSystem,
+    dir: Ino,
+    rng: &mut Rng,
+    there: &mut Names,
+) -> Result<u64, Errno> {
+    let from = ground.name(rng);
     match (rng.random_range(0..8), there.contains(&from)) {
         (0, true) => {
             let file = fs.lookup(dir, &from)?.ino;
@@ -55,7 +71,7 @@ fn call(fs: &dyn FileSystem, dir: Ino, rng: &mut Rng, there: &mut Names) -> Resu
             Ok(1)
         }
         (2, true) => {
-            let to = name(rng);
+            let to = ground.name(rng);
             fs.rename((dir, &from), (dir, &to), Renaming::default())?;
             there.remove(&from);
             there.insert(to);
@@ -75,11 +91,16 @@ fn call(fs: &dyn FileSystem, dir: Ino, rng: &mut Rng, there: &mut Names) -> Resu
 }
 
 /// Calls of a task in its directory until it has written so many lines. A call that is refused changes nothing.
-fn churn(fs: &dyn FileSystem, task: u16, rng: &mut Rng, lines: u64, there: &mut Names) -> Counted {
+fn churn(ground: Ground, fs: &dyn FileSystem, task: u16, rng: &mut Rng, there: &mut Names) -> Counted {
     let dir = fs.lookup(fs.root(), format!("{task}").as_bytes()).expect("its directory").ino;
     let mut written = 0;
-    while written < lines {
-        written += match call(fs, dir, rng, there) {
+    let mut next_fill = ground.lines() / 8;
+    while written < ground.lines() {
+        if let Some(left) = ground.left.filter(|_| task == 0 && written >= next_fill) {
+            fill(ground, left, fs);
+            next_fill += ground.lines() / 8;
+        }
+        written += match call(ground, fs, dir, rng, there) {
             Ok(lines) => lines,
             Err(Errno::ENOSPC) => 1,
             Err(error) => panic!("task {task}: {error}"),
@@ -88,14 +109,16 @@ fn churn(fs: &dyn FileSystem, task: u16, rng: &mut Rng, lines: u64, there: &mut 
     (counted("crest.emptied"), counted("crest.cleaned"))
 }
 
-/// Gives files all blocks that data may take.
-fn fill(fs: &dyn FileSystem) {
-    let file = fs.create(fs.root(), b"data", &NEW).expect("room").ino;
-    let data = vec![1; 1 << 14];
-    let mut at = 0;
+/// Gives a file all blocks that data may take, and takes those of some zones for each task back.
+fn fill(ground: Ground, zones: u64, fs: &dyn FileSystem) {
+    let file = fs.lookup(fs.root(), b"data").expect("the file with data").ino;
+    let (data, mut at) = (vec![1; 1 << 14], fs.getattr(file).expect("a file").size);
     while fs.write(file, at, &data, IoFlags::empty()).is_ok() {
         at += data.len() as u64;
     }
+    let zone = ((ground.mib << 20) / 256).max(1 << 14);
+    let size = Some(at - u64::from(ground.tasks) * zones * zone);
+    fs.setattr(file, &SetAttr { size, ..SetAttr::default() }).expect("a truncation");
 }
 
 /// The first directory whose names are not those that its task has left.
@@ -115,15 +138,16 @@ fn difference(fs: &dyn FileSystem, left: &[Names]) -> Option<String> {
 
 /// Two lives of a pool, each with a crash at its end, in which the tasks write more lines than it has: what is wrong then.
 fn lives(ground: Ground, bug: Option<Mutant>) -> (Option<String>, Counted) {
-    let Ground { mib, tasks, seed, alike, full } = ground;
+    let Ground { mib, tasks, seed, alike, left: zones } = ground;
     let options = options(&[("shards", &tasks.to_string())], bug);
     let mut at: Arc<Region> = region(Bytes::mib(mib));
     let mut fs = made(&at, &options);
     for task in 0..tasks {
         fs.mkdir(fs.root(), format!("{task}").as_bytes(), &NEW).expect("room");
     }
-    if full {
-        fill(&*fs);
+    if let Some(zones) = zones {
+        fs.create(fs.root(), b"data", &NEW).expect("room");
+        fill(ground, zones, &*fs);
     }
     let (mut left, mut all) = (vec![Names::new(); usize::from(tasks)], (0, 0));
     for life in 0..2 {
@@ -131,9 +155,8 @@ fn lives(ground: Ground, bug: Option<Mutant>) -> (Option<String>, Counted) {
             let fs = Arc::clone(&fs);
             let number = if alike { 0 } else { u64::from(task) };
             let mut rng = Seed(seed + life).derive("task", number).rng();
-            let lines = (mib << 20) / 64 * 5 / 4 / u64::from(tasks);
             sim::spawn(TaskSpec::named(format!("task {task}")).on_core(task), move || {
-                let counted = churn(&*fs, task, &mut rng, lines, &mut there);
+                let counted = churn(ground, &*fs, task, &mut rng, &mut there);
                 (there, counted)
             })
         };
@@ -169,16 +192,16 @@ fn given(variable: &str, usual: &[u64]) -> Vec<u64> {
 fn tasks_that_clean_at_the_same_time_leave_the_names_of_a_model() {
     let seeds = given("WEIR_CREST_SEEDS", &[1])[0];
     for mib in given("WEIR_CREST_MIB", &[4]) {
-        for (tasks, full) in [(4, false), (8, false), (4, true), (8, true)] {
+        for (tasks, left) in [(4, None), (8, None), (4, Some(3)), (4, Some(5)), (8, Some(4))] {
             for seed in SEED..SEED + seeds {
-                let ground = Ground { mib, tasks, seed, alike: seed % 2 == 0, full };
+                let ground = Ground { mib, tasks, seed, alike: seed % 2 == 0, left };
                 // With all rules, debug builds survey the whole log now and then.
                 let bug = (seed > SEED).then_some(mutant::CUTS_NEVER_DIE);
                 let (wrong, (emptied, cleaned)) = outcome(ground, bug);
                 println!("{ground:?}: {emptied} zones in steps, {cleaned} times at once");
                 assert_eq!(wrong, None, "{ground:?}");
                 assert!(emptied > 40, "{ground:?}: only {emptied} zones");
-                assert!(!full || cleaned > 0, "{ground:?}: not once");
+                assert!(left.is_none() || cleaned > 0, "{ground:?}: not once");
             }
         }
     }
@@ -194,7 +217,7 @@ fn shown(bug: Mutant, grounds: impl Iterator<Item = Ground>) -> Option<(Ground, 
 /// records that are written there then: names that they remove are back.
 #[test]
 fn a_zone_that_another_shard_has_freed_is_not_emptied() {
-    let grounds = (SEED..SEED + 40).map(|seed| Ground { mib: 2, tasks: 4, seed, alike: true, full: false });
+    let grounds = (SEED..SEED + 40).map(|seed| Ground { mib: 2, tasks: 4, seed, alike: true, left: None });
     let (ground, wrong) = shown(mutant::VICTIM_OF_OLD_LIST, grounds).expect("it is found");
     println!("{ground:?}: {wrong}");
     assert_eq!(outcome(ground, None).0, None);
@@ -203,7 +226,7 @@ fn a_zone_that_another_shard_has_freed_is_not_emptied() {
 /// Canary: a step that goes on when all logs were cleaned at once.
 #[test]
 fn a_step_ends_where_all_logs_were_cleaned_at_once() {
-    let grounds = (SEED..SEED + 40).map(|seed| Ground { mib: 2, tasks: 4, seed, alike: true, full: true });
+    let grounds = (SEED..SEED + 40).map(|seed| Ground { mib: 2, tasks: 4, seed, alike: true, left: Some(4) });
     let (ground, wrong) = shown(mutant::STEP_BESIDE_CLEANER, grounds).expect("it is found");
     println!("{ground:?}: {wrong}");
     assert_eq!(outcome(ground, None).0, None);
