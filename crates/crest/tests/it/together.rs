@@ -1,11 +1,14 @@
 //! Tasks that clean one log in steps at the same time: the names that they leave are those of a model, before and after a crash.
 //!
-//! `WEIR_CREST_SEEDS=20` runs so many seeds of each pool, and `WEIR_CREST_MIB=16,64` pools of these sizes.
+//! `WEIR_CREST_SEEDS=0,20` runs these seeds of each pool, and `WEIR_CREST_MIB=16,64` pools of these sizes;
+//! `WEIR_CREST_SCHEDULES=100` explores so many schedules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use check::NEW;
+use check::schedules::{Effort, Scenario, Tally, explore};
+use check::{Configured, Limits, NEW};
+use crest::design::CrestDesign;
 use crest::format::mutant;
 use design::Mutant;
 use media::nvmm::Region;
@@ -190,10 +193,12 @@ fn given(variable: &str, usual: &[u64]) -> Vec<u64> {
 
 #[test]
 fn tasks_that_clean_at_the_same_time_leave_the_names_of_a_model() {
-    let seeds = given("WEIR_CREST_SEEDS", &[1])[0];
+    let seeds = given("WEIR_CREST_SEEDS", &[0, 1]);
+    let ways = [(4, None), (8, None), (4, Some(3)), (4, Some(5)), (8, Some(4))];
     for mib in given("WEIR_CREST_MIB", &[4]) {
-        for (tasks, left) in [(4, None), (8, None), (4, Some(3)), (4, Some(5)), (8, Some(4))] {
-            for seed in SEED..SEED + seeds {
+        // Where a pool is large, cleaning all of its log again and again takes long.
+        for (tasks, left) in ways.into_iter().filter(|way| mib < 16 || way.1.is_none()) {
+            for seed in SEED + seeds[0]..SEED + seeds[1] {
                 let ground = Ground { mib, tasks, seed, alike: seed % 2 == 0, left };
                 // With all rules, debug builds survey the whole log now and then.
                 let bug = (seed > SEED).then_some(mutant::CUTS_NEVER_DIE);
@@ -230,4 +235,27 @@ fn a_step_ends_where_all_logs_were_cleaned_at_once() {
     let (ground, wrong) = shown(mutant::STEP_BESIDE_CLEANER, grounds).expect("it is found");
     println!("{ground:?}: {wrong}");
     assert_eq!(outcome(ground, None).0, None);
+}
+
+/// Scenarios on a pool whose log has passed its end.
+const WORN: [&str; 3] = ["worn: churn | churn", "worn: churn | rename-over", "worn: churn | cut"];
+
+/// What the schedules of these scenarios show, with a switch of tasks after any store, flush or fence.
+fn explored(bug: Option<Mutant>, schedules: u64) -> Vec<Tally> {
+    let options = options(&[("shards", "2")], bug);
+    let design = Arc::new(Configured::new(&CrestDesign, options, "-O shards=2".to_owned()));
+    let scenarios: Vec<_> = WORN.iter().map(|name| Scenario::named(name).expect("actions")).collect();
+    let effort = Effort { seed: SEED, schedules: 0..schedules, limits: Limits::of(1) };
+    explore(&design, &scenarios, &effort, &|| ())
+}
+
+#[test]
+fn schedules_of_tasks_that_clean_at_the_same_time_lose_nothing() {
+    let schedules = given("WEIR_CREST_SCHEDULES", &[8])[0];
+    for tally in explored(None, schedules) {
+        println!("{}: {} interleavings, {} outcomes", tally.scenario, tally.interleavings, tally.outcomes);
+        if let Some(failure) = tally.failure {
+            panic!("seed {SEED}: {}: {failure}", tally.scenario);
+        }
+    }
 }
