@@ -18,12 +18,14 @@ pub(crate) enum Without {
     Paths,
     /// An unmount saves the indexes: without, the next mount reads the logs.
     Saved,
+    /// The log is cleaned in steps: without, all of it at once by the call that finds no zone.
+    Steps,
 }
 
 impl Without {
     /// The words of the option, in the order of the parts.
     pub(crate) const WORDS: &'static [&'static str] =
-        &["nothing", "appends", "inline", "seal", "paths", "image", "reads"];
+        &["nothing", "appends", "inline", "seal", "paths", "image", "reads", "steps"];
 
     /// The part of a word.
     pub(crate) fn of(word: &str) -> Self {
@@ -34,6 +36,7 @@ impl Without {
             "paths" => Self::Paths,
             "image" => Self::Saved,
             "reads" => Self::Reads,
+            "steps" => Self::Steps,
             _ => Self::Nothing,
         }
     }

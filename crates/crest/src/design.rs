@@ -11,13 +11,13 @@ use crate::ablation::Without;
 use crate::calls::writeback;
 use crate::format::layout::BLOCK;
 use crate::format::mutant::{self, Rules};
-use crate::index::cache::{Admit, COUNTS};
+use crate::index::cache::Admit;
 use crate::index::sharing::Sharing;
 use crate::pool::format::CrestFormat;
 use crate::pool::{Settings, recovery, resize};
 use crate::store::frames;
 use crate::vfs::{Mounted, PROMISES};
-use crate::{NAME, locks};
+use crate::{NAME, locks, parts};
 
 /// Crest.
 pub struct CrestDesign;
@@ -231,7 +231,7 @@ impl Design for CrestDesign {
     }
 
     fn counts(&self) -> &'static [&'static Count] {
-        &COUNTS
+        &parts::COUNTS
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {

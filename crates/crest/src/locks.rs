@@ -1,6 +1,6 @@
 //! The classes of locks, each with those below which it may be taken.
 //!
-//! [`RENAMES`] (shared by renames of other files between directories, exclusive for those of directories), then [`INODE`]:
+//! [`CLEANER`] of a shard, with nothing else held; [`RENAMES`] (shared by renames of other files between directories, exclusive for those of directories), then [`INODE`]:
 //! directories, an ancestor before its descendants and otherwise by number, then the inodes that names lead to, directories first
 //! and otherwise by number; of an inode that tasks share (`sharing.rs`) first its own lock, then its [`BUCKET`]s or [`GRANULE`]s in
 //! ascending order, then the next inode's; then [`DATA`], or [`LOG`] of a shard (the cleaner: of all, by number), with [`STAMPS`]
@@ -10,12 +10,15 @@
 
 use sim::LockClass;
 
+/// Of a shard's work on a zone that is emptied in steps: taken with nothing else held.
+pub(crate) static CLEANER: LockClass = LockClass::new("crest.cleaner").under(&[]);
+
 /// Of renames between directories.
 pub(crate) static RENAMES: LockClass = LockClass::new("crest.renames").under(&[]).several();
 
 /// Of an inode.
 pub(crate) static INODE: LockClass =
-    LockClass::new("crest.inode").under(&[&RENAMES, &GRANULE, &BUCKET]).several();
+    LockClass::new("crest.inode").under(&[&CLEANER, &RENAMES, &GRANULE, &BUCKET]).several();
 /// Of a part of a file that tasks share.
 pub(crate) static GRANULE: LockClass = LockClass::new("crest.granule").under(&[&INODE]).several();
 /// Of some names of a directory that tasks share.
@@ -65,6 +68,7 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &LOG,
     &SUPERBLOCK,
     &ORPHANS,
+    &CLEANER,
     &RENAMES,
     &CACHED,
     &FRAMES,

@@ -1,6 +1,8 @@
-//! Named parts of calls, whose time the ledger keeps.
+//! Named parts of calls, whose time the ledger keeps, and what is counted.
 
-use sim::Part;
+use sim::{Count, Part};
+
+use crate::index::cache::{EVICTED, FILLED, HITS};
 
 /// Storing data past the cache, and its fence.
 pub(crate) static DATA: Part = Part::new("crest.data");
@@ -16,3 +18,17 @@ pub(crate) static LOOKUP: Part = Part::new("crest.lookup");
 pub(crate) static PUBLISH: Part = Part::new("crest.publish");
 /// Finding zones in which nothing is live, and emptying others.
 pub(crate) static CLEAN: Part = Part::new("crest.clean");
+
+/// Zones that were emptied in steps.
+pub(crate) static EMPTIED: Count =
+    Count::new("crest.emptied", "zones", "log zones that were emptied in steps, and are free");
+
+/// Runs of the cleaner of all logs.
+pub(crate) static CLEANED: Count =
+    Count::new("crest.cleaned", "runs", "runs of the cleaner that has all logs locked");
+/// Lines of copies.
+pub(crate) static COPIED: Count =
+    Count::new("crest.copied", "lines", "lines of records that were copied so that their zone is free");
+
+/// All that is counted.
+pub(crate) static COUNTS: [&Count; 6] = [&HITS, &FILLED, &EVICTED, &EMPTIED, &CLEANED, &COPIED];

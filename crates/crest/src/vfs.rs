@@ -211,6 +211,7 @@ impl FileSystem for Mounted {
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.0.tend();
         let inode = self.0.inodes.get(ino.0)?;
         let mut state = inode.changing()?;
         if set.size.is_some() {
@@ -262,6 +263,7 @@ impl FileSystem for Mounted {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         mode.check(len)?;
+        self.0.tend();
         let inode = self.0.inodes.get(ino.0)?;
         inode.is_special.store(true, Relaxed);
         let mut file = inode.changing()?;
@@ -275,6 +277,7 @@ impl FileSystem for Mounted {
     }
 
     fn clone_range(&self, from: (Ino, u64), to: (Ino, u64), len: u64) -> Result<()> {
+        self.0.tend();
         self.0.clone_range((from.0.0, from.1), (to.0.0, to.1), len)
     }
 
@@ -321,6 +324,7 @@ impl FileSystem for Mounted {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.0.tend();
         let inode = self.0.inodes.get(ino.0)?;
         Ok(self.0.set_attribute(&mut inode.changing()?, (name, value), mode)?)
     }
@@ -330,6 +334,7 @@ impl FileSystem for Mounted {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.0.tend();
         let inode = self.0.inodes.get(ino.0)?;
         Ok(self.0.remove_attribute(&mut inode.changing()?, name)?)
     }

@@ -314,12 +314,13 @@ impl Index {
 
     /// New frames become the file's.
     fn add_frames(&self, file: &mut State, made: Vec<(u64, Frame)>) {
-        let (ino, size) = (file.ino, file.size);
+        let (ino, size, kept) = (file.ino, file.size, file.kept_stamp());
         let over_holes = count(made.iter().map(|(_, frame)| frame), frames::Taken::ForHole);
         self.zones.pair(count(made.iter().map(|(_, frame)| frame), frames::Taken::Instead));
         let Some(buffer) = file.buffer.as_deref_mut() else { return };
         if buffer.frames.is_empty() {
             (buffer.durable, buffer.beyond) = (size, 0);
+            buffer.kept = kept;
         }
         let first_beyond = buffer.durable / BLOCK;
         buffer.over_holes += over_holes;

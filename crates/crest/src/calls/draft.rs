@@ -104,16 +104,18 @@ fn unmap(blocks: &mut BlockMap, records: &[Body], mut gone: impl FnMut(Place)) {
 }
 
 impl Index {
-    /// Gives the blocks of extents, whose record counts, their places by `set`, which answers the places that they had.
+    /// Gives the blocks of extents, whose record of this logical time counts, their places by `set`, which answers the places that they had.
     pub(crate) fn publish(
         &self,
         extents: &[Extent],
+        time: u64,
         mut set: impl FnMut(u64, Place) -> Option<Place>,
     ) -> Published {
         let mut done = Published::default();
         for extent in extents {
             for at in 0..u64::from(extent.count) {
                 let place = Place { block: extent.place + at, unwritten: extent.unwritten };
+                self.zones.place(place.block, (!extent.cloned).then_some(time));
                 let old = set(extent.file + at, place);
                 if old.is_some_and(|old| old.block == place.block) {
                     done.kept += 1;
@@ -257,7 +259,8 @@ impl<'v> Draft<'v> {
         let _part = sim::part(&parts::PUBLISH);
         file.last = done.time();
         let blocks = file.blocks_mut()?;
-        let mut published = index.publish(&write.extents, |at, place| blocks.set(at, Some(place)));
+        let mut published =
+            index.publish(&write.extents, done.time(), |at, place| blocks.set(at, Some(place)));
         unmap(blocks, more, |old| published.freed.add(old.block));
         index.zones.change_inlines(blocks.take_change());
         if published.kept > 0 {

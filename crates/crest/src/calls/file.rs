@@ -63,6 +63,7 @@ impl Volume {
         data: &[u8],
         syncs: bool,
     ) -> Result<Written> {
+        self.tend();
         if self.frames.are_used() {
             return self.write_buffered(inode, offset, data, syncs);
         }
@@ -150,7 +151,7 @@ impl Volume {
         let done = self.commit(call, |ticket| records(ticket, &write, &[], false))?;
         draft.taken.keep();
         let _part = sim::part(&parts::PUBLISH);
-        let published = self.publish(&write.extents, |at, place| blocks.replace(at, place));
+        let published = self.publish(&write.extents, done.time(), |at, place| blocks.replace(at, place));
         granules.note(done.time());
         inode.shares().note(self.shard(), done.time(), time);
         self.zones.change_inlines(blocks.take_change());

@@ -124,6 +124,7 @@ impl Index {
     ) -> DesignResult<bool> {
         let (at, within) = (offset / BLOCK, (offset % BLOCK) as usize);
         let Some(mut pages) = file.pages.take() else { return Ok(false) };
+        let were_clean = pages.dirty == 0;
         let was_clean = self.make_dirty(file, &mut pages, at, data.len());
         if was_clean.is_ok()
             && let Some(page) = pages.held.get(&at)
@@ -131,6 +132,9 @@ impl Index {
             self.frames.write(&page.frame, within, data);
         }
         if let Ok(true) = was_clean {
+            if were_clean {
+                pages.kept = file.kept_stamp();
+            }
             pages.stamp = file.stamp(now());
             file.data_changed(pages.stamp);
             self.mapped.set(file.ino, true);

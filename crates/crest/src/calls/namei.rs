@@ -130,6 +130,7 @@ impl Volume {
     /// Makes a new inode called `name`.
     pub(crate) fn make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<Attr> {
         let _scope = sim::scope(media::charges::METADATA);
+        self.tend();
         let inode = self.inodes.get(parent)?;
         let is_dir = node.kind == FileKind::Directory;
         let mut dir = if is_dir { inode.naming_alone()? } else { self.naming(&inode, name, None)? };
@@ -177,6 +178,7 @@ impl Volume {
     /// Makes a regular file without a name that is open once.
     pub(crate) fn make_nameless(&self, new: &NewInode) -> Result<Attr> {
         let _scope = sim::scope(media::charges::METADATA);
+        self.tend();
         if !self.region.grants_space() {
             return Err(Error::NoSpace);
         }
@@ -197,6 +199,7 @@ impl Volume {
     /// Adds a name to an inode that is not a directory.
     pub(crate) fn link(&self, number: u64, parent: u64, name: &[u8]) -> Result<Attr> {
         let _scope = sim::scope(media::charges::METADATA);
+        self.tend();
         let above = self.inodes.get(parent)?;
         let mut dir = self.naming(&above, name, None)?;
         if dir.dir()?.find(name).is_some() {
@@ -233,6 +236,7 @@ impl Volume {
     /// Removes a name that is not a directory's.
     pub(crate) fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
+        self.tend();
         let dir = self.inodes.get(parent)?;
         let check =
             |inode: &Inode, _: Option<&State>| if inode.is_dir { Err(Error::IsDirectory) } else { Ok(()) };
@@ -242,6 +246,7 @@ impl Volume {
     /// Removes an empty directory.
     pub(crate) fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
+        self.tend();
         let dir = self.inodes.get(parent)?;
         self.remove(dir.naming_alone()?, name, |inode, state| match state {
             _ if !inode.is_dir => Err(Error::NotDirectory),

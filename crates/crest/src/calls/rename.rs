@@ -98,6 +98,7 @@ impl Volume {
         Renaming { flags, whiteout }: Renaming<'_>,
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
+        self.tend();
         // The tree must not change while directories are locked in its order. Whether a directory moves is known when the names
         // are.
         let shared = (from != to).then(|| self.renames.read());

@@ -9,6 +9,7 @@
 //! | [`inline`] | bytes of blocks that lie in records | what a block holds |
 //! | [`sieve`] | records, zone by zone | those that may count |
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
+//! | [`live`] | a record, the state of what it names | the same, for one record |
 //! | [`place`] | what is known of a block | where a write goes |
 //! | `saved.rs` | | pieces of a saved index, and the word that names it |
 //! | `certify.rs` | an edited pool | the same with right seals |
@@ -20,6 +21,7 @@ pub(crate) mod certify;
 pub mod clean;
 pub mod inline;
 pub mod layout;
+pub mod live;
 pub mod merge;
 pub mod mutant;
 pub mod place;

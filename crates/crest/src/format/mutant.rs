@@ -138,6 +138,23 @@ pub const MSYNC_IN_PAGES: Mutant =
 pub const MAPPED_WRITTEN_BACK: Mutant =
     Mutant::new("mapped-written-back", "mmap=atomic: a page is durable before its msync");
 
+/// Copies of adds that the cleaner makes are not noted.
+pub const COPIES_FORGOTTEN: Mutant =
+    Mutant::new("copies-forgotten", "steps: a removal does not wait for copies of its add");
+/// A zone is emptied that was there when the log zones were listed.
+pub const VICTIM_OF_OLD_LIST: Mutant = Mutant::new(
+    "victim-of-old-list",
+    "steps: a zone is emptied, and freed, that another shard has freed before",
+);
+/// A step goes on though all logs were cleaned at once.
+pub const STEP_BESIDE_CLEANER: Mutant = Mutant::new(
+    "step-beside-cleaner",
+    "steps: a zone is emptied that the cleaner of all logs may have freed",
+);
+/// The time of an access in DRAM is taken for one that is durable.
+pub const TIMES_OF_DRAM: Mutant =
+    Mutant::new("times-of-dram", "steps: a time is dropped because one in DRAM only has followed");
+
 /// An unmount names a saved index before it is durable.
 pub const IMAGE_BEFORE_FENCE: Mutant =
     Mutant::new("image-before-fence", "saved index: the clean word is set before the image is fenced");
@@ -160,7 +177,8 @@ pub const COMPUTED_THEN_SAVED: Mutant =
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, those of parity a pool
-/// that has it, and [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`): tests of their own find them.
+/// that has it, [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`), [`REFUSED_WHILE_CLEANING`] a log that is not cleaned in
+/// steps, and those of steps one that wraps: tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,
@@ -170,7 +188,6 @@ pub const MOUNTED: &[Mutant] = &[
     GRANULES_UNLOCKED,
     GRANULE_WITHOUT_ID,
     BUCKET_BY_CORE,
-    REFUSED_WHILE_CLEANING,
     SIZE_AHEAD_OF_DATA,
     NAME_BEFORE_SIZE,
     IMAGE_BEFORE_FENCE.shown_by(&["remount"]),

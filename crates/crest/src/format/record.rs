@@ -35,6 +35,11 @@ impl Id {
     pub const fn time(self) -> u64 {
         self.0 >> Self::SHARD_BITS
     }
+
+    /// The shard.
+    pub const fn shard(self) -> usize {
+        (self.0 & (1 << Self::SHARD_BITS) - 1) as usize
+    }
 }
 
 /// One add of an operation: what a removal names.

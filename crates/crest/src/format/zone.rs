@@ -391,16 +391,28 @@ impl Stock {
     /// that a removal always finds a line, and the cleaner a place for copies. Records of data that is in frames may take what
     /// removals may, for which both others leave them zones of their own.
     pub fn grants(&self, want: Want, rules: Rules) -> bool {
+        u64::from(self.free) > self.kept(want, rules)
+    }
+
+    /// Zones that are kept from such a call.
+    fn kept(&self, want: Want, rules: Rules) -> u64 {
         let copies = u64::from(!rules.lacks(mutant::CLEANER_WITHOUT_RESERVE));
         let removals = copies + u64::from(self.shards) + u64::from(self.buffered);
-        let kept = match want {
+        match want {
             Want::Copies => 0,
             Want::Removals => copies,
             Want::Records => removals,
             Want::Data if rules.lacks(mutant::NO_RESERVE) => 0,
             Want::Data => removals + self.live_zones().div_ceil(8),
-        };
-        u64::from(self.free) > kept
+        }
+    }
+
+    /// Free zones of so many below which the log is cleaned in steps, and those below which calls wait for that: a tenth, or what is
+    /// kept and some for each shard; and halfway to what is kept.
+    pub fn marks(&self, zones: u32) -> (u32, u32) {
+        let kept = self.kept(Want::Data, Rules::ALL) as u32;
+        let low = (zones / 10).max(kept + self.shards + 1 + zones / 32);
+        (low, kept + (low - kept) / 2)
     }
 
     /// Whether cleaning can gain a zone, if none has more dead lines than this.

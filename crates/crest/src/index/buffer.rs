@@ -15,6 +15,8 @@ pub(crate) struct Buffer {
     pub(crate) listed: Option<Listed>,
     /// While there are frames: the size that the records say.
     pub(crate) durable: u64,
+    /// While there are frames: a record of a time of change with a smaller stamp than this is older than one that counts.
+    pub(crate) kept: u64,
     /// The time of the last lazy write, for the record.
     pub(crate) stamp: u64,
     /// When that was.

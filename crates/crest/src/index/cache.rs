@@ -78,12 +78,12 @@ use base::error::Result;
 use base::persist::slot_table::SlotTable;
 
 /// What happened to reads, in the ledger.
-static HITS: Count =
+pub(crate) static HITS: Count =
     Count::new("crest.hits", "blocks", "blocks, or parts of them, that a clean frame has served");
-static FILLED: Count = Count::new("crest.filled", "blocks", "blocks that were copied to a clean frame");
-static EVICTED: Count =
+pub(crate) static FILLED: Count =
+    Count::new("crest.filled", "blocks", "blocks that were copied to a clean frame");
+pub(crate) static EVICTED: Count =
     Count::new("crest.evicted", "blocks", "blocks that have lost a clean frame to another use");
-pub(crate) static COUNTS: [&Count; 3] = [&HITS, &FILLED, &EVICTED];
 
 /// Bits of a slot.
 const HEAT: u32 = 31;

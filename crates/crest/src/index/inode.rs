@@ -69,6 +69,14 @@ pub(crate) enum Body {
     Node,
 }
 
+/// Logical times of the last records that set attributes after the birth: of mode and owner, and of a cut; 0: none, or it is not
+/// known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) owner: u64,
+    pub(crate) cut: u64,
+}
+
 /// What the lock of an inode guards.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -100,6 +108,8 @@ pub(crate) struct State {
     pub(crate) changes: u32,
     pub(crate) changer: u32,
     pub(crate) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
+    /// Made with the first change of an attribute.
+    pub(crate) attributes: Option<Box<Changes>>,
     pub(crate) body: Body,
     /// What of a file is in DRAM only, and how it is written.
     pub(crate) buffer: Option<Box<Buffer>>,
@@ -188,6 +198,7 @@ impl State {
             changes: 0,
             changer: u32::MAX,
             xattrs: TreeMap::new(),
+            attributes: None,
             body,
             buffer: None,
             pages: None,
@@ -264,14 +275,25 @@ impl State {
         (self.mtime, self.ctime) = (implicit(time), implicit(time));
     }
 
-    /// A record of attributes counts: what it means in DRAM.
+    /// The last changes of attributes that are known.
+    pub(crate) fn changes_of_attributes(&self) -> Changes {
+        self.attributes.as_deref().copied().unwrap_or_default()
+    }
+
+    fn attributes_mut(&mut self) -> &mut Changes {
+        self.attributes.get_or_insert_with(|| ran::boxed(Changes::default()))
+    }
+
+    /// A record of attributes counts, whose logical time is that of the inode: what it means in DRAM.
     pub(crate) fn apply(&mut self, body: &record::Body) {
         match body {
             record::Body::Owner(owner) => {
                 self.mode = self.mode & 0o170_000 | u32::from(owner.mode) & 0o7777;
                 (self.uid, self.gid) = (owner.uid, owner.gid);
                 self.ctime = implicit(owner.time);
+                self.attributes_mut().owner = self.last;
             }
+            record::Body::Cut(_) => self.attributes_mut().cut = self.last,
             record::Body::Times(set) => {
                 let stamped = |value| Stamped { stamp: set.stamp, explicit: true, value };
                 if set.mask & times::ATIME != 0 {
@@ -289,6 +311,18 @@ impl State {
     }
 
     // ---- what of a file is in frames
+
+    /// The smaller stamp of its times of change, where records have set them.
+    pub(crate) fn kept_stamp(&self) -> u64 {
+        self.mtime.stamp.min(self.ctime.stamp)
+    }
+
+    /// The smallest stamp of a record of the times of change that may count, while DRAM is ahead of it.
+    pub(crate) fn stamp_ahead_of(&self) -> Option<u64> {
+        let buffer = self.buffer.as_ref().filter(|buffer| !buffer.frames.is_empty()).map(|it| it.kept);
+        let pages = self.pages.as_ref().filter(|pages| pages.dirty > 0).map(|it| it.kept);
+        buffer.into_iter().chain(pages).min()
+    }
 
     /// Whether it has dirty frames.
     pub(crate) fn is_dirty(&self) -> bool {

@@ -12,6 +12,7 @@
 //! | `sums.rs` | checksums of blocks |
 //! | `cache.rs` | cached frames: blocks that are read often |
 //! | `mapped_pages.rs` | pages of mapped files that are in frames |
+//! | `steps.rs` | what the cleaner asks that works in steps |
 //! | `lines.rs` | lines that the records of names and inodes may take |
 //!
 //! It uses `store/` and `format/`, and is changed by calls (`calls/`) after their records are durable.
@@ -37,6 +38,7 @@ pub(crate) mod read;
 pub(crate) mod saved_inode;
 pub(crate) mod sharing;
 pub(crate) mod span;
+pub(crate) mod steps;
 pub(crate) mod sums;
 
 use inode::State;

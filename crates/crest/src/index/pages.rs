@@ -24,6 +24,8 @@ pub(crate) struct Pages {
     pub(crate) dirty: u64,
     /// Frames for pages that have none yet.
     pub(crate) spare: Vec<frames::Page>,
+    /// While there are dirty pages: a record of a time with a smaller stamp than this is older than one that counts.
+    pub(crate) kept: u64,
     /// The time of the last store that made a page dirty, for the record.
     pub(crate) stamp: u64,
 }

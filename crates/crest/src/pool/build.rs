@@ -12,13 +12,16 @@ use vfs::FileKind;
 use super::Settings;
 use super::loaded::Loaded;
 use super::saved::SavedIndex;
+use crate::ablation::Without;
 use crate::calls::Volume;
 use crate::format::inline::Patch;
 use crate::format::layout::{ROOT_INO, incompat};
+use crate::format::record;
 use crate::format::tree::{self, Name, Slot};
+use crate::format::zone::Found;
 use crate::index::Index;
 use crate::index::cache::Cache;
-use crate::index::inode::{Body, Inode, State, now};
+use crate::index::inode::{Body, Changes, Inode, State, now};
 use crate::index::inodes::Inodes;
 use crate::index::lines::{lines_of, name_lines};
 use crate::index::map::{BlockMap, Place};
@@ -31,6 +34,7 @@ use crate::store::alloc::Zones;
 use crate::store::damage::{LOST, Losses};
 use crate::store::frames::Frames;
 use crate::store::log::Logs;
+use crate::store::steps::Steps;
 use crate::store::zone_table::Table;
 
 /// The volume of a saved index; none if that is not whole after all.
@@ -47,7 +51,8 @@ pub(crate) fn build_from_saved(
     }
     let logs = Logs::new(table.superblock, saved.head.clock, saved.ends(table)?, log_lines(table));
     let inodes = Inodes::new(Some(saved.cold(sharing_of(table, settings))));
-    let mut volume = assemble(region, table, settings, (inodes, zones, logs, sums), Losses::default());
+    let built = (inodes, zones, logs, sums);
+    let mut volume = assemble(region, table, settings, built, (Losses::default(), true));
     volume.index.store.from_saved = true;
     Some(volume)
 }
@@ -79,16 +84,17 @@ pub(crate) fn build(region: &Arc<Region>, loaded: &Loaded, settings: &Settings, 
         inodes.insert(Arc::new(Inode::new(state.0, parent, sharing)));
     }
     let logs = Logs::new(loaded.superblock, loaded.log.top.time(), loaded.ends(), log_lines(loaded));
-    assemble(region, loaded, settings, (inodes, zones, logs, sums), losses)
+    let voids = loaded.log.records.iter().any(|found| matches!(found.record.body, record::Body::Void(_)));
+    assemble(region, loaded, settings, (inodes, zones, logs, sums), (losses, !voids))
 }
 
-/// A volume with what has been found of inodes, zones, logs and checksums.
+/// A volume with what has been found of inodes, zones, logs and checksums. `steps`: whether its log may be cleaned in steps.
 fn assemble(
     region: &Arc<Region>,
     table: &Table,
     settings: &Settings,
     (inodes, zones, logs, sums): (Inodes, Zones, Logs, Sums),
-    losses: Losses,
+    (losses, steps): (Losses, bool),
 ) -> Volume {
     let Table { superblock, geometry, .. } = table;
     let frames = Frames::new(settings.frames, superblock.shards as usize);
@@ -108,6 +114,7 @@ fn assemble(
         orphans: Mutex::new(&locks::ORPHANS, BTreeSet::new()),
         frames,
         losses,
+        steps: Steps::new(superblock.shards as usize, steps && settings.without != Without::Steps),
     };
     let mapped = MappedPages::default();
     let index = Index { store, sharing: sharing_of(table, settings), inodes, sums, cache, mapped };
@@ -126,7 +133,11 @@ fn assemble(
 fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
     let tree = &loaded.tree;
     let twice = tree.blocks_twice();
-    let state = |(ino, inode)| (state_of(ino, inode, map_of(inode, zones, sums, &twice)), ROOT_INO);
+    let state = |(ino, inode)| {
+        let attributes = changes_of(inode, &loaded.log.records);
+        let state = state_of(ino, inode, map_of(inode, &loaded.log.records, zones, (sums, &twice)));
+        (State { attributes, ..state }, ROOT_INO)
+    };
     let mut all: Vec<(State, u64)> = tree.inodes.in_order().map(state).collect();
     let mut known = (ROOT_INO, tree.inodes.position(ROOT_INO));
     for Name { dir, ino, name, add, .. } in &tree.names {
@@ -149,6 +160,14 @@ fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
         }
     }
     all
+}
+
+/// When the records of an inode last set its owner and made it shorter, if any did after its birth.
+fn changes_of(inode: &tree::Inode, records: &[Found]) -> Option<Box<Changes>> {
+    let time = |by: usize| records.get(by).map_or(0, |found| found.record.id.time());
+    let owner = if inode.owner.by == inode.birth.by { 0 } else { time(inode.owner.by) };
+    let cut = inode.cuts.last().map_or(0, |(by, _)| time(*by));
+    (owner > 0 || cut > 0).then(|| Box::new(Changes { owner, cut }))
 }
 
 fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {
@@ -182,14 +201,21 @@ fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {
 }
 
 /// Where the blocks of a file lie; those that cannot be found are lost.
-fn map_of(inode: &tree::Inode, zones: &Zones, sums: &Sums, twice: &BTreeSet<u64>) -> BlockMap {
+fn map_of(
+    inode: &tree::Inode,
+    records: &[Found],
+    zones: &Zones,
+    (sums, twice): (&Sums, &BTreeSet<u64>),
+) -> BlockMap {
     let mut blocks = BlockMap::default();
     for (file, held) in inode.blocks.in_order() {
-        let Slot::Block { place, unwritten, checksum, .. } = held.value else { continue };
+        let Slot::Block { place, unwritten, checksum, cloned } = held.value else { continue };
         if twice.contains(&place) || !zones.mark(place) {
             blocks.set(file, Some(Place { block: LOST, unwritten: false }));
             continue;
         }
+        let by = records.get(held.by).filter(|_| !cloned && zones.references(place) <= 1);
+        zones.place(place, by.map(|found| found.record.id.time()));
         if let Some(sum) = checksum {
             sums.found(place, sum);
         }

@@ -14,11 +14,13 @@
 //! blocks of one zone) and `crest.shared` (the counts), which are leaves.
 
 use sim::map::{TreeMap, TreeSet};
+use std::sync::atomic::AtomicU32;
+
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, Work};
 
 use crate::format::clean::Present;
-use crate::format::layout::{Geometry, LINE};
+use crate::format::layout::{BLOCK, Geometry, LINE};
 use crate::format::mutant::{self, Rules};
 use crate::format::zone::{Stock, Want};
 use crate::{locks, parts};
@@ -190,6 +192,8 @@ pub(crate) struct Zones {
     bits: Vec<Mutex<Bits>>,
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
+    /// Of each block of the pool the low bits of the logical time of the record that gave it to a file; 0: not known, or several have.
+    placed_by: Box<[AtomicU32]>,
     /// Blocks that several files have: how many more than one.
     cloned: Mutex<TreeMap<u64, u32>>,
     /// The sum of these.
@@ -204,6 +208,8 @@ pub(crate) struct Zones {
     inlines_full: AtomicBool,
     /// Zones that are kept for the records of what is in frames.
     buffered: u32,
+    /// Whether so few zones are free that the log is to be cleaned, and something may be gained.
+    low: AtomicBool,
     rules: Rules,
 }
 
@@ -254,6 +260,7 @@ impl Zones {
             pool: Mutex::new(&locks::ZONES, pool),
             bits: (0..zones).map(bits).collect(),
             heads: (0..shards).map(|_| Mutex::new(&locks::DATA, None)).collect(),
+            placed_by: (0..geometry.zone_at(zones) / BLOCK).map(|_| AtomicU32::new(0)).collect(),
             cloned: Mutex::new(&locks::CLONED, TreeMap::new()),
             clones: AtomicU64::new(0),
             used: Sum::new(shards),
@@ -262,6 +269,7 @@ impl Zones {
             inlines_max: (u64::from(zones / 16) * geometry.zone_bytes).min(INLINE_BYTES) / LINE as u64,
             inlines_full: AtomicBool::new(false),
             buffered: buffered_zones(geometry, frames),
+            low: AtomicBool::new(true),
             rules,
         }
     }
@@ -279,7 +287,7 @@ impl Zones {
     }
 
     /// Lines that live records may take, at most: one for each block of a file, and those of names, inodes and attributes.
-    fn live_lines(&self) -> u64 {
+    pub(crate) fn live_lines(&self) -> u64 {
         self.used.get() + self.clones.load(Relaxed) + self.lines.get()
     }
 
@@ -352,6 +360,32 @@ impl Zones {
             || want == Want::Data && pool.partial.iter().any(|zone| self.bits[*zone as usize].lock().free > 0)
     }
 
+    // ---- cleaning in steps
+
+    fn note_taken(&self, pool: &Pool) {
+        let stock = self.stock_of(pool);
+        if stock.free < stock.marks(self.geometry.zones).0 && !self.low.load(Relaxed) {
+            self.low.store(true, Relaxed);
+        }
+    }
+
+    /// Whether the log is to be cleaned in steps.
+    pub(crate) fn is_low(&self) -> bool {
+        self.low.load(Relaxed)
+    }
+
+    /// Nothing is to be cleaned until the next zone is taken.
+    pub(crate) fn rest(&self) {
+        self.low.store(false, Relaxed);
+    }
+
+    /// Whether enough zones are free; and whether so few are that calls wait for steps.
+    pub(crate) fn is_plenty_or_scarce(&self) -> (bool, bool) {
+        let stock = self.stock();
+        let (low, scarce) = stock.marks(self.geometry.zones);
+        (stock.free >= low, stock.free < scarce)
+    }
+
     // ---- log zones
 
     /// Takes a free zone for records.
@@ -363,6 +397,7 @@ impl Zones {
         let zone = pool.free.iter().next_back().copied().ok_or(Error::NoSpace)?;
         pool.free.remove(&zone);
         pool.states[zone as usize] = State::Log(0);
+        self.note_taken(&pool);
         Ok(zone)
     }
 
@@ -405,6 +440,11 @@ impl Zones {
         let mut pool = self.pool.lock();
         pool.free.remove(&zone);
         pool.states[zone as usize] = State::Bad;
+    }
+
+    /// Whether a zone has records under this opening, and its word says so.
+    pub(crate) fn is_log(&self, zone: u32, opening: u64) -> bool {
+        self.pool.lock().states[zone as usize] == State::Log(opening)
     }
 
     /// The log zones.
@@ -479,6 +519,20 @@ impl Zones {
         (a != b).then(|| format!("blocks, shares and lines {a:?}, {b:?}"))
     }
 
+    // ---- records of blocks
+
+    /// A record of this logical time has given a block to a file, or, where several files may have it, none that is known.
+    pub(crate) fn place(&self, block: u64, by: Option<u64>) {
+        if let Some(known) = self.placed_by.get(block as usize) {
+            known.store(by.unwrap_or(0) as u32, Relaxed);
+        }
+    }
+
+    /// The low bits of the logical time of the record that gave a block to a file; 0: it is not known.
+    pub(crate) fn placed_by(&self, block: u64) -> u32 {
+        self.placed_by.get(block as usize).map_or(0, |by| by.load(Relaxed))
+    }
+
     // ---- blocks
 
     /// Takes at most `most` neighbouring blocks for a shard.
@@ -532,6 +586,7 @@ impl Zones {
         pool.partial.remove(&zone);
         pool.free.remove(&zone);
         pool.states[zone as usize] = State::Data(true);
+        self.note_taken(&pool);
         Some(zone)
     }
 

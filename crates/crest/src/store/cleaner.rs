@@ -129,17 +129,8 @@ impl Store {
         if gave_up || self.geometry.parity || !self.rules.are_all() || !is_looked_at {
             return true;
         }
-        let (zones, mut log) = (self.zones.log_zones(), Log::default());
-        let mut bytes = vec![0; self.geometry.zone_bytes as usize];
-        for Present { zone, opening, .. } in &zones {
-            if self.region.peek(self.geometry.zone_at(*zone), &mut bytes).is_err() {
-                return true;
-            }
-            log.read_zone(*zone, self.seal(*opening), &bytes);
-        }
-        if !log.damage.is_empty() {
-            return true;
-        }
+        let zones = self.zones.log_zones();
+        let Some(log) = self.peek_logs(&zones) else { return true };
         let tree = merge(&log.records, &self.orphans.lock().clone(), self.rules);
         let survey = Survey::new(&log.records, &tree, &zones, self.mounted, self.rules);
         let (mut sealed, _) = self.sealed(&log.records, &survey, &zones, tails);
@@ -147,8 +138,39 @@ impl Store {
             && self.victim(&mut sealed, want, &BTreeSet::new()).is_none()
     }
 
+    /// Whether nothing in a zone is live by all records, which is so before a step frees it: for checks, and without a charge. It looks
+    /// at the first zones of a mount, and then at fewer and fewer. `cleanings`: of the time when the zone was chosen.
+    pub(crate) fn is_emptied(&self, zone: u32, cleanings: u64) -> bool {
+        let emptied = 1 + self.logs.emptied.fetch_add(1, Relaxed);
+        if self.geometry.parity || !self.rules.are_all() || emptied > 8 && !emptied.is_power_of_two() {
+            return true;
+        }
+        let tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
+        let Some(mut log) = self.peek_logs(&self.zones.log_zones()) else { return true };
+        // The zone with a copy may have been opened before: the shard writes it since.
+        log.records.iter_mut().filter(|found| found.zone == zone).for_each(|found| found.opening = 0);
+        let tree = merge(&log.records, &self.orphans.lock().clone(), self.rules);
+        let zones = self.zones.log_zones();
+        let survey = Survey::new(&log.records, &tree, &zones, self.mounted, self.rules);
+        let is_moved = self.logs.cleanings.load(Relaxed) != cleanings;
+        drop(tails);
+        is_moved || survey.is_empty(zone)
+    }
+
+    /// The records of these zones, without a charge; none if they cannot be read, or are damaged.
+    fn peek_logs(&self, zones: &[Present]) -> Option<Log> {
+        let (mut log, mut bytes) = (Log::default(), vec![0; self.geometry.zone_bytes as usize]);
+        for Present { zone, opening, .. } in zones {
+            self.region.peek(self.geometry.zone_at(*zone), &mut bytes).ok()?;
+            log.read_zone(*zone, self.seal(*opening), &bytes);
+        }
+        log.damage.is_empty().then_some(log)
+    }
+
     /// Cleans with all logs locked. `died`: lines that may have died until then.
     fn clean_locked(&self, tails: &mut [MutexGuard<'_, Tail>], want: Want, died: i64) -> Result<()> {
+        sim::count(&parts::CLEANED, 1);
+        self.logs.cleanings.fetch_add(1, Relaxed);
         self.logs.quiet.store(UNKNOWN, Relaxed);
         // Other tasks take zones for data meanwhile, but none for records.
         let (mut least, mut without_gain) = (self.zones.log_zones().len(), 0);
@@ -172,6 +194,7 @@ impl Store {
     /// Empties these zones, whatever they hold: for repair.
     pub(crate) fn evacuate(&self, zones: &BTreeSet<u32>) -> Result<()> {
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
+        self.logs.cleanings.fetch_add(1, Relaxed);
         while self.clean_once(&mut tails, Want::Copies, zones)?.0 {}
         Ok(())
     }
@@ -271,7 +294,7 @@ impl Store {
     }
 
     /// Frees log zones in which nothing is live; durable on return, and only then they may be used.
-    fn free_zones(&self, zones: &[u32]) -> Result<()> {
+    pub(crate) fn free_zones(&self, zones: &[u32]) -> Result<()> {
         for zone in zones {
             self.store_words(*zone, Word { usage: Use::Free, shard: 0, opening: 0 })?;
         }

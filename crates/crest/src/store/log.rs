@@ -13,9 +13,10 @@ use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, ran};
 
 use super::Store;
+use super::origins::Origins;
 use super::parity::Strip;
 use super::superblock;
-use crate::format::layout::{LINE, RESERVED, Superblock};
+use crate::format::layout::{Geometry, LINE, RESERVED, Superblock};
 use crate::format::mutant;
 use crate::format::record::{Body, Draft, Id, Open, Previous, Record, Seal};
 use crate::format::zone::{Use, Want, Word};
@@ -76,6 +77,12 @@ pub(crate) struct Logs {
     /// Lines that are dead, or may die although no name and no block goes, in the zone that had most of them when the cleaner
     /// looked last, less all that may have died until then; `UNKNOWN`: it found something to do. Changed with all logs locked.
     pub(crate) quiet: AtomicI64,
+    /// How often zones were cleaned with all logs locked. Changed under these locks.
+    pub(crate) cleanings: AtomicU64,
+    /// Where adds lie.
+    pub(crate) origins: Origins,
+    /// Zones that were emptied in steps, for a check of debug builds.
+    pub(crate) emptied: AtomicU64,
     /// Calls that were refused for want of room, for a check of debug builds.
     pub(crate) refusals: AtomicU64,
 }
@@ -111,7 +118,11 @@ impl Logs {
     pub(crate) fn new(superblock: Superblock, clock: u64, ends: Vec<Option<Previous>>, lines: u64) -> Self {
         let tail = |previous| Mutex::new(&locks::LOG, Tail { previous, clock, ..Tail::default() });
         let (openings, inodes) = (superblock.openings, superblock.inodes);
+        let zone_lines = Geometry::of(&superblock).zone_lines();
         Self {
+            cleanings: AtomicU64::new(0),
+            origins: Origins::new(clock, ends.len(), zone_lines),
+            emptied: AtomicU64::new(0),
             tails: ends.into_iter().map(tail).collect(),
             reserved: Mutex::new(&locks::SUPERBLOCK, Reserved { superblock, openings, inodes }),
             openings: AtomicU64::new(openings),
@@ -172,6 +183,12 @@ impl Store {
             Some(at) => at,
             None => self.open_zone(tail, shard, call.want)?,
         };
+        if call.want == Want::Copies {
+            sim::count(&parts::COPIED, u64::from(lines));
+            for record in records.iter().filter(|_| !self.rules.lacks(mutant::COPIES_FORGOTTEN)) {
+                self.logs.origins.copied(at.zone, at.opening, record);
+            }
+        }
         let bytes = self.encode(at, drafts)?;
         let _part = sim::part(&parts::RECORD);
         let offset = self.geometry.zone_at(at.zone) + u64::from(at.line) * LINE as u64;
@@ -220,6 +237,7 @@ impl Store {
         if let Some(at) = tail.open.take() {
             self.end_zone(at, strip);
             let At { zone, opening, line, .. } = at;
+            self.logs.origins.left((zone, opening), line);
             tail.soft += u64::from(self.geometry.record_lines() - line);
             tail.previous = Some(Previous { zone, opening, lines: line as u16 });
         }
@@ -236,7 +254,7 @@ impl Store {
 
     /// Opens a zone for a shard: its first record is durable, and its word is flushed; the caller fences. In a pool without nonces
     /// the first record is only flushed, too.
-    fn open_zone(&self, tail: &mut Tail, shard: usize, want: Want) -> Result<At> {
+    pub(crate) fn open_zone(&self, tail: &mut Tail, shard: usize, want: Want) -> Result<At> {
         let zone = self.zones.take_log(want)?;
         let opening = match self.next_opening() {
             Ok(opening) => opening,
@@ -260,6 +278,9 @@ impl Store {
         }
         // Also where a store fails: one of the words may say so, and the cleaner frees a zone without records.
         self.zones.set_log(zone, opening);
+        // A copy has no id of the shard's, and the last one may be in the zone before.
+        let first = tail.clock + u64::from(want == Want::Copies);
+        self.logs.origins.opened(shard, first, (zone, opening));
         self.store_words(zone, word)?;
         if !self.geometry.keyed {
             self.leave_zone(tail);

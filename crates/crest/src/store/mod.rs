@@ -5,6 +5,7 @@
 //! | `superblock.rs` `zone_table.rs` | the superblock and its copy; the table of zones, and the word that names a saved index |
 //! | `alloc.rs` | free zones and blocks |
 //! | `log.rs` `cleaner.rs` `commit.rs` | the logs; freeing log zones; making the records of a call durable |
+//! | `steps.rs` `origins.rs` | emptying log zones step by step; in which zones copies of adds may lie |
 //! | `parity.rs` `end.rs` | parity of log zones that are full, and lines that are computed from it; parity of all at an unmount |
 //! | `frames.rs` | frames of DRAM |
 //! | `damage.rs` | damage, and who is told of it |
@@ -29,7 +30,9 @@ pub(crate) mod damage;
 pub(crate) mod end;
 pub(crate) mod frames;
 pub(crate) mod log;
+pub(crate) mod origins;
 pub(crate) mod parity;
+pub(crate) mod steps;
 pub(crate) mod superblock;
 pub(crate) mod zone_table;
 
@@ -56,4 +59,6 @@ pub(crate) struct Store {
     /// DRAM for what is dirty, under `sync=fsync`, and for what is read often.
     pub(crate) frames: frames::Frames,
     pub(crate) losses: damage::Losses,
+    /// Zones that are being emptied in steps.
+    pub(crate) steps: steps::Steps,
 }

@@ -10,7 +10,7 @@ use media::{Medium, Storage};
 use sim::{Bytes, Machine, Seed, Setup, TaskSpec};
 use vfs::{Errno, FileSystem, IoFlags};
 
-use crate::shared::harness::{self, tiny, with_mutant};
+use crate::shared::harness::{self, tiny, with_mutant, with_options};
 
 const SEED: u64 = 20_261_129;
 const WRITERS: u16 = 3;
@@ -126,9 +126,13 @@ fn explored(design: &Arc<Configured>, names: &[&str], schedules: u64) -> Vec<Tal
     explore(design, &scenarios, &effort, &|| ())
 }
 
-#[test]
-fn of_tasks_that_find_a_full_log_none_is_refused() {
-    for tally in explored(&tiny("crest"), &SCENARIOS, 40) {
+/// The options of a log that is cleaned by the call that finds it full.
+fn at_once() -> Vec<(&'static str, &'static str)> {
+    [harness::checking("crest").tiny, &[("without", "steps")]].concat()
+}
+
+fn assert_none_is_refused(design: &Arc<Configured>, schedules: u64) {
+    for tally in explored(design, &SCENARIOS, schedules) {
         println!("{}: {} interleavings, {} outcomes", tally.scenario, tally.interleavings, tally.outcomes);
         if let Some(failure) = tally.failure {
             panic!("seed {SEED}: {}: {failure}", tally.scenario);
@@ -136,14 +140,24 @@ fn of_tasks_that_find_a_full_log_none_is_refused() {
     }
 }
 
+#[test]
+fn of_tasks_that_find_a_full_log_none_is_refused() {
+    assert_none_is_refused(&with_options("crest", &at_once()), 40);
+}
+
+#[test]
+fn of_tasks_that_clean_a_log_in_steps_none_is_refused() {
+    assert_none_is_refused(&tiny("crest"), 10);
+}
+
 /// Canary: a task that is refused while another cleans is found by its scenario.
 #[test]
 fn a_task_that_is_refused_while_another_cleans_is_found() {
     let bug = mutant::REFUSED_WHILE_CLEANING;
-    let design = with_mutant("crest", harness::checking("crest").tiny, bug);
+    let design = with_mutant("crest", &at_once(), bug);
     let tally = explored(&design, bug.scenarios(), 100).remove(0);
     let failure = tally.failure.expect("it is found");
     println!("found after {} schedules: {failure}", tally.schedules);
-    let sound = explored(&tiny("crest"), bug.scenarios(), tally.schedules);
+    let sound = explored(&with_options("crest", &at_once()), bug.scenarios(), tally.schedules);
     assert!(sound.iter().all(|tally| tally.failure.is_none()), "{:?}", sound[0].failure);
 }

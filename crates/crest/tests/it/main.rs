@@ -1,0 +1,6 @@
+//! The tests of this crate that make and mount pools: one program, a module for each topic.
+
+mod steady;
+mod steps;
+mod support;
+mod together;
