@@ -11,13 +11,14 @@ use crate::ablation::Without;
 use crate::calls::writeback;
 use crate::format::layout::BLOCK;
 use crate::format::mutant::{self, Rules};
-use crate::index::cache::Admit;
+use crate::index::cache::{Admit, EVICTED, FILLED, HITS};
 use crate::index::sharing::Sharing;
+use crate::parts::{CLEANED, COPIED, EMPTIED};
 use crate::pool::format::CrestFormat;
 use crate::pool::{Settings, recovery, resize};
 use crate::store::frames;
 use crate::vfs::{Mounted, PROMISES};
-use crate::{NAME, locks, parts};
+use crate::{NAME, locks};
 
 /// Crest.
 pub struct CrestDesign;
@@ -204,6 +205,9 @@ fn maps_atomically(options: &Options) -> bool {
     options.choice("mmap") == "atomic"
 }
 
+/// All that is counted.
+static COUNTS: [&Count; 6] = [&HITS, &FILLED, &EVICTED, &EMPTIED, &CLEANED, &COPIED];
+
 impl Design for CrestDesign {
     fn name(&self) -> &'static str {
         NAME
@@ -231,7 +235,7 @@ impl Design for CrestDesign {
     }
 
     fn counts(&self) -> &'static [&'static Count] {
-        &parts::COUNTS
+        &COUNTS
     }
 
     fn classes(&self) -> Vec<&'static LockClass> {

@@ -1,12 +1,12 @@
 //! The classes of locks, each with those below which it may be taken.
 //!
-//! [`CLEANER`] of a shard, with nothing else held; [`RENAMES`] (shared by renames of other files between directories, exclusive for those of directories), then [`INODE`]:
-//! directories, an ancestor before its descendants and otherwise by number, then the inodes that names lead to, directories first
-//! and otherwise by number; of an inode that tasks share (`sharing.rs`) first its own lock, then its [`BUCKET`]s or [`GRANULE`]s in
-//! ascending order, then the next inode's; then [`DATA`], or [`LOG`] of a shard (the cleaner: of all, by number), with [`STAMPS`]
-//! of an inode under that; then [`SUPERBLOCK`], [`ORPHANS`], [`ZONES`], [`BLOCKS`], [`CLONED`], each of the last five a leaf but
-//! that [`BLOCKS`] is taken under [`ZONES`]. Those of frames are [`CACHED`], [`FRAMES`], [`FRAME_POOL`] of a shard, in this order,
-//! under the locks of inodes.
+//! [`CLEANER`] of a shard, with nothing else held; [`RENAMES`] (shared by renames of other files between directories, exclusive
+//! for those of directories), then [`INODE`]: directories, an ancestor before its descendants and otherwise by number, then the
+//! inodes that names lead to, directories first and otherwise by number; of an inode that tasks share (`sharing.rs`) first its
+//! own lock, then its [`BUCKET`]s or [`GRANULE`]s in ascending order, then the next inode's; then [`DATA`], or [`LOG`] of a shard
+//! (the cleaner: of all, by number), with [`STAMPS`] of an inode under that; then [`SUPERBLOCK`], [`ORPHANS`], [`ZONES`],
+//! [`BLOCKS`], [`CLONED`], each of the last five a leaf but that [`BLOCKS`] is taken under [`ZONES`]. Those of frames are
+//! [`CACHED`], [`FRAMES`], [`FRAME_POOL`] of a shard, in this order, under the locks of inodes.
 
 use sim::LockClass;
 

@@ -2,8 +2,6 @@
 
 use sim::{Count, Part};
 
-use crate::index::cache::{EVICTED, FILLED, HITS};
-
 /// Storing data past the cache, and its fence.
 pub(crate) static DATA: Part = Part::new("crest.data");
 /// Making a record: its bytes and its seal.
@@ -29,6 +27,3 @@ pub(crate) static CLEANED: Count =
 /// Lines of copies.
 pub(crate) static COPIED: Count =
     Count::new("crest.copied", "lines", "lines of records that were copied so that their zone is free");
-
-/// All that is counted.
-pub(crate) static COUNTS: [&Count; 6] = [&HITS, &FILLED, &EVICTED, &EMPTIED, &CLEANED, &COPIED];

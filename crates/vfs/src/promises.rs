@@ -61,7 +61,7 @@ pub enum SyncScope {
 }
 
 bitflags! {
-    /// What a format has no room for. A call that asks for it is always refused, with the given error.
+    /// The things that a format has no room for. A call that asks for it is always refused, with the given error.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct LeftOut: u8 {
         /// Extended attributes: `EOPNOTSUPP`.
@@ -114,7 +114,7 @@ pub struct Promises {
     /// Whether no write fails for lack of space in a range that fallocate(2) has reserved, however often it is written. A design
     /// that gives a block a new place with each write cannot promise that: it reserves nothing ([`Promises::check_reserving`]).
     pub reservations: bool,
-    /// What the format has no room for.
+    /// The things that the format has no room for.
     pub left_out: LeftOut,
     /// Longest name in bytes, 255 at most; a call with a longer one answers `ENAMETOOLONG`.
     pub name_max: u32,

@@ -245,7 +245,7 @@ impl Place {
 /// All inodes that have a name or are open.
 pub(crate) struct Inodes {
     places: SlotTable<Place>,
-    /// How many inodes each bucket of the published table has, whose chains a look-up of a name searches.
+    /// The number of inodes in each bucket of the published table, whose chains a look-up of a name searches.
     table: Vec<Mutex<u64>>,
     numbers: Mutex<Numbers>,
     grows: bool,

@@ -1,7 +1,7 @@
 //! Named parts of calls, whose time the ledger of a run keeps: those for which the published prototype has timers.
 //!
-//! Each begins before a lock is taken. What the prototype takes in a part is charged there, and its locks are one for each core where
-//! `wofs.space` is one for all.
+//! Each begins before a lock is taken. What the prototype takes in a part is charged there, and its locks are one for each core
+//! where `wofs.space` is one for all.
 
 use sim::Part;
 

@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// How long two writers take that each copy one block, which takes `copy`, at one time, by a rule.
+    /// The time of two writers that each copy one block, which takes `copy`, at one time, by a rule.
     fn two_writers(word: &'static str, copy: Nanos, in_turn: bool) -> Nanos {
         let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
         let body = move || {

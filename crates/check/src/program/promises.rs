@@ -33,7 +33,7 @@ use crate::tree::Tree;
 pub enum Promised {
     /// What was told is there.
     Durable,
-    /// What was told is there, whatever follows it in its file.
+    /// As durable, but a file may have more behind what was told.
     DurablePrefix,
     /// Each file is one of its versions.
     Atomic,

@@ -519,7 +519,7 @@ impl Story {
         Ok(())
     }
 
-    /// How many bytes of what was told are whole lines.
+    /// The number of bytes of what was told that are whole lines.
     fn whole_lines(&self) -> usize {
         self.told.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
     }

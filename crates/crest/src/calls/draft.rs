@@ -104,7 +104,8 @@ fn unmap(blocks: &mut BlockMap, records: &[Body], mut gone: impl FnMut(Place)) {
 }
 
 impl Index {
-    /// Gives the blocks of extents, whose record of this logical time counts, their places by `set`, which answers the places that they had.
+    /// Gives the blocks of extents, whose record of this logical time counts, their places by `set`, which answers the places
+    /// that they had.
     pub(crate) fn publish(
         &self,
         extents: &[Extent],

@@ -1,4 +1,4 @@
-//! What of a record must be kept, as the state in DRAM tells it to which the records have led.
+//! The parts of a record that must be kept, as the state in DRAM tells it to which the records have led.
 //!
 //! `clean.rs` decides the same from all records; here one is enough, with questions about the objects that it names. The state is
 //! that of all calls that have returned, and may be asked for one part after the other.
@@ -15,9 +15,9 @@
 //! | a removal of a name | another zone may have a copy of the add |
 //! | Cut, Hole, removal of an attribute | the inode is there, and another zone was opened before its `before` |
 //!
-//! A value may come back: mode A, then B, then A. Then the first record is taken for live, too. It says what was true at its id, and
-//! what superseded it then is present as long as it must be: the record in force equals the state, and so is live itself; a cut
-//! or a hole that hides both waits for the zones of both. So such a *false hit* only keeps. A part that is in force is never
+//! A value may come back: mode A, then B, then A. Then the first record is taken for live, too. It says what was true at its id,
+//! and what superseded it then is present as long as it must be: the record in force equals the state, and so is live itself; a
+//! cut or a hole that hides both waits for the zones of both. So such a *false hit* only keeps. A part that is in force is never
 //! missed, because the state was changed by the same record.
 
 use std::slice::from_ref;
@@ -32,10 +32,11 @@ pub trait Object {
     fn owner(&self) -> ((u16, u32, u32), u64);
     /// Bytes of a file, as the records say; and the logical time of the last cut, or 0. From there on sizes only grow.
     fn size(&self) -> (u64, u64);
-    /// Whether one of these times (bits of [`times`]) was set with this stamp, or may have been, where DRAM is ahead of the records.
+    /// Whether one of these times (bits of [`times`]) was set with this stamp, or may have been, where DRAM is ahead of the
+    /// records.
     fn holds(&self, times: u8, stamp: u64) -> bool;
-    /// Where a block of a file lies, and whether it reads as zeros; and the low bits of the logical time of the record that says so, or
-    /// 0 where that is not known.
+    /// Where a block of a file lies, and whether it reads as zeros; and the low bits of the logical time of the record that says
+    /// so, or 0 where that is not known.
     fn place(&self, block: u64) -> Option<((u64, bool), u32)>;
     /// Whether records have bytes of a block of a file.
     fn has_bytes(&self, block: u64) -> bool;
@@ -45,7 +46,7 @@ pub trait Object {
     fn add_of(&self, name: &[u8]) -> Option<AddId>;
 }
 
-/// What is known of the pool, but for the zone of the record.
+/// The pool, but for the zone of the record.
 pub trait Known {
     /// Asks an inode; none: it is not there.
     fn ask<R>(&self, ino: u64, question: impl FnOnce(&dyn Object) -> R) -> Option<R>;
@@ -57,7 +58,7 @@ pub trait Known {
 
 const DATA_TIMES: u8 = times::MTIME | times::CTIME;
 
-/// What a copy of a record carries: its live parts, under its id. None: it has none. Records of zones (Open, Void) have none.
+/// The copy of a record: its live parts, under its id. None: it has none. Records of zones (Open, Void) have none.
 pub fn live(record: &Record, known: &impl Known) -> Option<Record> {
     let body = match &record.body {
         Body::Open(_) | Body::Void(_) => None,

@@ -177,8 +177,8 @@ pub const COMPUTED_THEN_SAVED: Mutant =
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, those of parity a pool
-/// that has it, [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`), [`REFUSED_WHILE_CLEANING`] a log that is not cleaned in
-/// steps, and those of steps one that wraps: tests of their own find them.
+/// that has it, [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`), [`REFUSED_WHILE_CLEANING`] a log that is not
+/// cleaned in steps, and those of steps one that wraps: tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,

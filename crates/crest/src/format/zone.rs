@@ -407,8 +407,8 @@ impl Stock {
         }
     }
 
-    /// Free zones of so many below which the log is cleaned in steps, and those below which calls wait for that: a tenth, or what is
-    /// kept and some for each shard; and halfway to what is kept.
+    /// Free zones of so many below which the log is cleaned in steps, and those below which calls wait for that: a tenth, or what
+    /// is kept and some for each shard; and halfway to what is kept.
     pub fn marks(&self, zones: u32) -> (u32, u32) {
         let kept = self.kept(Want::Data, Rules::ALL) as u32;
         let low = (zones / 10).max(kept + self.shards + 1 + zones / 32);

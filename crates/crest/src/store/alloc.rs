@@ -192,7 +192,8 @@ pub(crate) struct Zones {
     bits: Vec<Mutex<Bits>>,
     /// The zone that each shard fills.
     heads: Vec<Mutex<Option<u32>>>,
-    /// Of each block of the pool the low bits of the logical time of the record that gave it to a file; 0: not known, or several have.
+    /// Of each block of the pool the low bits of the logical time of the record that gave it to a file; 0: not known, or several
+    /// have.
     placed_by: Box<[AtomicU32]>,
     /// Blocks that several files have: how many more than one.
     cloned: Mutex<TreeMap<u64, u32>>,

@@ -138,8 +138,8 @@ impl Store {
             && self.victim(&mut sealed, want, &BTreeSet::new()).is_none()
     }
 
-    /// Whether nothing in a zone is live by all records, which is so before a step frees it: for checks, and without a charge. It looks
-    /// at the first zones of a mount, and then at fewer and fewer. `cleanings`: of the time when the zone was chosen.
+    /// Whether nothing in a zone is live by all records, which is so before a step frees it: for checks, and without a charge. It
+    /// looks at the first zones of a mount, and then at fewer and fewer. `cleanings`: of the time when the zone was chosen.
     pub(crate) fn is_emptied(&self, zone: u32, cleanings: u64) -> bool {
         let emptied = 1 + self.logs.emptied.fetch_add(1, Relaxed);
         if self.geometry.parity || !self.rules.are_all() || emptied > 8 && !emptied.is_power_of_two() {

@@ -77,7 +77,7 @@ pub(crate) struct Logs {
     /// Lines that are dead, or may die although no name and no block goes, in the zone that had most of them when the cleaner
     /// looked last, less all that may have died until then; `UNKNOWN`: it found something to do. Changed with all logs locked.
     pub(crate) quiet: AtomicI64,
-    /// How often zones were cleaned with all logs locked. Changed under these locks.
+    /// The count of cleanings with all logs locked. Changed under these locks.
     pub(crate) cleanings: AtomicU64,
     /// Where adds lie.
     pub(crate) origins: Origins,
@@ -186,7 +186,7 @@ impl Store {
         if call.want == Want::Copies {
             sim::count(&parts::COPIED, u64::from(lines));
             for record in records.iter().filter(|_| !self.rules.lacks(mutant::COPIES_FORGOTTEN)) {
-                self.logs.origins.copied(at.zone, at.opening, record);
+                self.logs.origins.note_copy(at.zone, at.opening, record);
             }
         }
         let bytes = self.encode(at, drafts)?;

@@ -6,8 +6,8 @@
 //! | in an earlier one | any zone of an earlier mount | their openings |
 //! | and was copied in this mount | the zone with the copy | a filter for each zone with copies: two bits of each add |
 //!
-//! An answer may be that a zone has a copy though it has none, which only keeps a removal. The filters of all zones take at most eight
-//! bytes for each block of the pool, and exist where there are copies.
+//! An answer may be that a zone has a copy though it has none, which only keeps a removal. The filters of all zones take at most
+//! eight bytes for each block of the pool, and exist where there are copies.
 //!
 //! The lock is one of the host, held for one look.
 
@@ -130,7 +130,7 @@ impl Origins {
     }
 
     /// A zone gets a copy of a record.
-    pub(crate) fn copied(&self, zone: u32, opening: u64, record: &Record) {
+    pub(crate) fn note_copy(&self, zone: u32, opening: u64, record: &Record) {
         for (add, ..) in adds(record) {
             let mut known = self.known.lock();
             let words = (self.bits / 64) as usize;

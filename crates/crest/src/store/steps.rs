@@ -5,40 +5,49 @@
 //! victim is parsed ── its word := free, FENCE ── free
 //! ```
 //!
-//! A step is made by a call before it locks anything (`Index::tend`). It has no copy of the log in memory: of the victim it reads what
-//! it parses, and the state of the objects that a record names says what of it is live. The cleaner that stops all logs and reads
-//! them (`cleaner.rs`) remains for calls that find no zone all the same, and says alone that nothing can be gained.
+//! A step is made by a call before it locks anything (`Index::tend`). It has no copy of the log in memory: of the victim it reads
+//! what it parses, and the state of the objects that a record names says what of it is live. The cleaner that stops all logs and
+//! reads them (`cleaner.rs`) remains for calls that find no zone all the same, and says alone that nothing can be gained.
 //!
-//! | rule | because |
-//! |---|---|
-//! | S1 a victim is no shard's current zone, and the log of each shard was locked since it was left | all of its records are published |
-//! | S2 the zone that takes a copy is open before the state is asked | what supersedes the part later waits for that zone, by its `before` |
-//! | S3 adds that are copied are noted before the copy is stored (`origins.rs`) | a removal waits for copies of its add |
-//! | S4 a copy is stored, and a victim freed, only if all logs were not cleaned at once since the victim was chosen | that cleaner drops what waits by all records, and may have freed the victim |
-//! | S5 a record of a group that is not whole is passed over; a gap that a crash does not explain, or a zone that ends before the line where its shard left it, ends the work on it | it does not count; the other cleaner tells of damage |
-//!
-//! | S6 a shard looks whether a zone is still there under its opening when it has claimed it, and a claim ends behind the free zone | the list from which it is chosen is older: another shard may have emptied it since, and a third one may write to it under a new opening |
+//! S1. A victim is no shard's current zone, and the log of each shard was locked since it was left: all of its records are
+//!     published.
+//! S2. The zone that takes a copy is open before the state is asked: what supersedes the part later waits for that zone, by
+//!     its `before`.
+//! S3. Adds that are copied are noted before the copy is stored (`origins.rs`): a removal waits for copies of its add.
+//! S4. A copy is stored, and a victim freed, only if all logs were not cleaned at once since the victim was chosen: that
+//!     cleaner drops what waits by all records, and may have freed the victim.
+//! S5. A record of a group that is not whole is passed over: it does not count. A gap that a crash does not explain, or a
+//!     zone that ends before the line where its shard left it, ends the work on it: the other cleaner tells of damage.
+//! S6. A shard looks whether a zone is still there under its opening when it has claimed it, and a claim ends behind the free
+//!     zone: the list from which it is chosen is older. Another shard may have emptied it since, and a third one may write to
+//!     it under a new opening.
 //!
 //! # When a removed name is dead
 //!
-//! A name is there if a present zone has its add (by id) and no present zone has a removal of that add. Neither order nor time decides:
-//! so of each add that was removed, at each moment and in each subset of zones that a crash can leave,
+//! A name is there if a present zone has its add (by id) and no present zone has a removal of that add. Neither order nor time
+//! decides: so of each add that was removed, at each moment and in each subset of zones that a crash can leave,
 //!
 //! > **a present zone with a copy of the add ⇒ a present zone with a copy of the removal.**
 //!
 //! *Present* is a zone from the store of its word until the fence behind the word that frees it.
 //!
-//! | what is done | keeps this, because |
-//! |---|---|
-//! | an add is copied | it was asked for while the name was there. If the name dies before the copy is stored, the victim is present and has the add, so the removal is kept; when the victim goes, the copy is noted (S3) |
-//! | a removal is copied | the copy is fenced before the victim's word is stored |
-//! | a zone with a removal is freed (the removal is dropped) | no *other* zone has the add: not the one where it was made, by its id, nor one with a copy of it. The victim's own copies go with it, by one word. Both answers may be older than the free zone: an add that was removed is copied only by who asked before, whose victim is present |
-//! | a zone with an add is freed | always: fewer adds |
-//! | a zone is freed that is not the victim any more | **breaks it**: it frees, without a look, what another shard has written there. S6 for steps among themselves, S4 beside the cleaner of all logs |
+//! *An add is copied*: it was asked for while the name was there. If the name dies before the copy is stored, the victim is
+//! present and has the add, so the removal is kept; when the victim goes, the copy is noted (S3).
+//!
+//! *A removal is copied*: the copy is fenced before the victim's word is stored.
+//!
+//! *A zone with a removal is freed* (the removal is dropped): no other zone has the add, not the one where it was made, by its
+//! id, nor one with a copy of it. The victim's own copies go with it, by one word. Both answers may be older than the free zone:
+//! an add that was removed is copied only by who asked before, whose victim is present.
+//!
+//! *A zone with an add is freed*: always, for it leaves fewer adds.
+//!
+//! *A zone is freed that is not the victim any more*: this breaks it. It frees, without a look, what another shard has written
+//! there. S6 prevents it for steps among themselves, S4 beside the cleaner of all logs.
 //!
 //! Each shard works on one victim at a time, and different shards on different ones: a zone is present for what waits until it is
-//! freed, so it does not matter which of two is freed first. A crash leaves two copies of some records, of which the one in the zone
-//! that was opened later holds; that may be the victim, because a shard that rests has a zone open for long.
+//! freed, so it does not matter which of two is freed first. A crash leaves two copies of some records, of which the one in the
+//! zone that was opened later holds; that may be the victim, because a shard that rests has a zone open for long.
 //!
 //! Victims are taken in the order of their openings, so what waits for older zones is copied once or twice at most. No zone is
 //! emptied unless a quarter of the log is dead, by the lines that live records take at most; and no shard goes on that has
@@ -80,9 +89,9 @@ struct Victim {
     zone: u32,
     opening: u64,
     seal: Seal,
-    /// What is parsed next.
+    /// The line that is parsed next.
     line: u32,
-    /// How often all logs had been cleaned at once when it was chosen.
+    /// The count of cleanings of all logs at once when it was chosen.
     cleanings: u64,
     /// The other zones that were there then, by number.
     others: Vec<Present>,
@@ -98,7 +107,7 @@ struct Victim {
     copied: u32,
 }
 
-/// What a shard works on.
+/// The work of a shard.
 #[derive(Default)]
 pub(crate) struct Stepper {
     victim: Option<Victim>,
@@ -110,7 +119,7 @@ pub(crate) struct Stepper {
     copied: u64,
 }
 
-/// Which zones are worked on, and which cannot be: zone and opening.
+/// The zones that are worked on, and those that cannot be: zone and opening.
 #[derive(Debug, Default)]
 struct Claims {
     taken: BTreeSet<(u32, u64)>,
@@ -148,7 +157,7 @@ impl Steps {
     }
 }
 
-/// What is known of the pool beside a victim.
+/// The pool beside a victim.
 struct Beside<'a> {
     store: &'a Store,
     objects: &'a dyn Objects,
