@@ -22,6 +22,7 @@
 //! | `file.rs` | reading and changing the contents of files | pmfs hinfs nova redo crest squirrelfs wofs ext4 |
 //! | `map.rs` | which block holds which block of a file | pmfs nova crest wofs ext4 |
 //! | `mapped.rs` | mapped files | pmfs nova crest squirrelfs ext4 |
+//! | `merge.rs` | the meaning of all records or packages together | crest wofs |
 //! | `xattr.rs` | extended attributes | pmfs nova crest ext4 |
 //! | `alloc.rs` | free blocks, and the choice among them | pmfs nova crest squirrelfs wofs ext4 |
 //! | `journal.rs` | how a change of several places becomes one | pmfs nova ext4 |
