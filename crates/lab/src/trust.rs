@@ -89,10 +89,19 @@ fn class_of_row(row: &Row) -> &'static str {
 
 /// The version of what decides the rows of the file: prices, rows with their scripts, and their machine.
 pub fn model() -> String {
+    let prices = ORIGINALS.iter().map(|preset| decisive(preset.text));
     let rows = VALIDATION.iter().filter(|preset| preset.name != FILE);
     let machines = MACHINES.iter().filter(|preset| preset.name == "rcache-server");
-    let texts: Vec<&str> = ORIGINALS.iter().chain(rows).chain(machines).map(|preset| preset.text).collect();
+    let texts: Vec<String> =
+        prices.chain(rows.chain(machines).map(|preset| preset.text.to_owned())).collect();
     canonical::sha256(texts.join("\n"))[..16].to_owned()
+}
+
+/// A file of prices without comments, and without the operations and the source of each price.
+fn decisive(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let prices = lines.map(|line| line.split(", operations = ").next().unwrap_or_default());
+    prices.collect::<Vec<_>>().join("\n")
 }
 
 /// How far the ratios of a plan's designs may be wrong, by set of prices, workload and medium.

@@ -323,6 +323,11 @@ impl Wofs {
         (0..blocks).for_each(|_| drop(sim::part(&parts::INDEX)));
     }
 
+    /// Takes the time in which the published code frees so many blocks of a file.
+    pub(crate) fn free_blocks(blocks: u64) {
+        (0..blocks).for_each(|_| drop(sim::part(&parts::FREE_BLOCK)));
+    }
+
     /// Changes what DRAM has of a file by a write that is durable.
     fn publish(
         &self,
@@ -381,6 +386,10 @@ impl Wofs {
         if size.is_some() {
             let contents = state.contents_mut()?;
             cut = contents.map.take(new.div_ceil(BLOCK)..u64::MAX);
+            let blocks = cut.iter().map(|piece| piece.blocks).sum();
+            let _part = (blocks > 0).then(|| sim::part(&parts::CLAIM));
+            Self::index(blocks);
+            Self::free_blocks(blocks);
             // A block behind the old end is a hole.
             contents.tail_is_zero =
                 new > old || new.is_multiple_of(BLOCK) || new == old && contents.tail_is_zero;
@@ -403,7 +412,7 @@ impl Wofs {
     fn store_attr(&self, inode: &Inode, state: &State, size: u64) -> Result<(Slot, Attr)> {
         let slot = self.take(Kind::Attr)?;
         let attr = Attr { vtail: self.numbers(1), key: inode.key, attributes: state.attributes, size };
-        let _part = sim::part(&parts::PACKAGE);
+        let _part = sim::part(&parts::PATCHED);
         let bytes = Package::Attr(attr).encode(self.rules);
         self.region.mark(Mark::CommitBlock { at: slot.place, needs: &[] });
         if let Err(error) = self.region.store_cached(slot.place, &bytes) {

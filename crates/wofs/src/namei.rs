@@ -291,8 +291,7 @@ impl Wofs {
         let _part = sim::part(&parts::EVICT);
         if let Body::File(contents) = &mut state.body {
             let pieces = contents.map.take(0..u64::MAX);
-            (0..pieces.iter().map(|piece| piece.blocks).sum())
-                .for_each(|_| drop(sim::part(&parts::FREE_BLOCK)));
+            Self::free_blocks(pieces.iter().map(|piece| piece.blocks).sum());
             self.space.lock().lost(inode.key, &pieces);
         }
         state.is_free = true;

@@ -9,7 +9,7 @@ use sim::Part;
 pub(crate) static RESERVE: Part = Part::new("wofs.reserve");
 /// Filling a package and its checksum, storing, flushing and fencing it.
 pub(crate) static PACKAGE: Part = Part::new("wofs.package");
-/// Storing the patched size of a DATA, flushing and fencing it.
+/// Storing one line that changes a size, flushing and fencing it: the patched size of a DATA, or an ATTR.
 pub(crate) static PATCHED: Part = Part::new("wofs.patched");
 /// Taking free blocks.
 pub(crate) static BLOCKS: Part = Part::new("wofs.blocks");
@@ -21,9 +21,9 @@ pub(crate) static CLAIM: Part = Part::new("wofs.claim");
 pub(crate) static EVICT: Part = Part::new("wofs.evict");
 /// Finding a name.
 pub(crate) static LOOKUP: Part = Part::new("wofs.lookup");
-/// Setting one block of a file's index.
+/// Setting one block of a file's index, perhaps to nothing.
 pub(crate) static INDEX: Part = Part::new("wofs.index");
-/// Freeing one block of a file without a name, and its place in the index.
+/// Freeing one block of a file.
 pub(crate) static FREE_BLOCK: Part = Part::new("wofs.free_block");
 /// Making the state in DRAM of a new inode.
 pub(crate) static NEW_INODE: Part = Part::new("wofs.new_inode");

@@ -481,7 +481,6 @@ impl Story {
         records: &Records,
     ) -> Result<(), StoryError> {
         let wanted = match how {
-            Acknowledge::None => return Ok(()),
             Acknowledge::Lines | Acknowledge::Writes => Channel::Stdout,
             Acknowledge::Socket => Channel::Socket,
             Acknowledge::Exit => {
@@ -491,8 +490,8 @@ impl Story {
                 }
                 return Ok(());
             }
-            // Its bytes are those of deeds, which come from the trace's contents.
-            Acknowledge::File(_) => return Ok(()),
+            // The bytes of a file are those of deeds, which come from the trace's contents.
+            Acknowledge::None | Acknowledge::File(_) => return Ok(()),
         };
         for (number, sent) in contents.sent.iter().enumerate() {
             if sent.channel != wanted {

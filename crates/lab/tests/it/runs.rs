@@ -299,7 +299,7 @@ why = "which operations run them?"
 stop = "2ms"
 machine = "rcache-server"
 [[axis]]
-fs = ["nova", "pmfs", "ext4-dax"]
+fs = ["nova", "pmfs", "ext4-dax", "wofs", "squirrelfs"]
 [[workload]]
 name = "filebench/varmail"
 vars = { nfiles = 200, nthreads = 2 }
@@ -312,6 +312,9 @@ name = "filebench/createfiles"
 vars = { nfiles = 400, nthreads = 1 }
 [[workload]]
 name = "fxmark/MWRM"
+[[workload]]
+name = "fxmark/DWTL"
+vars = { blocks = 200 }
 "#;
     let file = run(&plan(text), with_jobs(0));
     let runs = |part: &str, operation: &str| {
