@@ -300,7 +300,7 @@ static PARTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 impl Part {
     /// Limit of parts in one process; parts beyond it share the last number.
-    pub(crate) const MAX: usize = 48;
+    pub(crate) const MAX: usize = 96;
 
     /// A part called `name`: `design.part`.
     pub const fn new(name: &'static str) -> Self {

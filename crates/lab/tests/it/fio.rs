@@ -79,8 +79,8 @@ fn every_job_file_runs_on_every_design_and_leaves_what_it_must() {
         fs::FILE_SYSTEMS.iter().copied().partition(|design| maps(*design));
     let mut names = names();
     for designs in [mapping, others].map(|designs| designs.into_iter().map(quoted).collect::<Vec<_>>()) {
-        let buffer = if designs.len() > 1 { "[fs]\nbuffer = \"8MiB\"" } else { "" };
         let listed = designs.join(", ");
+        let buffer = if listed.contains("hinfs") { "[fs]\nbuffer = \"8MiB\"" } else { "" };
         let axes = format!("[[axis]]\nfs = [{listed}]\n[[axis]]\nmedium = [\"dram\"]\n{buffer}");
         let file = run(&plan("prices = \"ran\"", &axes, &small(&names, SHORT_TIMED)), true);
         assert_eq!(file.samples.len(), names.len() * designs.len());

@@ -150,7 +150,12 @@ fn handed_on(rounds: usize) -> String {
 #[test]
 fn every_design_gives_the_recorded_results_and_leaves_the_recorded_tree() {
     let trace = Trace::new(EVERYTHING);
-    let designs: Vec<_> = fs::FILE_SYSTEMS.iter().map(|design| format!("{:?}", design.name())).collect();
+    // The program makes all that a file system may have.
+    let whole = fs::FILE_SYSTEMS
+        .iter()
+        .filter(|design| design.promises(&design::Options::defaults(design.options())).left_out.is_empty());
+    let designs: Vec<_> = whole.map(|design| format!("{:?}", design.name())).collect();
+    assert!(designs.len() > 8, "{designs:?}");
     let axes = format!(
         "[[axis]]\nfs = [{}]\n[[axis]]\nmedium = [\"dram\"]\n[fs]\nbuffer = \"8MiB\"",
         designs.join(", ")
