@@ -299,7 +299,7 @@ pub struct Part {
 static PARTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 impl Part {
-    /// Limit of parts in one process; parts beyond it share the last number.
+    /// Limit of parts that are run in one process.
     pub(crate) const MAX: usize = 96;
 
     /// A part called `name`: `design.part`.
@@ -308,7 +308,11 @@ impl Part {
     }
 
     pub(crate) fn number(&self) -> usize {
-        self.number.of(|| number_of(self.name, &PARTS).min(Self::MAX - 1))
+        self.number.of(|| {
+            let number = number_of(self.name, &PARTS);
+            assert!(number < Self::MAX, "{} is one part too many: raise Part::MAX", self.name);
+            number
+        })
     }
 
     pub(crate) fn name(&self) -> &'static str {
