@@ -230,9 +230,10 @@ mod tests {
 
     /// The checks that stand in the second column of the tables of promises.
     fn cited() -> BTreeSet<&'static str> {
-        let lines = include_str!("../../../shipped/SEMANTICS.md").lines();
-        let promises = lines.filter(|line| line.starts_with("| ") && !line.starts_with("| promise"));
-        let checks = promises.filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next());
+        let tables = include_str!("../../../shipped/SEMANTICS.md").split("\n\n");
+        let promises = tables.filter_map(|table| table.strip_prefix("| promise | checks |\n|---|---|\n"));
+        let checks =
+            promises.flat_map(str::lines).filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next());
         checks.flat_map(|checks| checks.split('`').skip(1).step_by(2)).collect()
     }
 
