@@ -253,7 +253,7 @@ impl Space {
         }
         sim::ran::node(self.blocks.depth());
         if let Some(first) = self.blocks.take_run(count + more, 1) {
-            sim::ran::node(count + more);
+            sim::ran::node((count + more).div_ceil(64) + 1);
             return Ok((sim::ran::collected([(first, count)]), more));
         }
         let mut pieces = Vec::new();
@@ -272,10 +272,8 @@ impl Space {
     }
 
     pub(crate) fn put(&mut self, first: u64, blocks: u64) {
-        for block in first..first + blocks {
-            self.blocks.put(block);
-        }
-        sim::ran::node(blocks);
+        let words = self.blocks.put_run(first, blocks);
+        sim::ran::node(words);
     }
 
     /// Takes reserved blocks up to `end` for an append to the DATA with this number; false: they were given to others.

@@ -19,6 +19,16 @@ pub struct FreeMap {
 
 const WORD_BITS: u64 = 64;
 
+/// The words that have the blocks from `first` up to `end`: which, and their bits.
+fn words_of(first: u64, end: u64) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+    let words = if first < end { first / WORD_BITS..end.div_ceil(WORD_BITS) } else { 0..0 };
+    words.map(move |at| {
+        let base = at * WORD_BITS;
+        let (from, to) = (first.max(base) - base, end.min(base + WORD_BITS) - base);
+        (at, u64::MAX << from & u64::MAX >> (WORD_BITS - to))
+    })
+}
+
 impl FreeMap {
     /// A map of `blocks` blocks, none of them free.
     pub fn new(blocks: u64) -> Self {
@@ -59,11 +69,35 @@ impl FreeMap {
         if block >= self.blocks || self.is_free(block) {
             return false;
         }
+        self.put_run(block, 1);
+        true
+    }
+
+    /// Adds those of a run of blocks to the free ones that are in use and exist. Returns the units of [`sim::Work::NODE`] that it
+    /// took: one for each word.
+    pub fn put_run(&mut self, first: u64, count: u64) -> u64 {
+        let end = (first + count).min(self.blocks);
         if let Some(settled) = &mut self.settled {
-            settled.take(block);
+            settled.clear(first, end);
         }
-        let mut bit = block;
-        for level in &mut self.levels {
+        let mut words = 0;
+        for (at, mask) in words_of(first, end) {
+            let word = &mut self.levels[0][at as usize];
+            let was_empty = *word == 0;
+            self.free += u64::from((mask & !*word).count_ones());
+            *word |= mask;
+            if was_empty {
+                self.note_free(at);
+            }
+            words += 1;
+        }
+        sim::ran::did(sim::Work::NODE, words);
+        words
+    }
+
+    /// A word of level 0 has a free block, and had none.
+    fn note_free(&mut self, mut bit: u64) {
+        for level in &mut self.levels[1..] {
             let word = &mut level[(bit / WORD_BITS) as usize];
             let was_empty = *word == 0;
             *word |= 1 << (bit % WORD_BITS);
@@ -72,9 +106,6 @@ impl FreeMap {
             }
             bit /= WORD_BITS;
         }
-        self.free += 1;
-        sim::ran::did(sim::Work::NODE, 1);
-        true
     }
 
     /// Takes `block`. False, and nothing is done, when it is not free.
@@ -82,8 +113,30 @@ impl FreeMap {
         if !self.is_free(block) {
             return false;
         }
-        let mut bit = block;
-        for level in &mut self.levels {
+        let words = self.clear(block, block + 1);
+        sim::ran::did(sim::Work::NODE, words);
+        true
+    }
+
+    /// Takes the blocks from `first` up to `end` that are free; returns the number of words that have them.
+    fn clear(&mut self, first: u64, end: u64) -> u64 {
+        let mut words = 0;
+        for (at, mask) in words_of(first, end) {
+            let word = &mut self.levels[0][at as usize];
+            let taken = mask & *word;
+            self.free -= u64::from(taken.count_ones());
+            *word &= !mask;
+            if taken != 0 && *word == 0 {
+                self.note_full(at);
+            }
+            words += 1;
+        }
+        words
+    }
+
+    /// A word of level 0 has no free block any more.
+    fn note_full(&mut self, mut bit: u64) {
+        for level in &mut self.levels[1..] {
             let word = &mut level[(bit / WORD_BITS) as usize];
             *word &= !(1 << (bit % WORD_BITS));
             if *word != 0 {
@@ -91,9 +144,6 @@ impl FreeMap {
             }
             bit /= WORD_BITS;
         }
-        self.free -= 1;
-        sim::ran::did(sim::Work::NODE, 1);
-        true
     }
 
     /// Takes the lowest free block.
@@ -108,19 +158,26 @@ impl FreeMap {
         let mut start = 0;
         loop {
             start = self.first_from(start)?.next_multiple_of(align);
-            if start + count > self.blocks {
+            let end = start + count;
+            if end > self.blocks {
                 return None;
             }
-            match (start..start + count).rev().find(|block| !self.is_free(*block)) {
-                Some(used) => start = used + 1,
-                None => {
-                    (start..start + count).for_each(|block| {
-                        self.take(block);
-                    });
-                    return Some(start);
-                }
+            if let Some(used) = self.last_used(start, end) {
+                start = used + 1;
+            } else {
+                let words = self.clear(start, end);
+                sim::ran::did(sim::Work::NODE, words);
+                return Some(start);
             }
         }
+    }
+
+    /// The last block in use from `first` up to `end`.
+    fn last_used(&self, first: u64, end: u64) -> Option<u64> {
+        words_of(first, end).rev().find_map(|(at, mask)| {
+            let used = mask & !self.levels[0][at as usize];
+            (used != 0).then(|| at * WORD_BITS + u64::from(used.ilog2()))
+        })
     }
 
     /// A trim begins, or ends.
@@ -140,9 +197,7 @@ impl FreeMap {
             let is_in_run = |block: &u64| settled.is_free(*block) && self.is_free(*block);
             let blocks = (first..first.saturating_add(most)).take_while(is_in_run).count() as u64;
             if blocks >= least.max(1) {
-                (first..first + blocks).for_each(|block| {
-                    self.take(block);
-                });
+                self.clear(first, first + blocks);
                 return Some((first, blocks));
             }
             first += blocks + 1;
@@ -205,7 +260,21 @@ mod tests {
         for _ in 0..4_000 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let block = (x >> 33) % blocks;
-            match x >> 30 & 7 {
+            let end = (block + (x >> 20 & 255)).min(blocks);
+            match x >> 28 & 15 {
+                8..12 => {
+                    map.put_run(block, end - block);
+                    model.extend(block..end);
+                }
+                // The model looks at every block.
+                12..16 if blocks <= 4097 => {
+                    let (count, align) = ((x >> 20 & 127) + 1, 1 << (x >> 18 & 3));
+                    let is_free = |start: &u64| (*start..start + count).all(|block| model.contains(&block));
+                    let lowest = (0..blocks).step_by(align as usize).find(is_free);
+                    assert_eq!(map.take_run(count, align), lowest);
+                    let taken = lowest.map_or(0..0, |first| first..first + count);
+                    taken.for_each(|block| assert!(model.remove(&block)));
+                }
                 0..4 => assert_eq!(map.put(block), model.insert(block)),
                 4..6 => assert_eq!(map.take(block), model.remove(&block)),
                 6 => assert_eq!(map.take_first(), model.pop_first()),
