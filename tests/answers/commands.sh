@@ -53,7 +53,8 @@ def commands():
         if page.name == "changelog.md":
             continue
         fence, told = False, set()
-        for line in page.read_text().splitlines():
+        # A command goes on behind a \\ at the end of a line.
+        for line in re.sub(r" *\\\n *", " ", page.read_text()).splitlines():
             if line.startswith("```"):
                 fence = not fence
             found = BLOCK.match(line) if fence or line.startswith("    ") else None
