@@ -345,7 +345,7 @@ impl Design for ExtDesign {
                 tiny: EXT4_TINY,
                 variants: OTHER_MODES,
                 crash_every: 9,
-                fail_every: 3,
+                fail_every: 6,
                 ..Checking::default()
             }
         } else {
