@@ -28,6 +28,9 @@ pub(crate) static STAMPS: LockClass = LockClass::of_lines(
     "crest.stamps",
     "the last id and time of a shard's changes of an inode that tasks share",
 );
+/// The line with a part of the count of a directory's names.
+pub(crate) static NAMES: LockClass =
+    LockClass::of_lines("crest.names", "a part of the count of names of a directory that tasks share");
 
 /// Of the data zone that a shard fills.
 pub(crate) static DATA: LockClass = LockClass::new("crest.data").under(&[&GRANULE, &BUCKET]);
@@ -65,6 +68,7 @@ pub(crate) static CLASSES: &[&LockClass] = &[
     &GRANULE,
     &BUCKET,
     &STAMPS,
+    &NAMES,
     &LOG,
     &SUPERBLOCK,
     &ORPHANS,

@@ -21,9 +21,12 @@ use std::sync::OnceLock;
 
 use hashbrown::HashTable;
 use parking_lot::RwLock;
+use sim::sync::{AtomicI64, Contended, Ordering::Relaxed};
 use sim::{Work, ran};
 
+use super::sharing::BUCKETS_A_SHARD;
 use crate::format::record::{AddId, Id};
+use crate::locks;
 use base::persist::{hash_of, plain_hash};
 
 /// Bytes of a name that lie in its slot, at most.
@@ -107,6 +110,8 @@ pub(crate) struct Dir {
     first: RwLock<Bucket>,
     /// All names from then on; as many as a power of two.
     buckets: OnceLock<Box<[RwLock<Bucket>]>>,
+    /// How many names there are then: the sum of parts, of which the cores change different ones.
+    counts: OnceLock<Box<[Contended<AtomicI64>]>>,
 }
 
 fn visit() {
@@ -153,12 +158,27 @@ impl Bucket {
     }
 }
 
+/// Parts of the count of so many names, for a directory of so many buckets.
+fn counts_of(buckets: usize, names: usize) -> Box<[Contended<AtomicI64>]> {
+    let parts = buckets.div_ceil(BUCKETS_A_SHARD).max(1);
+    let first = |part| if part == 0 { names as i64 } else { 0 };
+    (0..parts).map(|part| Contended::new(&locks::NAMES, AtomicI64::new(first(part)))).collect()
+}
+
 impl Dir {
-    /// How many names there are.
+    /// How many names there are; while others change names, of some moments.
     pub(crate) fn len(&self) -> usize {
-        sim::work(Work::STEP, self.buckets().len() as u64);
-        let len = |bucket: &RwLock<Bucket>| bucket.read().table.len();
-        len(&self.first) + self.buckets().iter().map(len).sum::<usize>()
+        let Some(counts) = self.counts.get() else { return self.first.read().table.len() };
+        let used = counts.iter().filter(|part| part.peek().load(Relaxed) != 0);
+        let sum: i64 = used.map(|part| part.touch().load(Relaxed)).sum();
+        usize::try_from(sum).unwrap_or(0)
+    }
+
+    /// A name has come (1) or gone (-1).
+    fn count(&self, change: i64) {
+        if let Some(counts) = self.counts.get() {
+            counts[usize::from(sim::core()) % counts.len()].touch().fetch_add(change, Relaxed);
+        }
     }
 
     /// Whether it is not split yet and has at least so many names.
@@ -208,6 +228,7 @@ impl Dir {
         let known = Name { hash, text: Bytes::new(name), ino, id, index, slot: LATER };
         visit();
         let grows = self.bucket(hash).write().insert(known);
+        self.count(1);
         ran::allocate(u64::from(grows));
     }
 
@@ -217,6 +238,9 @@ impl Dir {
         visit();
         visit();
         let removed = self.bucket(hash).write().remove(hash, name);
+        if removed.is_some() {
+            self.count(-1);
+        }
         ran::allocate(u64::from(removed == Some(true)));
         removed.is_some()
     }
@@ -242,10 +266,11 @@ impl Dir {
         if first.slots.len() >= 1 << PLACE_BITS {
             return false;
         }
-        let Bucket { slots, .. } = std::mem::take(&mut *first);
+        let Bucket { slots, table, .. } = std::mem::take(&mut *first);
+        let _ = self.counts.set(counts_of(buckets, table.len()));
         let _ = self.buckets.set((0..buckets.min(BUCKETS_MAX)).map(|_| RwLock::default()).collect());
         drop(first);
-        ran::allocate(1);
+        ran::allocate(2);
         for (known, slot) in slots.into_iter().zip(0..) {
             if let Some(known) = known {
                 visit();

@@ -469,7 +469,7 @@ impl Inode {
         if let Some(attr) = self.seen.lock().as_deref() {
             return Ok(*attr);
         }
-        if !self.is_dir && self.shared.load(Relaxed) {
+        if self.shared.load(Relaxed) {
             let state = self.reading()?;
             if state.shared {
                 return Ok(self.attr_beside(&state));
@@ -510,7 +510,7 @@ impl Inode {
         self.shared.store(state.shared, Relaxed);
     }
 
-    /// What `stat` shows of a file that tasks share.
+    /// What `stat` shows of an inode that tasks share.
     pub(crate) fn attr_beside(&self, state: &State) -> Attr {
         let (_, time, access) = self.shares().last();
         let attr = state.attr();

@@ -41,7 +41,7 @@ use super::dir::{BUCKETS_MAX, Dir};
 use crate::locks;
 
 /// Buckets of a directory for each shard: two of 80 tasks that change names meet in one of sixteen calls.
-const BUCKETS_A_SHARD: usize = 16;
+pub(crate) const BUCKETS_A_SHARD: usize = 16;
 
 /// Names for each bucket with which a directory is split though no tasks share it: a listing, which passes the buckets, then takes
 /// less than a hundredth longer.
