@@ -80,6 +80,9 @@ impl Store {
         if self.rules.lacks(mutant::REFUSED_WHILE_CLEANING) && !self.logs.changed.swap(false, Relaxed) {
             return Ok(false);
         }
+        if self.rules.lacks(mutant::REFUSED_UNCLEANED) {
+            return Ok(false);
+        }
         let _part = sim::part(&parts::CLEAN);
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
         if self.zones.has_room(want) {
