@@ -67,7 +67,7 @@ impl Store {
             facts.sift_zone(&mut log.records);
             all.add(log);
         }
-        let Some(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
+        let Ok(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
         self.losses.tell_computed(&all.computed);
         all.records.retain_mut(|found| sieve.keeps(found));
         Ok((all, Some(sieve)))
