@@ -118,6 +118,10 @@ pub const ZONE_JUDGED_UNLOCKED: Mutant = Mutant::new(
     "a zone becomes free between the look at its state and the blocks taken of it",
 );
 
+/// A call that finds no room is refused, whatever cleaning would gain.
+pub const REFUSED_UNCLEANED: Mutant =
+    Mutant::new("refused-uncleaned", "a call that finds no room is refused, and nothing is cleaned");
+
 /// A record of data in frames says the size in DRAM before all of the data is durable.
 pub const SIZE_AHEAD_OF_DATA: Mutant = Mutant::new("size-ahead-of-data", "buffer: size ahead of data");
 /// A file gets a name before its size is durable.
@@ -177,8 +181,8 @@ pub const COMPUTED_THEN_SAVED: Mutant =
 
 /// Those that a mounted pool can be given, each of which the checks of the mount find. The last six are about frames and saved
 /// indexes, which the model of the rules does not have. [`IMAGE_WITHOUT_WAITS`] needs a log that wraps, those of parity a pool
-/// that has it, [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`), [`REFUSED_WHILE_CLEANING`] a log that is not
-/// cleaned in steps, and those of steps one that wraps: tests of their own find them.
+/// that has it, [`ZONE_JUDGED_UNLOCKED`] one that is full (`store/alloc.rs`), [`REFUSED_WHILE_CLEANING`] and
+/// [`REFUSED_UNCLEANED`] a log that is not cleaned in steps, and those of steps one that wraps: tests of their own find them.
 pub const MOUNTED: &[Mutant] = &[
     DATA_UNFENCED,
     WORD_UNFLUSHED,

@@ -7,15 +7,14 @@
 //! a zone's records ──Facts::sift_zone──► candidates ──Facts::settle──► Sieve ──Sieve::keeps──► what merge and Survey see
 //! ```
 //!
-//! * Within a zone: an inode that was born and lost its only name in this zone is *gone*, and so are the records of the zone
-//!   that are
-//!   about nothing else. Its number is noted.
-//! * When all zones are read, it is known which inodes live, by names of all zones. Records about others are dropped. If one
-//!   lives of
-//!   which a zone has dropped records (it was removed where it was born, and has another name), the sieve is of no use, and
-//!   everything
-//!   is read again as it is: [`Facts::settle`] answers none. So it is with a `Void`, of which no medium here makes one,
-//!   and with an add that names two inodes.
+//! * Within a zone: an inode that was born and lost its only name in this zone is *gone*, and so are the records of the zone that
+//!   are about nothing else. Its number is noted.
+//! * A mount takes the zones that it has read for one, whenever their records have doubled ([`Facts::sift_again`]): all that it asks
+//!   is the tree, to which a removal whose add is dropped with it says nothing, wherever both lie.
+//! * When all zones are read, it is known which inodes live, by names of all zones. Records about others are dropped. If one lives
+//!   of which records were dropped (it was removed under its first name, and has another one), the sieve is of no use:
+//!   [`Facts::settle`] answers such inodes. The cleaner then reads everything again as it is, and a mount all records of these. So
+//!   it is with a `Void`, of which no medium here makes one, and with an add that names two inodes, but that a mount keeps all then.
 //! * A removal is kept while another zone has a copy of the add that it names, unless a record of that zone removes it: such a zone
 //!   hides its copy itself, and both go with the zone.
 //! * Of the records that set the times of a directory only those are kept that have the latest time.
@@ -100,6 +99,13 @@ impl Facts {
         self.gone.extend(gone.into_keys());
     }
 
+    /// Drops of the records of all zones that were read, each of which was sifted, those about inodes that are gone by all of them.
+    /// For a mount, which does not ask in which zone an add lies.
+    pub fn sift_again<F: Borrow<Found>>(&mut self, records: &mut Vec<F>) {
+        self.adds.clear();
+        self.sift_zone(records);
+    }
+
     /// Adds what is known of other zones.
     pub fn add(&mut self, other: Self) {
         for (add, at) in other.adds {
@@ -114,21 +120,22 @@ impl Facts {
         self.gone.extend(other.gone);
     }
 
-    /// The sieve, when all zones are read; none if records were dropped that may count.
-    pub fn settle(self, candidates: &[impl Borrow<Found>]) -> Option<Sieve> {
+    /// The sieve, when all zones are read; or the inodes of which records were dropped that may count, because they have another
+    /// name: none where the sieve is of no use at all.
+    pub fn settle(self, candidates: &[impl Borrow<Found>]) -> Result<Sieve, BTreeSet<u64>> {
         let records = || candidates.iter().map(|found| &found.borrow().record);
         if self.forged || records().any(|record| matches!(record.body, Body::Void(_))) {
-            return None;
+            return Err(BTreeSet::new());
         }
         let removed: FxHashSet<_> = records().flat_map(removals).collect();
         let named = self.adds.iter().filter(|(add, at)| !removed.contains(&(**add, at.ino)));
         let named = named.map(|(_, at)| at.ino);
         let alive: FxHashSet<u64> = named.chain(self.open.iter().copied()).chain([ROOT_INO]).collect();
-        if self.gone.iter().any(|ino| alive.contains(ino)) && !self.rules.lacks(mutant::SIEVED_THOUGH_LINKED)
-        {
-            return None;
+        let missed: BTreeSet<u64> = self.gone.iter().copied().filter(|ino| alive.contains(ino)).collect();
+        if !missed.is_empty() && !self.rules.lacks(mutant::SIEVED_THOUGH_LINKED) {
+            return Err(missed);
         }
-        Some(Sieve { rules: self.rules, adds: self.adds, alive, latest: self.latest })
+        Ok(Sieve { rules: self.rules, adds: self.adds, alive, latest: self.latest })
     }
 
     fn note_times(&mut self, body: &Body) {

@@ -24,6 +24,9 @@ use crate::store::zone_table::{self, Table};
 /// Tasks that read zones side by side, at most.
 const READERS_MAX: usize = 16;
 
+/// Times that a mount reads the logs through the sieve, at most, before it keeps all records.
+const PASSES: u32 = 3;
+
 /// A pool as a mount reads it.
 pub(crate) struct Loaded {
     table: Table,
@@ -61,35 +64,49 @@ impl Loaded {
 
 /// Reads a pool, without judging it.
 pub(crate) fn load(region: &Arc<Region>, rules: Rules) -> Result<Loaded, FsError> {
-    Ok(load_logs(region, zone_table::load(region)?, rules, false)?.0.merged(rules))
+    Ok(load_logs(region, zone_table::load(region)?, rules, None)?.0.merged(rules))
 }
 
 /// Reads the logs of a pool that is mounted: of the records those that may count.
 pub(crate) fn load_sieved(region: &Arc<Region>, table: Table, rules: Rules) -> Result<Loaded, FsError> {
-    let sieves = rules.sieves();
-    let (mut loaded, facts) = load_logs(region, table, rules, sieves)?;
-    if sieves {
-        match facts.settle(&loaded.log.records) {
-            Some(sieve) => loaded.log.records.retain_mut(|found| sieve.keeps(found)),
-            None => loaded = load_logs(region, loaded.table, rules, false)?.0,
-        }
+    // Inodes of which a pass has dropped records that count: the next one keeps them.
+    let (mut table, mut spared) = (table, BTreeSet::new());
+    let mut pass = if rules.sieves() { 0 } else { PASSES };
+    while pass < PASSES {
+        let (mut loaded, facts) = load_logs(region, table, rules, Some(&spared))?;
+        pass = match facts.settle(&loaded.log.records) {
+            Ok(sieve) => {
+                loaded.log.records.retain_mut(|found| sieve.keeps(found));
+                return Ok(loaded.merged(rules));
+            }
+            Err(missed) if missed.is_empty() => PASSES,
+            Err(missed) => {
+                spared.extend(missed);
+                pass + 1
+            }
+        };
+        table = loaded.table;
     }
-    Ok(loaded.merged(rules))
+    Ok(load_logs(region, table, rules, None)?.0.merged(rules))
 }
 
-/// Reads the logs; with `sieves` without records about inodes that are gone, and what is known of these.
+/// Reads the logs; with `spared` without records about inodes that are gone, but for these, and what is known of them. A task
+/// has at most twice the records that it keeps in memory, and those of two zones.
 fn load_logs(
     region: &Arc<Region>,
     table: Table,
     rules: Rules,
-    sieves: bool,
+    spared: Option<&BTreeSet<u64>>,
 ) -> Result<(Loaded, Facts), FsError> {
     let mut loaded = Loaded { table, log: Log::default(), tree: Tree::default() };
     let zones = loaded.present();
     let (geometry, secret) = (loaded.geometry, loaded.superblock.secret[0]);
+    let (sieves, facts) = (spared.is_some(), Facts::new(spared.unwrap_or(&BTreeSet::new()), rules));
+    let mut all_facts = facts.clone();
     let read = move |region: &Region, zones: &[Present]| -> Result<(Log, Facts), FsError> {
         let mut bytes = vec![0; geometry.zone_bytes as usize];
-        let (mut all, mut facts) = (Log::default(), Facts::new(&BTreeSet::new(), rules));
+        let (mut all, mut facts) = (Log::default(), facts.clone());
+        let mut kept = 0;
         for Present { zone, opening, .. } in zones {
             let (seal, mut log) =
                 (Seal { secret, opening: *opening, keyed: geometry.keyed, nonce: 0, rules }, Log::default());
@@ -98,18 +115,21 @@ fn load_logs(
                 facts.sift_zone(&mut log.records);
             }
             all.add(log);
+            if sieves && all.records.len() > 2 * kept + geometry.record_lines() as usize {
+                facts.sift_again(&mut all.records);
+                kept = all.records.len();
+            }
         }
         Ok((all, facts))
     };
-    let mut facts = Facts::new(&BTreeSet::new(), rules);
     for read in by_tasks(region, &loaded, &zones, read) {
         let (log, more) = read?;
         loaded.log.add(log);
-        facts.add(more);
+        all_facts.add(more);
     }
     let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), &loaded.log.ends, rules);
     loaded.log.damage.extend(lost);
-    Ok((loaded, facts))
+    Ok((loaded, all_facts))
 }
 
 /// What `work` answers of shares of these zones, on each of which a task works; in the order of the zones. All tasks have ended.
@@ -117,13 +137,13 @@ pub(crate) fn by_tasks<J: Clone + Send + 'static, R: Send + 'static>(
     region: &Arc<Region>,
     table: &Table,
     zones: &[J],
-    work: impl Fn(&Region, &[J]) -> R + Copy + Send + 'static,
+    work: impl Fn(&Region, &[J]) -> R + Clone + Send + 'static,
 ) -> Vec<R> {
     let tasks = READERS_MAX.min(table.superblock.shards as usize).max(1);
     let mut shares = zones.chunks(zones.len().div_ceil(tasks).max(1));
     let first = shares.next().unwrap_or_default();
     let spawn = |(task, share): (u16, &[J])| {
-        let (region, share) = (Arc::clone(region), share.to_vec());
+        let (region, share, work) = (Arc::clone(region), share.to_vec(), work.clone());
         let spec = TaskSpec::named(format!("crest.read {task}")).on_core(task);
         sim::spawn(spec, move || work(&region, &share))
     };

@@ -67,7 +67,7 @@ impl Store {
             facts.sift_zone(&mut log.records);
             all.add(log);
         }
-        let Some(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
+        let Ok(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
         self.losses.tell_computed(&all.computed);
         all.records.retain_mut(|found| sieve.keeps(found));
         Ok((all, Some(sieve)))
@@ -78,6 +78,9 @@ impl Store {
     /// a zone; and one that looks again has seen another task take what it had not.
     pub(crate) fn clean(&self, want: Want) -> Result<bool> {
         if self.rules.lacks(mutant::REFUSED_WHILE_CLEANING) && !self.logs.changed.swap(false, Relaxed) {
+            return Ok(false);
+        }
+        if self.rules.lacks(mutant::REFUSED_UNCLEANED) {
             return Ok(false);
         }
         let _part = sim::part(&parts::CLEAN);

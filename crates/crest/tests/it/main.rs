@@ -1,5 +1,8 @@
 //! The tests of this crate that make and mount pools: one program, a module for each topic.
 
+mod images;
+mod mounts;
+mod room;
 mod steady;
 mod steps;
 mod support;

@@ -83,3 +83,9 @@ pub(crate) fn counted(name: &str) -> u64 {
     let count = CrestDesign.counts().iter().find(|count| count.name() == name);
     Snapshot::of_task().count_all(count.expect("it is counted"))
 }
+
+/// The numbers that a variable of the environment gives.
+pub(crate) fn numbers(variable: &str, usual: &[u64]) -> Vec<u64> {
+    let Ok(given) = std::env::var(variable) else { return usual.to_vec() };
+    given.split(',').map(|one| one.parse().expect("a number")).collect()
+}

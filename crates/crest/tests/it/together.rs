@@ -16,7 +16,9 @@ use rand::RngExt;
 use sim::{Bytes, Rng, Seed, Setup, TaskSpec};
 use vfs::{Errno, FileSystem, Ino, IoFlags, Renaming, SetAttr};
 
-use crate::support::{assert_sound, copy_of, counted, machine, made, mounted, names_in, options, region};
+use crate::support::{
+    assert_sound, copy_of, counted, machine, made, mounted, names_in, numbers, options, region,
+};
 
 const SEED: u64 = 20_261_130;
 /// Names that a task uses; and where most zones have data.
@@ -185,17 +187,11 @@ fn outcome(ground: Ground, bug: Option<Mutant>) -> (Option<String>, Counted) {
     run.unwrap_or_else(|error| (Some(error.to_string()), (0, 0)))
 }
 
-/// The numbers that a variable of the environment gives.
-fn given(variable: &str, usual: &[u64]) -> Vec<u64> {
-    let Ok(given) = std::env::var(variable) else { return usual.to_vec() };
-    given.split(',').map(|one| one.parse().expect("a number")).collect()
-}
-
 #[test]
 fn tasks_that_clean_at_the_same_time_leave_the_names_of_a_model() {
-    let seeds = given("WEIR_CREST_SEEDS", &[0, 1]);
+    let seeds = numbers("WEIR_CREST_SEEDS", &[0, 1]);
     let ways = [(4, None), (8, None), (4, Some(3)), (4, Some(5)), (8, Some(4))];
-    for mib in given("WEIR_CREST_MIB", &[4]) {
+    for mib in numbers("WEIR_CREST_MIB", &[4]) {
         // Where a pool is large, cleaning all of its log again and again takes long.
         for (tasks, left) in ways.into_iter().filter(|way| mib < 16 || way.1.is_none()) {
             for seed in SEED + seeds[0]..SEED + seeds[1] {
@@ -251,7 +247,7 @@ fn explored(bug: Option<Mutant>, schedules: u64) -> Vec<Tally> {
 
 #[test]
 fn schedules_of_tasks_that_clean_at_the_same_time_lose_nothing() {
-    let schedules = given("WEIR_CREST_SCHEDULES", &[8])[0];
+    let schedules = numbers("WEIR_CREST_SCHEDULES", &[8])[0];
     for tally in explored(None, schedules) {
         println!("{}: {} interleavings, {} outcomes", tally.scenario, tally.interleavings, tally.outcomes);
         if let Some(failure) = tally.failure {

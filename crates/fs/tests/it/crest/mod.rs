@@ -25,7 +25,6 @@ mod parity;
 mod patched;
 mod paths;
 mod planted;
-mod room;
 mod saved;
 mod sharing;
 mod sieved;

@@ -47,7 +47,7 @@ fn sieved(mut zones: Vec<Vec<Found>>) -> Option<Vec<Found>> {
         all.add(facts);
     }
     let mut records = zones.concat();
-    let sieve = all.settle(&records)?;
+    let sieve = all.settle(&records).ok()?;
     records.retain_mut(|found| sieve.keeps(found));
     Some(records)
 }

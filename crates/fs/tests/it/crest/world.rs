@@ -372,7 +372,7 @@ impl World {
             facts.sift_zone(&mut records);
             candidates.append(&mut records);
         }
-        let Some(sieve) = facts.settle(&candidates) else { return };
+        let Ok(sieve) = facts.settle(&candidates) else { return };
         let counting: BTreeSet<u32> = self.found[..self.counting].iter().map(|found| found.zone).collect();
         let kept = candidates.into_iter().filter_map(|found| {
             let mut found = Rc::unwrap_or_clone(found);
