@@ -1,8 +1,8 @@
 //! One cell, run once: a region, a fresh file system, the workload, a sample.
 //!
 //! ```text
-//! region on the medium ─ mkfs ─ mount ─ files made ─ [ measured window ] ─ unmount ─ fsck, image
-//!                               └──────────── inside one `sim::run` ────────────┘   └─ after it ─┘
+//! region on the medium ─ mkfs ─ mount ─ (churn) ─ files made ─ [ measured window ] ─ unmount ─ fsck, image
+//!                               └───────────────── inside one `sim::run` ─────────────────┘   └─ after it ─┘
 //! ```
 //!
 //! The ledger is read at the beginning and the end of the window; the difference is in the sample. Files of the host are
@@ -32,6 +32,7 @@ use crate::plan::matrix::{Subject, resolve};
 use crate::plan::{CellSpec, Stop};
 use crate::watch::Watch;
 
+mod churn;
 mod device;
 mod image;
 mod ledger;
@@ -40,6 +41,7 @@ mod simulated;
 mod timed;
 mod work;
 
+pub(crate) use churn::{LIVE, SHARE, files_in};
 pub use ledger::so_far;
 pub use region_pool::RegionPool;
 
@@ -190,7 +192,9 @@ pub fn effort(spec: &CellSpec) -> u64 {
         Stop::After(time) => (time + spec.warm_up).0.saturating_mul(spec.workload.tasks()),
         Stop::Operations(count) => count.saturating_mul(10_000),
     };
-    running.saturating_add(spec.workload.data_bytes())
+    // Most of what a churn stores are records of a line or two: a thread's second stores about 32 MiB.
+    let churn = spec.churn.map_or(0, |churn| churn.0.saturating_mul(32));
+    running.saturating_add(spec.workload.data_bytes()).saturating_add(churn)
 }
 
 /// Bytes for the workload's files and half as much more, since files grow before they are removed, and for their growth.

@@ -16,6 +16,7 @@ use vfs::host::Host;
 use vfs::{Credentials, FileSystem, Mount, MountOptions, OpenFlags, Process, Syscalls};
 use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes, Program};
 
+use super::churn::{Churn, Churned, most_changes};
 use super::device::RawDevice;
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
@@ -69,6 +70,7 @@ impl Work {
         }
         let (tallies, mount) = (self.tallies(), self.mount(&mounted)?);
         let start = processes(&mount);
+        let churned = self.churn(&start)?;
         let full = || match (storage.block(), storage.memory()) {
             (Err(_), Ok(region)) => {
                 let size = Bytes(region.len());
@@ -82,6 +84,9 @@ impl Work {
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies, None).map_err(told)?;
         let mut sample = self.measure(&*job, &tallies, || Account::of_design(&*mounted)).map_err(told)?;
+        if let Some(churned) = churned {
+            churned.put(&mut sample);
+        }
         if let (Some(ssd), Some(path)) = (built.and_then(|built| built.ssd.as_ref()), job.placed()) {
             sample.placement = placement(ssd, path, &Process::new(Arc::clone(&mount), Credentials::root()));
         }
@@ -116,6 +121,20 @@ impl Work {
             job.verify(&process).map_err(words)?;
         }
         Ok(sample)
+    }
+
+    /// The churn before the workload, if the cell has one.
+    fn churn(&self, start: impl Fn() -> Arc<dyn Syscalls>) -> Result<Option<Churned>, Failed> {
+        let Some((stores, region)) = self.spec.churn.zip(self.spec.region) else { return Ok(None) };
+        let churn = Churn {
+            region,
+            stores,
+            tasks: self.spec.workload.tasks(),
+            seed: self.run.seed,
+            interrupt: Arc::clone(&self.run.interrupt),
+            most: most_changes(stores),
+        };
+        churn.run(start).map(Some)
     }
 
     fn mount(&self, mounted: &Arc<dyn FileSystem>) -> Result<Arc<Mount>, Failed> {

@@ -27,7 +27,7 @@ impl CellSpec {
         let medium = self.medium.parameters().iter();
         let medium = medium.map(|param| (param.name.to_owned(), Value::from(param.value.to_string())));
         let medium: serde_json::Map<String, Value> = medium.collect();
-        json!({
+        let mut identity = json!({
             "subject": of_subject(&self.subject),
             "medium": { "model": self.medium.kind().name(), "parameters": medium },
             "block": self.block.as_ref().map(of_block),
@@ -36,7 +36,12 @@ impl CellSpec {
             "warm_up": self.warm_up.0,
             "stop": self.stop.to_string(),
             "region": self.region.map(|region| region.0),
-        })
+        });
+        // Cells without one keep the keys that they had before there were churns.
+        if let Some(churn) = self.churn {
+            identity["churn"] = json!(churn.0);
+        }
+        identity
     }
 }
 

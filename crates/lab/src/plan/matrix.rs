@@ -46,6 +46,8 @@ pub struct CellSpec {
     pub stop: Stop,
     /// Size of the region, if the plan says one.
     pub region: Option<Bytes>,
+    /// What files that come and go store to the medium before the workload.
+    pub churn: Option<Bytes>,
     /// The prices of what a design's code does; none where nothing has a price.
     pub prices: Option<Prices>,
 }
@@ -286,7 +288,9 @@ impl Plan {
 
     fn cell(&self, workload: &Workload, draft: &Draft) -> Result<CellSpec, Error> {
         if let Some(cell) = self.simulated(workload, draft) {
-            return cell;
+            let cell = cell?;
+            self.check_churn(&cell, workload)?;
+            return Ok(cell);
         }
         let mut axes = draft.labels.clone();
         let called = workload.label.as_ref().unwrap_or(&workload.name);
@@ -334,7 +338,7 @@ impl Plan {
         self.check_storage(&subject, &medium, block.as_ref())?;
         self.check_region(&subject, region)?;
         let prices = draft.prices;
-        Ok(CellSpec {
+        let cell = CellSpec {
             axes,
             subject,
             medium,
@@ -345,8 +349,11 @@ impl Plan {
             warm_up,
             stop,
             region,
+            churn: self.churn.zip(region).map(|(times, region)| Bytes(region.0.saturating_mul(times.into()))),
             prices,
-        })
+        };
+        self.check_churn(&cell, workload)?;
+        Ok(cell)
     }
 
     /// How long a workload runs unmeasured, and when it stops. `ends`: it ends by itself.

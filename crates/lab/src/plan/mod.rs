@@ -1,7 +1,8 @@
 //! Plans: what an experiment varies, keeps and expects.
 //!
 //! ```toml
-//! [plan]                     # name, why, seed, repeats, stop, clock, machine, prices, order, region, counters, note
+//! [plan]                     # name, why, seed, repeats, stop, clock, machine, prices, order, region, churn, counters,
+//!                            # note
 //! name = "quick"
 //! stop = "2s"                # or "1M ops"
 //! [[axis]]                   # one key names the axis, its list holds the values
@@ -25,6 +26,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `read` | from TOML |
+//! | [`churn`] | what a churn before the workload needs |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
 //! | `identity` | what determines a cell's sample |
 //! | [`standing`] | whose place among the designs is counted, and their classes of promise |
@@ -33,6 +35,7 @@
 //! | [`expect`] | hypotheses |
 //! | [`scale`] | how large |
 
+pub mod churn;
 pub mod expect;
 pub mod free;
 mod identity;
@@ -101,6 +104,9 @@ pub struct Plan {
     /// Size of the region of each cell; by default worked out from the workload's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Bytes>,
+    /// How many times the size of the region each cell stores before its workload, with files that come and go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub churn: Option<u32>,
     /// What varies.
     pub axis: Vec<Axis>,
     /// What is done.
@@ -362,6 +368,7 @@ impl Plan {
             counters: Counters::None,
             note: None,
             region: None,
+            churn: None,
             axis: Vec::new(),
             workload: Vec::new(),
             fs: BTreeMap::new(),

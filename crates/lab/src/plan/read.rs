@@ -7,6 +7,7 @@ use sim::Clock;
 use super::{Axis, AxisValue, FigureText, Hypothesis, Order, Place, Plan, Standing, Target, Workload};
 use crate::counters::Counters;
 use crate::error::Error;
+use crate::prices::Prices;
 use document::{Item, Problem, Problems, Table};
 
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
@@ -82,15 +83,23 @@ fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
     all.put(&mut plan.repeats, table.get("repeats").map(|item| repeats(&item)).transpose());
     all.put(&mut plan.clock, table.get("clock").map(|item| item.one_of(&CLOCKS)).transpose());
     all.put(&mut plan.machine, table.get("machine").map(|item| item.text()).transpose());
-    let prices = table.get("prices").map(|item| Problems::each(item.one_or_more()?.iter().map(Item::parse)));
-    all.put(&mut plan.prices, prices.transpose());
+    all.put(&mut plan.prices, table.get("prices").map(|item| prices(&item)).transpose());
     all.put(&mut plan.order, table.get("order").map(|item| item.one_of(&ORDERS)).transpose());
     plan.region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
+    plan.churn = all.take(table.get("churn").map(|item| churn(&item)).transpose()).flatten();
     let counters = table.get("counters").map(|item| item.one_of(&Counters::WORDS)).transpose();
     all.put(&mut plan.counters, counters);
     plan.note = all.take(table.get("note").map(|item| item.text()).transpose()).flatten();
     all.take(table.finish());
     all.finish().map(|()| plan)
+}
+
+fn prices(item: &Item<'_>) -> Result<Vec<Prices>, Problem> {
+    Problems::each(item.one_or_more()?.iter().map(Item::parse))
+}
+
+fn churn(item: &Item<'_>) -> Result<u32, Problem> {
+    super::churn::times(&item.word()?).map_err(|message| item.problem(message))
 }
 
 fn repeats(item: &Item<'_>) -> Result<u32, Problem> {
@@ -233,6 +242,7 @@ fn quicken(table: &Table<'_>, (plan, has_all_axes): (&mut Plan, bool), quick: bo
     quickened.note = all.take(note);
     all.put(&mut quickened.stop, table.get("stop").map(|item| item.parse()).transpose());
     all.put(&mut quickened.repeats, table.get("repeats").map(|item| repeats(&item)).transpose());
+    all.put(&mut quickened.prices, table.get("prices").map(|item| prices(&item)).transpose());
     let region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
     quickened.region = region.or(quickened.region);
     let options = table.get("fs").map(|item| item.read(words)).transpose();

@@ -210,6 +210,7 @@ fn no_calls(
         warm_up: Nanos::ZERO,
         stop,
         region: None,
+        churn: None,
         prices: None,
     })
 }

@@ -2,6 +2,7 @@
 
 mod app;
 mod campaign;
+mod churn;
 mod device;
 mod fio;
 mod fragmentation;
