@@ -21,6 +21,7 @@ pub fn tables(results: &ResultFile) -> Vec<Table> {
     let cells = cell::cells(results);
     let mut summary = Summary::new(&cells);
     summary.ranked = prices::unranked(results).is_none();
+    summary.longest = churn(results).is_some();
     summary.workloads.iter().map(|workload| summary.table(*workload)).collect()
 }
 
@@ -49,7 +50,28 @@ pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
     }
     parts.extend(hosts.iter().map(|host| format!("{host} is on the host's own storage.")));
     parts.extend(measured_time(results));
+    parts.extend(churned(results));
     parts
+}
+
+/// How many times the size of its region each cell has stored before its workload; none where the plan asks for none.
+fn churn(results: &ResultFile) -> Option<u64> {
+    results.plan.get("churn")?.as_u64()
+}
+
+/// What was stored before each workload, in bytes where that is the same for all.
+fn churned(results: &ResultFile) -> Option<String> {
+    let (times, plan) = (churn(results)?, &results.plan);
+    let workloads = plan.get("workload").and_then(|all| all.as_array()).map_or(&[][..], Vec::as_slice);
+    let own = workloads.iter().any(|one| one.get("region").is_some_and(|region| !region.is_null()));
+    let region = plan.get("region").and_then(serde_json::Value::as_u64).filter(|_| !own);
+    Some(match region {
+        Some(region) => format!(
+            "Each cell begins after a churn of {}: {times} times the size of its region.",
+            Unit::Bytes.human(region.saturating_mul(times) as f64)
+        ),
+        None => format!("Each cell begins after a churn of {times} times the size of its region."),
+    })
 }
 
 /// How long each cell was measured and on which machine, where that is the same for all and no workload ran to its own end.
@@ -169,6 +191,8 @@ struct Summary<'c> {
     cut_short: bool,
     /// Whether its designs are priced alike: otherwise there are no ratios.
     ranked: bool,
+    /// Whether the longest call has a column: after a churn a call may have to clean.
+    longest: bool,
 }
 
 impl<'c> Summary<'c> {
@@ -198,6 +222,7 @@ impl<'c> Summary<'c> {
             noise: cells.iter().any(Cell::is_noisy),
             cut_short: cells.iter().any(Cell::is_cut_short),
             ranked: true,
+            longest: false,
         }
     }
 
@@ -217,6 +242,9 @@ impl<'c> Summary<'c> {
         }
         for (name, _) in self.quantiles() {
             table.numbers(name);
+        }
+        if self.longest {
+            table.numbers("longest");
         }
         if let (Some(first), true) = (self.first, self.designs > 1 && self.ranked) {
             table.numbers(format!("vs {first}"));
@@ -263,6 +291,9 @@ impl<'c> Summary<'c> {
         let beyond = |q: f64| latency.count() as f64 * (1.0 - q);
         let quantile = |q| if beyond(q) < BEYOND { dash() } else { ns(latency.quantile_ns(q)) };
         row.extend(self.quantiles().map(|(_, q)| quantile(q)));
+        if self.longest {
+            row.push(if latency.is_empty() { dash() } else { ns(latency.summary().max_ns) });
+        }
         if self.designs > 1 && self.ranked {
             row.push(self.ratio(cell).map_or_else(dash, units::ratio));
         }

@@ -94,6 +94,12 @@ pub(crate) struct Bench {
     /// Size of the region [default: from the files and their growth]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
+    /// Before each workload, store N times the size of the region with files that come and go; needs --region [default: none]
+    ///
+    /// The workload then meets a file system that has been used: logs have come to the end of the region, a quarter of which these
+    /// files fill. What is stored is counted at the medium, outside the measured time. The tables have the longest call.
+    #[arg(long, value_parser = lab::plan::churn::times, value_name = "N", hide_short_help = true)]
+    churn: Option<u32>,
     /// Runs of each cell, each with a seed of its own [default: 1]
     ///
     /// With --kernel-fs the default is 3.
@@ -244,6 +250,7 @@ impl Bench {
         }
         let repeats = self.repeats.unwrap_or(if chosen.is_some() { KERNEL_REPEATS } else { 1 });
         (plan.clock, plan.repeats, plan.region) = (clock, repeats, self.region);
+        plan.churn = self.churn;
         plan.counters = self.counters.unwrap_or_default();
         plan.stop = self.runtime.unwrap_or(plan.stop);
         plan.machine = self.machine()?;
