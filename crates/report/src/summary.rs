@@ -54,12 +54,12 @@ pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
     parts
 }
 
-/// How many times the size of its region each cell has stored before its workload; none where the plan asks for none.
+/// Answers the multiple of its region's size that each cell has stored before its workload; none where the plan asks for none.
 fn churn(results: &ResultFile) -> Option<u64> {
     results.plan.get("churn")?.as_u64()
 }
 
-/// What was stored before each workload, in bytes where that is the same for all.
+/// Says the amount that was stored before each workload, in bytes where that is the same for all.
 fn churned(results: &ResultFile) -> Option<String> {
     let (times, plan) = (churn(results)?, &results.plan);
     let workloads = plan.get("workload").and_then(|all| all.as_array()).map_or(&[][..], Vec::as_slice);

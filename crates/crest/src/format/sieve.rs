@@ -7,16 +7,17 @@
 //! a zone's records ──Facts::sift_zone──► candidates ──Facts::settle──► Sieve ──Sieve::keeps──► what merge and Survey see
 //! ```
 //!
-//! * Within a zone: an inode that was born and lost its only name in this zone is *gone*, and so are the records of the zone that
-//!   are about nothing else. Its number is noted.
-//! * A mount takes the zones that it has read for one, whenever their records have doubled ([`Facts::sift_again`]): all that it asks
-//!   is the tree, to which a removal whose add is dropped with it says nothing, wherever both lie.
-//! * When all zones are read, it is known which inodes live, by names of all zones. Records about others are dropped. If one lives
-//!   of which records were dropped (it was removed under its first name, and has another one), the sieve is of no use:
-//!   [`Facts::settle`] answers such inodes. The cleaner then reads everything again as it is, and a mount all records of these. So
-//!   it is with a `Void`, of which no medium here makes one, and with an add that names two inodes, but that a mount keeps all then.
-//! * A removal is kept while another zone has a copy of the add that it names, unless a record of that zone removes it: such a zone
-//!   hides its copy itself, and both go with the zone.
+//! * Within a zone: an inode that was born and lost its only name in this zone is *gone*, and so are the records of the zone
+//!   that are about nothing else. Its number is noted.
+//! * A mount takes the zones that it has read for one, whenever their records have doubled ([`Facts::sift_again`]): all that
+//!   it asks is the tree, to which a removal whose add is dropped with it says nothing, wherever both lie.
+//! * When all zones are read, it is known which inodes live, by names of all zones. Records about others are dropped. If one
+//!   lives of which records were dropped (it was removed under its first name, and has another one), the sieve is of no use:
+//!   [`Facts::settle`] answers such inodes. The cleaner then reads everything again as it is, and a mount all records of
+//!   these. So it is with a `Void`, of which no medium here makes one, and with an add that names two inodes, but that a
+//!   mount keeps all then.
+//! * A removal is kept while another zone has a copy of the add that it names, unless a record of that zone removes it: such
+//!   a zone hides its copy itself, and both go with the zone.
 //! * Of the records that set the times of a directory only those are kept that have the latest time.
 //!
 //! Memory: what may count; of each inode that is gone 8 bytes, where its records took three lines or more.

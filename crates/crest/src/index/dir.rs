@@ -24,7 +24,6 @@ use parking_lot::RwLock;
 use sim::sync::{AtomicI64, Contended, Ordering::Relaxed};
 use sim::{Work, ran};
 
-use super::sharing::BUCKETS_A_SHARD;
 use crate::format::record::{AddId, Id};
 use crate::locks;
 use base::persist::{hash_of, plain_hash};
@@ -35,6 +34,8 @@ const INLINE: usize = 30;
 const SPLIT: u64 = 1 << 62;
 const PLACE_BITS: u32 = 26;
 const BUCKET_BITS: u32 = 10;
+/// Buckets of a directory for each shard: two of 80 tasks that change names meet in one of sixteen calls.
+pub(crate) const BUCKETS_A_SHARD: usize = 16;
 /// Most buckets of a directory.
 pub(crate) const BUCKETS_MAX: usize = 1 << BUCKET_BITS;
 /// Of a name that was added after the split.
@@ -110,7 +111,7 @@ pub(crate) struct Dir {
     first: RwLock<Bucket>,
     /// All names from then on; as many as a power of two.
     buckets: OnceLock<Box<[RwLock<Bucket>]>>,
-    /// How many names there are then: the sum of parts, of which the cores change different ones.
+    /// The number of names then: the sum of parts, of which the cores change different ones.
     counts: OnceLock<Box<[Contended<AtomicI64>]>>,
 }
 
@@ -161,7 +162,7 @@ impl Bucket {
 /// Parts of the count of so many names, for a directory of so many buckets.
 fn counts_of(buckets: usize, names: usize) -> Box<[Contended<AtomicI64>]> {
     let parts = buckets.div_ceil(BUCKETS_A_SHARD).max(1);
-    let first = |part| if part == 0 { names as i64 } else { 0 };
+    let first = |part| if part == 0 { (names as u64).cast_signed() } else { 0 };
     (0..parts).map(|part| Contended::new(&locks::NAMES, AtomicI64::new(first(part)))).collect()
 }
 
@@ -175,7 +176,7 @@ impl Dir {
     }
 
     /// A name has come (1) or gone (-1).
-    fn count(&self, change: i64) {
+    fn note_change(&self, change: i64) {
         if let Some(counts) = self.counts.get() {
             counts[usize::from(sim::core()) % counts.len()].touch().fetch_add(change, Relaxed);
         }
@@ -228,7 +229,7 @@ impl Dir {
         let known = Name { hash, text: Bytes::new(name), ino, id, index, slot: LATER };
         visit();
         let grows = self.bucket(hash).write().insert(known);
-        self.count(1);
+        self.note_change(1);
         ran::allocate(u64::from(grows));
     }
 
@@ -239,7 +240,7 @@ impl Dir {
         visit();
         let removed = self.bucket(hash).write().remove(hash, name);
         if removed.is_some() {
-            self.count(-1);
+            self.note_change(-1);
         }
         ran::allocate(u64::from(removed == Some(true)));
         removed.is_some()

@@ -37,11 +37,8 @@
 use sim::sync::{AtomicU64, Contended, Ordering::Relaxed};
 use sim::{Mutex, MutexGuard, ran};
 
-use super::dir::{BUCKETS_MAX, Dir};
+use super::dir::{BUCKETS_A_SHARD, BUCKETS_MAX, Dir};
 use crate::locks;
-
-/// Buckets of a directory for each shard: two of 80 tasks that change names meet in one of sixteen calls.
-pub(crate) const BUCKETS_A_SHARD: usize = 16;
 
 /// Names for each bucket with which a directory is split though no tasks share it: a listing, which passes the buckets, then takes
 /// less than a hundredth longer.

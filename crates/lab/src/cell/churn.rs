@@ -1,26 +1,29 @@
 //! A churn: files that come and go before a workload, so that it meets a file system that has been used, and not a new one.
 //!
-//! A new region has room that nothing has held: a log has not come to its end, no cleaner has run, and free blocks lie in one piece.
-//! What a design does later, it does after its storage has been written more than once. A cell with a churn stores `churn` times the
-//! size of its region first, counted at the medium (`bytes_stored` and `bytes_nt_stored`), and fails if less was stored.
+//! A new region has room that nothing has held: a log has not come to its end, no cleaner has run, and free blocks lie in one
+//! piece. Later calls of a design meet storage that has been written more than once. A cell with a churn stores `churn` times
+//! the size of its region first, counted at the medium (`bytes_stored` and `bytes_nt_stored`), and fails if less was stored.
 //!
 //! ```text
-//! mkfs ─ mount ─ churn: its files are made ─ changes until enough is stored ─ sync ─ the workload's files are made ─ [ window ]
+//! mkfs ─ mount ─ churn: its files are made ─ changes until enough is stored ─ sync ─ workload's files ─ [ window ]
 //! ```
 //!
-//! | decision | reason |
-//! |---|---|
-//! | before the workload makes its files | they lie where a used file system has room; nothing of them is moved or counted before their time |
-//! | the files stay, a [`LIVE`]th of the region | a cleaner in the measured time has live data to carry; with the workload's files at most half of most regions is live |
-//! | half of the bytes by small changes, half by blocks | the records of a log may lie apart from data: after a churn of 2 each of the two kinds has stored the size of the region once, however much a design stores for either |
-//! | small: create an empty file and remove another, and overwrite 64 bytes | the records that name changes, and the smallest change of data, leave |
-//! | blocks: overwrite 4 KiB | what a design for memory copies, journals or replaces as a whole |
-//! | as many tasks as the workload has, on as many cores, at most one for each [`SHARE`] of the region | designs keep logs and free lists by core: those that the workload uses are worn |
-//! | `sync` after each batch | a design that buffers in DRAM stores what it was given, and not the last version alone |
+//! * It comes before the workload makes its files, which so lie where a used file system has room; nothing of them is moved
+//!   or counted before their time.
+//! * Its files stay, a [`LIVE`]th of the region: a cleaner in the measured time has live data to carry. With the workload's
+//!   files at most half of most regions is live.
+//! * Half of the bytes are stored by small changes, half by blocks. The records of a log may lie apart from data: after a
+//!   churn of 2 each of the two kinds has stored the size of the region once, however much a design stores for either.
+//! * Small: an empty file is created and another removed, and 64 bytes are overwritten. These leave the records that name
+//!   changes, and the smallest change of data. Blocks: 4 KiB are overwritten, which a design copies, journals or replaces as
+//!   a whole.
+//! * It has as many tasks as the workload, on as many cores, at most one for each [`SHARE`] of the region: designs keep logs
+//!   and free lists by core, and those that the workload uses are worn.
+//! * It syncs after each batch: a design that buffers in DRAM stores all that it was given, and not the last version alone.
 //!
-//! A call that is refused for want of space is counted and left out; the sample has the count, and a note. Any other error fails the
-//! cell. All of it is drawn from the run's seed and none of it is in the measured time; no name is longer than nine bytes, and
-//! nothing is reserved (`fallocate`), which some designs have not.
+//! A call that is refused for want of space is counted and left out; the sample has the count, and a note. Any other error
+//! fails the cell. All of it is drawn from the run's seed and none of it is in the measured time; no name is longer than nine
+//! bytes, and nothing is reserved (`fallocate`), which some designs have not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -39,7 +42,7 @@ pub(crate) const SHARE: u64 = 8 * MIB;
 const FOLDER: &str = "/churn";
 /// A file of blocks.
 const FILE: u64 = 256 * KIB;
-/// What is stored in a file at a time when it is made, and overwritten at a time.
+/// The bytes that one call stores when a file is made, and that one overwrites.
 const BLOCK: u64 = 4 * KIB;
 /// The smallest overwrite.
 const LINE: u64 = 64;
@@ -48,16 +51,16 @@ const FOR_EACH_SMALL: u64 = 32 * KIB;
 /// Changes from one look at the counters to the next.
 const BATCH: u64 = 128;
 
-/// What a churn is to do.
+/// A churn that is to be done.
 #[derive(Clone, Debug)]
 pub(super) struct Churn {
     /// The size of the region.
     pub(super) region: Bytes,
-    /// What is to be stored to the medium.
+    /// The bytes that it is to store to the medium.
     pub(super) stores: Bytes,
     /// The tasks and cores of the workload.
     pub(super) tasks: u64,
-    /// Where its randomness starts.
+    /// The seed of its random numbers.
     pub(super) seed: Seed,
     /// Ends it early when it is set.
     pub(super) interrupt: Arc<AtomicBool>,
@@ -65,7 +68,7 @@ pub(super) struct Churn {
     pub(super) most: u64,
 }
 
-/// What a churn has done.
+/// A churn that was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Churned {
     /// Bytes that were stored to the medium.
@@ -76,12 +79,12 @@ pub(super) struct Churned {
     pub(super) refused: u64,
 }
 
-/// What a churn gives up after when a design stores less than this for a change: it keeps what it is given in DRAM.
+/// A churn gives up when a design stores less than this for a change: it keeps what it is given in DRAM.
 pub(super) fn most_changes(stores: Bytes) -> u64 {
     stores.0 / LINE
 }
 
-/// How many files and folders a churn has in a region, at most.
+/// Counts the files and folders that a churn has in a region, at most.
 pub(crate) fn files_in(region: u64) -> u64 {
     let files = region / LIVE;
     1 + files / FILE + files / (FOR_EACH_SMALL + BLOCK) + 2 * (region / SHARE).max(1)
@@ -96,7 +99,7 @@ impl Churn {
     /// Makes the files in the folder of the churn, and changes them until enough is stored. `start` starts a process.
     ///
     /// # Errors
-    /// What went wrong, in words that the cell's name is put before: a call, or that less was stored than asked for.
+    /// A sentence that the cell's name is put before: a call has failed, or less was stored than asked for.
     pub(super) fn run(&self, start: impl Fn() -> Arc<dyn Syscalls>) -> Result<Churned, String> {
         let main = start();
         main.mkdir(FOLDER.as_bytes(), 0o755).map_err(|errno| said("mkdir", FOLDER, errno))?;
@@ -150,10 +153,10 @@ impl Churned {
     }
 }
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Shared {
     churn: Churn,
-    /// What was stored before the churn.
+    /// The bytes that were stored before the churn.
     before: u64,
     /// Changes of all tasks.
     changes: AtomicU64,
@@ -292,6 +295,8 @@ fn said(call: &str, path: &str, errno: Errno) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use media::{Region, Storage};
     use sim::{Machine, Setup};
     use vfs::{Credentials, Mount, MountOptions, Process};
@@ -313,7 +318,7 @@ mod tests {
             let model = media::Medium::named("dram").unwrap().build().unwrap();
             let region = Arc::new(Region::anonymous(REGION, model).unwrap());
             let design = design(name).unwrap();
-            let (storage, options) = (Storage::from(&region), resolve(design, &Default::default()).unwrap());
+            let (storage, options) = (Storage::from(&region), resolve(design, &BTreeMap::default()).unwrap());
             design.format().mkfs(&storage, &options).unwrap();
             let mounted = design.mount(&storage, &options).unwrap();
             work(&Mount::new(mounted, MountOptions::default()).unwrap())
@@ -349,7 +354,7 @@ mod tests {
         });
         assert!(churned.stored >= REGION.0 && churned.refused == 0, "{churned:?}");
         let live: u64 = sizes.iter().map(|size| size.next_multiple_of(BLOCK).max(BLOCK)).sum();
-        assert!(live <= REGION.0 / LIVE && live >= REGION.0 / LIVE / 2, "{live} bytes are live");
+        assert!((REGION.0 / LIVE / 2..=REGION.0 / LIVE).contains(&live), "{live} bytes are live");
     }
 
     /// The canaries: a churn that ends too soon, and one on a file system that has no room for it.
@@ -360,7 +365,8 @@ mod tests {
         let told = on("pmfs", |mount| {
             let calls = process(mount);
             let fd = calls.open(b"/full", OpenFlags::CREATE | OpenFlags::WRITE, 0o644).unwrap();
-            while calls.write(fd, &[1; 1 << 16]) == Ok(1 << 16) {}
+            let bytes = vec![1; 1 << 16];
+            while calls.write(fd, &bytes) == Ok(bytes.len()) {}
             churn(most_changes(REGION)).run(|| process(mount)).unwrap_err()
         });
         assert!(told.contains("ENOSPC") && told.contains("too small"), "{told}");

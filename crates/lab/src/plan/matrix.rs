@@ -15,6 +15,7 @@ use workload::suite::Settings;
 
 use super::free::NOTHING;
 use super::{Axis, AxisValue, Plan, Stop, Target, WarmUp, Workload, identity};
+use crate::cell::{LIVE, SHARE, files_in};
 use crate::error::{Error, rounded_up};
 use crate::flash::stream::Stream;
 use crate::kernel_fs::KernelFs;
@@ -46,7 +47,7 @@ pub struct CellSpec {
     pub stop: Stop,
     /// Size of the region, if the plan says one.
     pub region: Option<Bytes>,
-    /// What files that come and go store to the medium before the workload.
+    /// The bytes that files that come and go store to the medium before the workload.
     pub churn: Option<Bytes>,
     /// The prices of what a design's code does; none where nothing has a price.
     pub prices: Option<Prices>,
@@ -600,4 +601,61 @@ pub(super) fn medium(draft: &Draft) -> Result<(Medium, Option<BlockModel>), Erro
         return Ok((Medium::named(BESIDE).map_err(wrong)?, Some(block)));
     }
     Ok((Medium::parse(&text).map_err(wrong)?, None))
+}
+
+impl Plan {
+    /// Refuses a cell of this workload that cannot have the churn of the plan: only a design in this process can, on a region whose
+    /// size the plan says, with room for the files of the churn and of the workload.
+    fn check_churn(&self, cell: &CellSpec, workload: &Workload) -> Result<(), Error> {
+        if self.churn.is_none() {
+            return Ok(());
+        }
+        let says = |message: String| Err(Error::Setting(format!("plan {}: a churn {message}", self.name)));
+        let Subject::Design { design, options } = &cell.subject else {
+            let title = cell.title();
+            return says(format!(
+                "changes files of a design in this process, which {title} has not: leave it out"
+            ));
+        };
+        let name = design.name();
+        if let Some(why) = design.without_image() {
+            return says(format!("needs storage that can wear: {why}; leave out {name}"));
+        }
+        if let Some(block) = &cell.block {
+            return says(format!(
+                "is counted in bytes that are stored to memory, and {} is a block device: leave out {name}",
+                block.name()
+            ));
+        }
+        let Some(region) = cell.region else {
+            return says(
+                "stores a multiple of the region's size: give --region SIZE (in a plan: region = \"64MiB\")"
+                    .to_owned(),
+            );
+        };
+        let options = resolve(*design, options)?;
+        let files = |region: u64| Bytes(cell.workload.data_bytes().saturating_add(region / LIVE));
+        let per_inode = design.format().bytes_per_inode(&options);
+        let fits = |region: u64| {
+            let inodes = cell.workload.small_files().saturating_add(files_in(region));
+            region >= SHARE
+                && design.format().size_for(files(region), &options).0 <= region
+                && inodes.saturating_mul(per_inode) <= region
+        };
+        if fits(region.0) {
+            return Ok(());
+        }
+        let enough =
+            std::iter::successors(Some(region.0), |size| size.checked_mul(2)).find(|size| fits(*size));
+        let enough = enough.map_or_else(
+            || "it fits no region".to_owned(),
+            |size| format!("give it --region {0} (in a plan: region = \"{0}\")", rounded_up(Bytes(size))),
+        );
+        let message = format!(
+            "leaves files in a quarter of the region; with those of \"{}\", {}, {name} does not have them in {region}: {enough}",
+            workload.name,
+            Bytes(cell.workload.data_bytes()),
+        );
+        Err(workload.at.problem(message))
+    }
 }

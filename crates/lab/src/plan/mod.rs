@@ -26,7 +26,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `read` | from TOML |
-//! | [`churn`] | what a churn before the workload needs |
+//! | [`churn`] | the number of a churn |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
 //! | `identity` | what determines a cell's sample |
 //! | [`standing`] | whose place among the designs is counted, and their classes of promise |
@@ -104,7 +104,7 @@ pub struct Plan {
     /// Size of the region of each cell; by default worked out from the workload's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Bytes>,
-    /// How many times the size of the region each cell stores before its workload, with files that come and go.
+    /// Each cell stores this many times the size of its region before its workload, with files that come and go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub churn: Option<u32>,
     /// What varies.
