@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | overwrite | inode alone | inode shared, its granules alone |
 //! | read of contents | inode shared | inode and granules shared |
-//! | `stat` and access of a file | inode shared; for an access alone | inode shared |
+//! | `stat`; access of a file | inode shared; for an access alone | inode shared |
 //! | change of names | inode alone | inode shared, the buckets of the names alone |
 //! | lookup | inode shared | inode shared, the bucket of the name alone |
-//! | listing, `stat` of a directory | inode shared | inode alone; others of them then share it |
+//! | listing | inode shared | inode alone; others of them then share it |
 //! | any other change | inode alone | inode alone |
 //!
 //! | from | to | who | when |
@@ -29,8 +29,9 @@
 //! alone.
 //!
 //! Each change has an id behind those of its granules and of the inode, and a time; both are noted on a line of the task's shard,
-//! as is the time of an access. A task that takes the inode alone collects them, and a `stat` of a file reads them: the latest is
-//! that of one moment, because times only become later. Names need no order by ids. Times of two shards may be equal.
+//! as is the time of an access. A task that takes the inode alone collects them, and a `stat` reads them: the latest is
+//! that of one moment, because times only become later. The number of names that a `stat` of a directory shows is no such: of a
+//! rename that goes on it may have one half. Names need no order by ids. Times of two shards may be equal.
 //!
 //! Lock order: of an inode its lock, then its granules or buckets in ascending order, then the next inode (`locks.rs`).
 
