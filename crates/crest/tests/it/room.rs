@@ -138,7 +138,7 @@ fn writers_beside_churn(region: &Arc<Region>, ground: Ground, bug: Option<Mutant
     let files: Vec<Ino> = (0..WRITERS)
         .map(|task| {
             let file = fs.create(fs.root(), format!("file {task}").as_bytes(), &NEW).expect("room").ino;
-            fs.write(file, 0, &[1; FILE], IoFlags::empty()).expect("room");
+            fs.write(file, 0, &vec![1; FILE], IoFlags::empty()).expect("room");
             file
         })
         .collect();
