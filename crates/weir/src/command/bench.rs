@@ -96,8 +96,9 @@ pub(crate) struct Bench {
     region: Option<Bytes>,
     /// Before each workload, store N times the size of the region with files that come and go; needs --region [default: none]
     ///
-    /// The workload then meets a file system that has been used: logs have come to the end of the region, a quarter of which these
-    /// files fill. What is stored is counted at the medium, outside the measured time. The tables have the longest call.
+    /// The workload then meets a file system that has been used, in which these files fill a quarter of the region. What is stored
+    /// is counted at the medium, outside the measured time. The tables have the longest call; a design's counts say whether it
+    /// cleans.
     #[arg(long, value_parser = lab::plan::churn::times, value_name = "N", hide_short_help = true)]
     churn: Option<u32>,
     /// Runs of each cell, each with a seed of its own [default: 1]
