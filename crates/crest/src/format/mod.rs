@@ -8,6 +8,7 @@
 //! | [`tree`] [`merge`] | records, in any order | the tree: names, inodes, places of blocks |
 //! | [`inline`] | bytes of blocks that lie in records | what a block holds |
 //! | [`sieve`] | records, zone by zone | those that may count |
+//! | [`superseded`] | records | those that later ones do not say anew, for a mount |
 //! | [`clean`] | records, the tree, the zones that are present | what of each record must be kept |
 //! | [`live`] | a record, the state of what it names | the same, for one record |
 //! | [`place`] | what is known of a block | where a write goes |
@@ -29,5 +30,6 @@ pub mod raw;
 pub mod record;
 pub(crate) mod saved;
 pub mod sieve;
+pub mod superseded;
 pub mod tree;
 pub mod zone;

@@ -112,6 +112,22 @@ mutants! {
     CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
 }
 
+/// A write is dropped as the log is read when one of its blocks is written again.
+pub const SUPERSEDED_IN_PART: Mutant =
+    Mutant::new("superseded-in-part", "mount: a write of which a block is written again is dropped");
+/// The record with the latest time of an inode is dropped as the log is read.
+pub const SUPERSEDED_TIMES: Mutant =
+    Mutant::new("superseded-times", "mount: a record is dropped that has set the latest time");
+/// The write that made a file longer is dropped as the log is read.
+pub const SUPERSEDED_SIZE: Mutant =
+    Mutant::new("superseded-size", "mount: a record is dropped that has made the file longer");
+/// Records supersede each other in the order in which they are read.
+pub const SUPERSEDED_BY_EARLIER: Mutant =
+    Mutant::new("superseded-by-earlier", "mount: a record is dropped for one with a smaller id");
+/// A record with bytes of a block supersedes those with its place.
+pub const SUPERSEDED_BY_BYTES: Mutant =
+    Mutant::new("superseded-by-bytes", "mount: the place of a block is dropped for some of its bytes");
+
 /// Blocks are taken of a zone that has become free, and may be a log's, since its state was looked at.
 pub const ZONE_JUDGED_UNLOCKED: Mutant = Mutant::new(
     "zone-judged-unlocked",

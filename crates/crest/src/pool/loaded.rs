@@ -16,6 +16,7 @@ use crate::format::merge::merge;
 use crate::format::mutant::Rules;
 use crate::format::record::{Previous, Seal};
 use crate::format::sieve::Facts;
+use crate::format::superseded::drop_superseded;
 use crate::format::tree::Tree;
 use crate::format::zone::{Damage, Log, lost_ends};
 use crate::store::parity;
@@ -77,6 +78,7 @@ pub(crate) fn load_sieved(region: &Arc<Region>, table: Table, rules: Rules) -> R
         pass = match facts.settle(&loaded.log.records) {
             Ok(sieve) => {
                 loaded.log.records.retain_mut(|found| sieve.keeps(found));
+                drop_superseded(&mut loaded.log.records, rules);
                 return Ok(loaded.merged(rules));
             }
             Err(missed) if missed.is_empty() => PASSES,
@@ -117,6 +119,7 @@ fn load_logs(
             all.add(log);
             if sieves && all.records.len() > 2 * kept + geometry.record_lines() as usize {
                 facts.sift_again(&mut all.records);
+                drop_superseded(&mut all.records, rules);
                 kept = all.records.len();
             }
         }

@@ -5,5 +5,6 @@ mod mounts;
 mod room;
 mod steady;
 mod steps;
+mod superseded;
 mod support;
 mod together;
