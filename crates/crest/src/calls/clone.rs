@@ -112,5 +112,5 @@ fn plan(source: &State, target: &State, range: Cloning, same: bool) -> Result<Ve
         return Err(Errno::EFBIG);
     }
     let range: Range<u64> = from / BLOCK..(from + len).div_ceil(BLOCK);
-    Ok(if len == 0 { Vec::new() } else { blocks.runs(range) })
+    Ok(if len == 0 { Vec::new() } else { sim::ran::collected(blocks.runs(range)) })
 }

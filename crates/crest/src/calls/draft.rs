@@ -1,29 +1,30 @@
 //! Changes of the blocks of a file that do not count yet, and their records.
 
 use sim::ran;
+use smallvec::{SmallVec, smallvec};
 
 use crate::format::layout::{BLOCK, EXTENT_BLOCKS_MAX, EXTENT_BYTES, RECORD_LINES_MAX};
 use crate::format::mutant;
-use crate::format::record::{Body, Cut, Extent, Hole, Record, Write, group};
+use crate::format::record::{Body, Cut, Extent, Extents, Hole, Record, Write, group};
 use crate::format::zone::Want;
 use crate::index::Index;
 use crate::index::inode::{Changing, State, now};
 use crate::index::map::{BlockMap, Place};
 use crate::index::sums;
 use crate::parts;
-use crate::store::alloc::{Blocks, Taken};
+use crate::store::alloc::{Blocks, Taken, push};
 use crate::store::log::{Call, Ticket};
 use base::error::{Error, Result};
 
 /// Blocks that a record has made free.
 #[derive(Default)]
-pub(crate) struct Freed(pub(crate) Vec<Blocks>);
+pub(crate) struct Freed(pub(crate) SmallVec<[Blocks; 2]>);
 
 impl Freed {
     pub(crate) fn add(&mut self, block: u64) {
         match self.0.last_mut() {
             Some(run) if run.first + run.count == block => run.count += 1,
-            _ => ran::push(&mut self.0, Blocks { first: block, count: 1 }),
+            _ => push(&mut self.0, Blocks { first: block, count: 1 }),
         }
     }
 }
@@ -32,9 +33,9 @@ impl Freed {
 pub(crate) struct Draft<'v> {
     pub(crate) index: &'v Index,
     pub(crate) taken: Taken<'v>,
-    pub(crate) extents: Vec<Extent>,
+    pub(crate) extents: Extents,
     /// Data that was stored: offset and length on the medium.
-    pub(crate) stored: Vec<(u64, u64)>,
+    pub(crate) stored: SmallVec<[(u64, u64); 2]>,
     /// Whether all that was stored is fenced.
     pub(crate) fenced: bool,
     /// The size that the records say before.
@@ -52,12 +53,15 @@ pub(crate) struct Draft<'v> {
     pub(crate) beside: Vec<u64>,
 }
 
+/// The records of a call: mostly one.
+pub(crate) type Records = SmallVec<[Record; 1]>;
+
 /// The records of a change of a file: a cut stands for the write if there is no more to say.
-pub(crate) fn records(ticket: &Ticket, write: &Write, more: &[Body], cuts: bool) -> Vec<Record> {
+pub(crate) fn records(ticket: &Ticket, write: &Write, more: &[Body], cuts: bool) -> Records {
     if more.is_empty() && !cuts && write.extents.len() <= 1 {
         let checked = write.extents.iter().filter(|extent| !extent.checksums.is_empty()).count();
-        ran::allocate((1 + write.extents.len() + checked) as u64);
-        return vec![Record::alone(ticket.id, Body::Write(write.clone()))];
+        ran::allocate(checked as u64);
+        return smallvec![Record::alone(ticket.id, Body::Write(write.clone()))];
     }
     let mut bodies = Vec::with_capacity(1 + more.len());
     ran::allocate(3 + u64::from(!write.extents.is_empty()));
@@ -74,7 +78,7 @@ pub(crate) fn records(ticket: &Ticket, write: &Write, more: &[Body], cuts: bool)
         Body::Cut(cut) => Body::Cut(Cut { before, ..cut.clone() }),
         other => other.clone(),
     }));
-    group(ticket.id, bodies)
+    group(ticket.id, bodies).into()
 }
 
 /// The changes of blocks that the extents of a record have made.
@@ -146,7 +150,7 @@ impl Index {
 impl<'v> Draft<'v> {
     /// Of nothing yet; the records say this size.
     pub(crate) fn new(index: &'v Index, durable: u64) -> Self {
-        let (extents, stored, size) = (Vec::new(), Vec::new(), durable);
+        let (extents, stored, size) = (Extents::new(), SmallVec::new(), durable);
         Self {
             index,
             taken: Taken::new(&index.zones),
@@ -195,7 +199,7 @@ impl<'v> Draft<'v> {
             let part = (count - done).min(u64::from(EXTENT_BLOCKS_MAX));
             let (file, place) = (file + done, place + done);
             let extent = Extent { file, place, count: part as u16, ..like.clone() };
-            ran::push(&mut self.extents, extent);
+            push(&mut self.extents, extent);
             done += part;
         }
     }
@@ -225,7 +229,7 @@ impl<'v> Draft<'v> {
         if !data.is_empty() {
             self.index.region.nt_store(at, data)?;
             self.index.stored(at, data);
-            ran::push(&mut self.stored, (at, data.len() as u64));
+            push(&mut self.stored, (at, data.len() as u64));
             self.fenced = false;
         }
         Ok(())

@@ -225,7 +225,7 @@ pub(crate) fn seek(file: &State, offset: u64, to: SeekTo) -> Result<u64> {
             data.into_iter().flatten().min().filter(|found| *found < end).ok_or(Error::NothingThere)?
         }
         SeekTo::Hole => {
-            let runs = blocks.runs(first..end).into_iter().filter(|run| run.place.is_none());
+            let runs = blocks.runs(first..end).filter(|run| run.place.is_none());
             let mut holes = runs.flat_map(|run| run.file..run.file + run.count);
             holes.find(|page| file.next_dirty_page(*page) != Some(*page)).unwrap_or(end)
         }

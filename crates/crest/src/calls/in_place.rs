@@ -5,17 +5,18 @@
 //! Times that such a write changes have a granularity of [`TICK`]: where the last write was in the same tick no record is made.
 //! Every other write is made as under `atomic=whole`. With `sync=fsync` this is about the writes that are durable when they return.
 
-use sim::ran;
+use smallvec::SmallVec;
 
 use super::Volume;
 use crate::format::layout::BLOCK;
-use crate::format::record::{Body, Record, Write};
+use crate::format::record::{Body, Extents, Record, Write};
 use crate::format::zone::Want;
 use crate::index::follow::Shown;
 use crate::index::inode::{Changing, now};
 use crate::index::map::{Place, Run};
 use crate::index::span::Span;
 use crate::parts;
+use crate::store::alloc::push;
 use crate::store::log::Call;
 use base::error::{Error, Result};
 
@@ -29,7 +30,8 @@ impl Volume {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= file.size);
         let Some(end) = end.filter(|_| self.words && !data.is_empty()) else { return Ok(false) };
         let span = Span { start: offset, end };
-        let runs = file.blocks()?.runs(span.blocks());
+        let mut runs = SmallVec::<[Run; 2]>::new();
+        file.blocks()?.runs(span.blocks()).for_each(|run| push(&mut runs, run));
         let stays = |run: &Run| {
             let takes = |at, place: Place| {
                 self.takes_stores(file, run.file + at, Place { block: place.block + at, ..place })
@@ -66,9 +68,8 @@ impl Volume {
         let call = Call { want: Want::Records, after: file.last, makes: false, needs: &[] };
         let ino = file.ino;
         let build = |ticket: &crate::store::log::Ticket| {
-            ran::allocate(1);
-            let times = Write { ino, extents: Vec::new(), size: None, time: Some(time) };
-            vec![Record::alone(ticket.id, Body::Write(times))]
+            let times = Write { ino, extents: Extents::new(), size: None, time: Some(time) };
+            [Record::alone(ticket.id, Body::Write(times))]
         };
         let mut stored = Ok(());
         let done = self.commit_with(call, build, || stored = store())?;

@@ -96,11 +96,11 @@ impl Volume {
     pub(crate) fn commit_names(&self, want: Want, time: u64, items: &[Item]) -> Result<Committed<'_>> {
         let call = Call { want, after: 0, makes: false, needs: &[] };
         self.commit(call, |ticket| {
-            // The records, the list and its names.
+            // The list and its names.
             let named = items.iter().filter(|item| !item.name.is_empty()).count();
-            ran::allocate(2 + named as u64);
+            ran::allocate(1 + named as u64);
             let names = Names { time, items: items.to_vec() };
-            vec![Record::alone(ticket.id, record::Body::Names(names))]
+            [Record::alone(ticket.id, record::Body::Names(names))]
         })
     }
 
@@ -146,8 +146,7 @@ impl Volume {
         let time = dir.stamp(self.shard(), now());
         let call = Call { want: Want::Records, after: 0, makes: true, needs: &[] };
         let done = self.commit(call, |ticket| {
-            ran::allocate(1);
-            vec![Record::alone(ticket.id, node.create(ticket.ino, (parent, name), time))]
+            [Record::alone(ticket.id, node.create(ticket.ino, (parent, name), time))]
         })?;
         let _part = sim::part(&parts::PUBLISH);
         let state = node.state(&done.ticket, time);
@@ -184,10 +183,8 @@ impl Volume {
         }
         let (node, time) = (Node { kind: FileKind::Regular, rdev: 0, new, target: &[] }, now());
         let call = Call { want: Want::Records, after: 0, makes: true, needs: &[] };
-        let done = self.commit(call, |ticket| {
-            ran::allocate(1);
-            vec![Record::alone(ticket.id, node.create(ticket.ino, (0, b""), time))]
-        })?;
+        let done =
+            self.commit(call, |ticket| [Record::alone(ticket.id, node.create(ticket.ino, (0, b""), time))])?;
         let state =
             State { links: 0, opens: AtomicU32::new(1), nameless: true, ..node.state(&done.ticket, time) };
         let attr = state.attr();

@@ -58,10 +58,10 @@ impl Volume {
         }
         let call = Call { want: Want::Records, after, makes: false, needs: &[] };
         let done = self.commit(call, |ticket| {
-            ran::allocate(2);
+            ran::allocate(1);
             let patch = Patch { from: from as u16, bytes: data.to_vec() };
             let inline = Inline { ino, block, patch, time: Some(time) };
-            vec![Record::alone(ticket.id, Body::Inline(inline))]
+            [Record::alone(ticket.id, Body::Inline(inline))]
         })?;
         let _part = sim::part(&parts::PUBLISH);
         let blocks = file.blocks()?;

@@ -64,14 +64,14 @@ impl Draft<'_> {
     fn write_blocks(&mut self, file: &State, first: u64, data: &[u8]) -> Result<u64> {
         let (mut count, most) = (0, data.len() as u64 / BLOCK);
         let reserved = |run: &Run| run.place.filter(|place| place.unwritten);
-        let runs = file.blocks()?.runs(first..first + most);
-        let target = match runs.first().and_then(reserved) {
-            Some(place) => {
-                count = runs[0].count;
+        let mut runs = file.blocks()?.runs(first..first + most).peekable();
+        let target = match runs.peek().and_then(|run| Some((run.count, reserved(run)?))) {
+            Some((neighbours, place)) => {
+                count = neighbours;
                 place.block
             }
             None => {
-                for run in runs.iter().take_while(|run| reserved(run).is_none()) {
+                for run in runs.take_while(|run| reserved(run).is_none()) {
                     count += run.count;
                 }
                 let blocks = self.take(count)?;

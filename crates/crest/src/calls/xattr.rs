@@ -68,10 +68,9 @@ impl Volume {
         let want = if removed { Want::Removals } else { Want::Records };
         let call = Call { want, after: inode.last, makes: false, needs: &[] };
         let done = self.commit(call, |ticket| {
-            ran::allocate(1);
             let (name, value, before) = (ran::copied(name), ran::copied(value), ticket.before);
             let xattr = Xattr { ino, name, value, blocks: None, before, time, removed };
-            vec![Record::alone(ticket.id, Body::Xattr(xattr))]
+            [Record::alone(ticket.id, Body::Xattr(xattr))]
         })?;
         inode.last = done.time();
         inode.ctime = implicit(time);

@@ -22,7 +22,7 @@ use super::inline::Inline;
 use super::layout::item;
 use super::merge::{adds, removals};
 use super::mutant::{self, Rules};
-use super::record::{AddId, Body, Create, Extent, Id, Item, Names, Record, Write};
+use super::record::{AddId, Body, Create, Extent, Extents, Id, Item, Names, Record, Write};
 use super::sieve::Sieve;
 use super::tree::{Held, Inode, Slot, Tree};
 use super::zone::Found;
@@ -270,7 +270,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
             return Some(Body::Inline(inline.clone()));
         }
         let Inline { ino, time, .. } = *inline;
-        let times = Write { ino, extents: Vec::new(), size: None, time };
+        let times = Write { ino, extents: Extents::new(), size: None, time };
         self.holds_times(inode, index).then_some(Body::Write(times))
     }
 

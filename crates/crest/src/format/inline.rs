@@ -63,7 +63,8 @@ pub fn lines(bytes: usize) -> u64 {
 }
 
 impl Inline {
-    pub(crate) fn raw(&self) -> Raw {
+    /// Its first line; what follows is added to `tail`.
+    pub(crate) fn raw(&self, tail: &mut Vec<u8>) -> Raw {
         let raw = RawInline {
             ino: U48::new(self.ino),
             file: U40::new(self.block),
@@ -73,7 +74,8 @@ impl Inline {
             ..RawInline::default()
         };
         let sets = if self.time.is_some() { sets::TIMES } else { 0 };
-        (kind::INLINE, sets, 0, body(&raw), self.patch.bytes.clone())
+        tail.extend_from_slice(&self.patch.bytes);
+        (kind::INLINE, sets, 0, body(&raw))
     }
 
     pub(crate) fn from_raw(raw: &RawInline, sets: u8, mut tail: &[u8]) -> Result<Self, Refused> {

@@ -158,25 +158,33 @@ pub struct U48([u8; 6]);
 
 impl U40 {
     /// The low 40 bits of a number.
+    #[inline]
     pub fn new(value: u64) -> Self {
-        Self(std::array::from_fn(|byte| (value >> (8 * byte)) as u8))
+        let [a, b, c, d, e, ..] = value.to_le_bytes();
+        Self([a, b, c, d, e])
     }
 
     /// The number.
+    #[inline]
     pub fn get(self) -> u64 {
-        self.0.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        let [a, b, c, d, e] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
     }
 }
 
 impl U48 {
     /// The low 48 bits of a number.
+    #[inline]
     pub fn new(value: u64) -> Self {
-        Self(std::array::from_fn(|byte| (value >> (8 * byte)) as u8))
+        let [a, b, c, d, e, f, ..] = value.to_le_bytes();
+        Self([a, b, c, d, e, f])
     }
 
     /// The number.
+    #[inline]
     pub fn get(self) -> u64 {
-        self.0.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 }
 

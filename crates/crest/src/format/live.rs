@@ -24,7 +24,7 @@ use std::slice::from_ref;
 
 use super::inline::Inline;
 use super::layout::{item, times};
-use super::record::{AddId, Body, Create, Extent, Item, Names, Record, Write};
+use super::record::{AddId, Body, Create, Extent, Extents, Item, Names, Record, Write};
 
 /// An inode, as it is asked for what it has.
 pub trait Object {
@@ -158,7 +158,7 @@ fn holds_size(record: &Record, bytes: u64, file: &dyn Object) -> bool {
 fn live_write(record: &Record, write: &Write, file: &dyn Object) -> Option<Write> {
     let size = write.size.filter(|size| holds_size(record, *size, file));
     let time = write.time.filter(|time| file.holds(DATA_TIMES, *time));
-    let extents: Vec<_> =
+    let extents: Extents =
         write.extents.iter().flat_map(|extent| live_extents(record, extent, file)).collect();
     let is_live = size.is_some() || time.is_some() || !extents.is_empty();
     is_live.then_some(Write { ino: write.ino, extents, size, time })
@@ -170,7 +170,12 @@ fn live_inline(inline: &Inline, file: &dyn Object) -> Option<Body> {
         return Some(Body::Inline(inline.clone()));
     }
     let time = inline.time.filter(|time| file.holds(DATA_TIMES, *time));
-    time.is_some().then_some(Body::Write(Write { ino: inline.ino, extents: Vec::new(), size: None, time }))
+    time.is_some().then_some(Body::Write(Write {
+        ino: inline.ino,
+        extents: Extents::new(),
+        size: None,
+        time,
+    }))
 }
 
 /// The parts of an extent whose blocks the file still has at their places.

@@ -15,8 +15,8 @@ pub enum Refused {
     Malformed,
 }
 
-/// Kind, parts that count, items, body of the first line, further lines.
-pub(crate) type Raw = (u8, u8, u8, [u8; BODY], Vec<u8>);
+/// Kind, parts that count, items, body of the first line.
+pub(crate) type Raw = (u8, u8, u8, [u8; BODY]);
 
 /// The body of a first line.
 pub(crate) fn body(raw: &(impl IntoBytes + zerocopy::Immutable)) -> [u8; BODY] {

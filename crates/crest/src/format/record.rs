@@ -8,6 +8,7 @@
 
 mod attributes;
 
+use smallvec::{SmallVec, smallvec};
 use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -164,12 +165,15 @@ pub struct Write {
     /// The file.
     pub ino: u64,
     /// Which blocks lie where; none: only the size or the time is set.
-    pub extents: Vec<Extent>,
+    pub extents: Extents,
     /// The new size, if the file grew.
     pub size: Option<u64>,
     /// When the data changed, unless it did not (a block has moved).
     pub time: Option<u64>,
 }
+
+/// Extents of a record: mostly one.
+pub type Extents = SmallVec<[Extent; 1]>;
 
 /// Neighbouring blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -313,34 +317,13 @@ impl Seal {
             if self.rules.lacks(mutant::SEAL_OF_FIRST_LINE) { LINE.min(bytes.len()) } else { bytes.len() };
         XxHash3_64::oneshot_with_seed(seed, bytes.get(size_of::<u64>()..end).unwrap_or_default())
     }
-}
 
-/// A record before it has a place: its first line, without the seal, and what follows.
-pub(crate) struct Draft {
-    head: Head,
-    tail: Vec<u8>,
-}
-
-impl Draft {
-    /// Lines that the record takes.
-    pub(crate) fn lines(&self) -> usize {
-        1 + self.tail.len().div_ceil(LINE)
-    }
-
-    /// The bytes of the record at a line of a zone; none of one with more than [`RECORD_LINES_MAX`] lines.
-    pub(crate) fn seal(mut self, seal: Seal, line: u32) -> Option<Vec<u8>> {
-        let lines = self.lines();
-        if lines > RECORD_LINES_MAX {
-            return None;
+    /// Seals a record, whose lines these bytes are, at a line.
+    pub(crate) fn close(&self, line: u32, bytes: &mut [u8]) {
+        let sum = self.of(line, bytes);
+        if let Some(seal) = bytes.get_mut(..size_of::<u64>()) {
+            seal.copy_from_slice(&sum.to_le_bytes());
         }
-        self.head.lines = lines as u8;
-        let mut bytes = Vec::with_capacity(lines * LINE);
-        bytes.extend_from_slice(self.head.as_bytes());
-        bytes.extend_from_slice(&self.tail);
-        bytes.resize(lines * LINE, 0);
-        let sum = seal.of(line, &bytes);
-        bytes.get_mut(..size_of::<u64>())?.copy_from_slice(&sum.to_le_bytes());
-        Some(bytes)
     }
 }
 
@@ -379,14 +362,22 @@ impl Record {
 
     /// Lines that the record takes.
     pub fn lines(&self) -> usize {
-        self.draft().lines()
+        let mut bytes = Vec::new();
+        self.write_to(&mut bytes);
+        bytes.len() / LINE
     }
 
     /// The bytes of the record at a line of a zone: whole lines.
     ///
     /// A record of more than [`RECORD_LINES_MAX`] lines has none: [`Write::split`] it into a group.
     pub fn encode(&self, seal: Seal, line: u32) -> Option<Vec<u8>> {
-        self.draft().seal(seal, line)
+        let mut bytes = Vec::new();
+        self.write_to(&mut bytes);
+        if bytes.len() > RECORD_LINES_MAX * LINE {
+            return None;
+        }
+        seal.close(line, &mut bytes);
+        Some(bytes)
     }
 
     /// Reads the record that begins at a line, of which `bytes` is the zone from there on; with the number of its lines.
@@ -405,23 +396,33 @@ impl Record {
         Ok((Self { id: Id(head.id), part: head.part, group: head.group, body }, lines))
     }
 
-    pub(crate) fn draft(&self) -> Draft {
-        let (kind, sets, items, body, tail) = match &self.body {
-            Body::Open(open) => (kind::OPEN, 0, 0, open.raw(), Vec::new()),
-            Body::Create(create) => create.raw(),
-            Body::Names(names) => names.raw(),
-            Body::Write(write) => write.raw(),
-            Body::Cut(cut) => (kind::CUT, 0, 0, cut.raw(), Vec::new()),
-            Body::Hole(hole) => (kind::HOLE, 0, 0, hole.raw(), Vec::new()),
-            Body::Owner(owner) => (kind::OWNER, 0, 0, owner.raw(), Vec::new()),
-            Body::Times(times) => (kind::TIMES, 0, 0, times.raw(), Vec::new()),
-            Body::Xattr(xattr) => xattr.raw(),
-            Body::Void(void) => (kind::VOID, 0, 0, void.raw(), Vec::new()),
-            Body::Inline(inline) => inline.raw(),
+    /// Adds the lines of the record to some bytes, without the seal.
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        let first = out.len();
+        out.resize(first + LINE, 0);
+        let (kind, sets, items, body) = match &self.body {
+            Body::Open(open) => (kind::OPEN, 0, 0, open.raw()),
+            Body::Create(create) => create.raw(out),
+            Body::Names(names) => names.raw(out),
+            Body::Write(write) => write.raw(out),
+            Body::Cut(cut) => (kind::CUT, 0, 0, cut.raw()),
+            Body::Hole(hole) => (kind::HOLE, 0, 0, hole.raw()),
+            Body::Owner(owner) => (kind::OWNER, 0, 0, owner.raw()),
+            Body::Times(times) => (kind::TIMES, 0, 0, times.raw()),
+            Body::Xattr(xattr) => xattr.raw(out),
+            Body::Void(void) => (kind::VOID, 0, 0, void.raw()),
+            Body::Inline(inline) => inline.raw(out),
         };
-        let (part, group, id) = (self.part, self.group, self.id.0);
-        Draft { head: Head { seal: 0, kind, lines: 0, part, group, sets, items, id, body }, tail }
+        out.resize(first + (out.len() - first).next_multiple_of(LINE), 0);
+        let (part, group, id, lines) = (self.part, self.group, self.id.0, (out.len() - first) / LINE);
+        let head = Head { seal: 0, kind, lines: lines as u8, part, group, sets, items, id, body };
+        out[first..first + LINE].copy_from_slice(head.as_bytes());
     }
+}
+
+/// Lines of the record that some bytes begin with, as it says itself; none if there are no more.
+pub(crate) fn lines_of(bytes: &[u8]) -> Option<usize> {
+    Head::read_from_prefix(bytes).ok().map(|(head, _)| usize::from(head.lines).max(1))
 }
 
 fn read<T: FromBytes>(body: &[u8; BODY]) -> Result<T, Refused> {
@@ -470,7 +471,7 @@ impl Open {
 }
 
 impl Create {
-    fn raw(&self) -> Raw {
+    fn raw(&self, tail: &mut Vec<u8>) -> Raw {
         let raw = RawCreate {
             ino: U48::new(self.ino),
             dir: U48::new(self.dir),
@@ -483,7 +484,9 @@ impl Create {
             name_len: self.name.len() as u8,
             zero: [0; 3],
         };
-        (kind::CREATE, 0, 0, body(&raw), [&*self.name, &self.target].concat())
+        tail.extend_from_slice(&self.name);
+        tail.extend_from_slice(&self.target);
+        (kind::CREATE, 0, 0, body(&raw))
     }
 
     fn from_raw(raw: &RawCreate, mut tail: &[u8]) -> Result<Self, Refused> {
@@ -504,15 +507,13 @@ impl Create {
 }
 
 impl Names {
-    fn raw(&self) -> Raw {
+    fn raw(&self, tail: &mut Vec<u8>) -> Raw {
         let mut items = self.items.iter().map(Item::raw);
         let first =
             RawNames { time: self.time.to_le_bytes(), zero: [0; 8], item: items.next().unwrap_or_default() };
-        let names: usize = self.items.iter().map(|item| item.name.len()).sum();
-        let mut tail = Vec::with_capacity(items.len() * size_of::<RawItem>() + names);
         items.for_each(|raw| tail.extend_from_slice(raw.as_bytes()));
         self.items.iter().for_each(|item| tail.extend_from_slice(&item.name));
-        (kind::NAMES, 0, self.items.len() as u8, body(&first), tail)
+        (kind::NAMES, 0, self.items.len() as u8, body(&first))
     }
 
     fn from_raw(raw: &RawNames, count: u8, mut tail: &[u8]) -> Result<Self, Refused> {
@@ -599,7 +600,7 @@ impl Write {
                 _ => {
                     kind = checked(&extent);
                     used = bytes - EXTENT_BYTES;
-                    members.push(Self { ino: self.ino, extents: vec![extent], size: None, time: None });
+                    members.push(Self { ino: self.ino, extents: smallvec![extent], size: None, time: None });
                 }
             }
         }
@@ -609,7 +610,7 @@ impl Write {
         group(id, members.into_iter().map(Body::Write).collect())
     }
 
-    fn raw(&self) -> Raw {
+    fn raw(&self, tail: &mut Vec<u8>) -> Raw {
         let mut extents = self.extents.iter().map(Extent::raw);
         let first = RawWrite {
             ino: U48::new(self.ino),
@@ -620,8 +621,6 @@ impl Write {
             extent: extents.next().unwrap_or_default(),
         };
         let summed = || self.extents.iter().filter(|extent| extent.count > 1);
-        let sums: usize = summed().map(|extent| extent.checksums.len()).sum();
-        let mut tail = Vec::with_capacity(extents.len() * EXTENT_BYTES + sums * size_of::<u32>());
         extents.for_each(|raw| tail.extend_from_slice(raw.as_bytes()));
         for sum in summed().flat_map(|extent| &extent.checksums) {
             tail.extend_from_slice(&sum.to_le_bytes());
@@ -630,12 +629,12 @@ impl Write {
         let parts =
             [(self.size.is_some(), sets::SIZE), (self.time.is_some(), sets::TIMES), (checked, sets::CHECKED)];
         let sets = parts.iter().filter(|(set, _)| *set).fold(0, |sets, (_, bit)| sets | bit);
-        (kind::WRITE, sets, 0, body(&first), tail)
+        (kind::WRITE, sets, 0, body(&first))
     }
 
     fn from_raw(raw: &RawWrite, sets: u8, mut tail: &[u8]) -> Result<Self, Refused> {
         let count = u16::from_le_bytes(raw.extents);
-        let mut raws = if count == 0 { Vec::new() } else { vec![raw.extent] };
+        let mut raws: SmallVec<[_; 1]> = std::iter::repeat_n(raw.extent, usize::from(count.min(1))).collect();
         for _ in 1..count {
             let bytes = take(&mut tail, EXTENT_BYTES)?;
             raws.push(RawExtent::read_from_bytes(bytes).map_err(|_| Refused::Malformed)?);

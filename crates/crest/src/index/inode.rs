@@ -553,7 +553,8 @@ impl Inode {
 
     /// What permission depends on.
     pub(crate) fn subject(&self) -> Option<Subject> {
-        let [mode, uid, gid] = [0, 1, 2].map(|part| self.rights[part].load(Relaxed));
+        let [mode, uid, gid] = &self.rights;
+        let (mode, uid, gid) = (mode.load(Relaxed), uid.load(Relaxed), gid.load(Relaxed));
         let owner = Owner { uid, gid };
         Some(Subject { kind: FileKind::from_mode(mode)?, perm: mode & 0o7777, owner })
     }

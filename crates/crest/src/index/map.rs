@@ -369,18 +369,17 @@ impl BlockMap {
     }
 
     /// The runs of a range, holes among them.
-    pub(crate) fn runs(&self, range: Range<u64>) -> Vec<Run> {
-        let (mut runs, mut at) = (Vec::new(), range.start);
-        while at < range.end {
-            let run = match self.next_mapped(at) {
-                Some(next) if next > at => Run { file: at, count: next.min(range.end) - at, place: None },
-                Some(_) => self.run_at(at, range.end - at),
-                None => Run { file: at, count: range.end - at, place: None },
-            };
+    pub(crate) fn runs(&self, range: Range<u64>) -> impl Iterator<Item = Run> + Clone {
+        let Range { start: mut at, end } = range;
+        std::iter::from_fn(move || {
+            let most = end.checked_sub(at).filter(|most| *most > 0)?;
+            let mut run = self.run_at(at, most);
+            if run.place.is_none() {
+                run.count = self.next_mapped(at).map_or(end, |next| next.min(end)) - at;
+            }
             at += run.count;
-            ran::push(&mut runs, run);
-        }
-        runs
+            Some(run)
+        })
     }
 
     /// The first block with a place from `file` on.
@@ -436,7 +435,7 @@ mod tests {
         assert_eq!(map.set(70, Some(place(5))), None);
         assert_eq!(map.set(71, Some(Place { block: 6, unwritten: true })), None);
         let runs: Vec<_> =
-            map.runs(0..1000).iter().map(|run| (run.file, run.count, run.place.map(|it| it.block))).collect();
+            map.runs(0..1000).map(|run| (run.file, run.count, run.place.map(|it| it.block))).collect();
         let expected =
             [(0, 60, None), (60, 10, Some(1060)), (70, 1, Some(5)), (71, 1, Some(6)), (72, 928, None)];
         assert_eq!(runs, expected);

@@ -86,7 +86,7 @@ impl Entry {
     pub(crate) fn of(state: &State, parent: u64) -> Self {
         let kept = match &state.body {
             Body::File(blocks) => {
-                let runs = blocks.runs(ALL).into_iter().filter(|run| run.place.is_some()).collect();
+                let runs = blocks.runs(ALL).filter(|run| run.place.is_some()).collect();
                 Kept::File(runs, blocks.all_patches())
             }
             Body::Dir(dir) => {

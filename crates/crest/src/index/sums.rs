@@ -22,7 +22,8 @@ use super::follow::Follower;
 use super::inode::State;
 use super::map::{Place, Run};
 use crate::format::layout::{BLOCK, Geometry};
-use crate::format::record::Extent;
+use crate::format::record::{Extent, Extents};
+use crate::store::alloc::push;
 use base::error::{Error, Result};
 use base::persist::checksum::crc32c;
 
@@ -99,14 +100,14 @@ impl Sums {
     }
 
     /// Extents as a record has them: each with the checksums of all its blocks, or of none.
-    pub(crate) fn with_sums(&self, extents: Vec<Extent>) -> Vec<Extent> {
+    pub(crate) fn with_sums(&self, extents: Extents) -> Extents {
         if !self.are_on() {
             return extents;
         }
-        let mut all: Vec<Extent> = Vec::new();
+        let mut all = Extents::new();
         for extent in extents {
             if extent.unwritten {
-                sim::ran::push(&mut all, extent);
+                push(&mut all, extent);
                 continue;
             }
             let mut begins = true;
@@ -121,7 +122,7 @@ impl Sums {
                     None => {
                         let (file, place) = (extent.file + u64::from(at), extent.place + u64::from(at));
                         let checksums = sum.into_iter().collect();
-                        sim::ran::push(&mut all, Extent { file, place, count: 1, checksums, ..extent });
+                        push(&mut all, Extent { file, place, count: 1, checksums, ..extent });
                     }
                 }
                 begins = false;

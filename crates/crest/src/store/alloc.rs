@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicU32;
 
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, Work};
+use smallvec::{Array, SmallVec};
 
 use crate::format::clean::Present;
 use crate::format::layout::{BLOCK, Geometry, LINE};
@@ -134,6 +135,20 @@ struct Part {
     gone: AtomicU64,
 }
 
+impl Part {
+    fn add(&self, count: u64) {
+        self.sum.fetch_add(count.cast_signed(), Relaxed);
+    }
+
+    fn sub(&self, count: u64) {
+        self.sum.fetch_sub(count.cast_signed(), Relaxed);
+    }
+
+    fn note_gone(&self, count: u64) {
+        self.gone.fetch_add(count, Relaxed);
+    }
+}
+
 impl Sum {
     const STEP: i64 = 64;
 
@@ -146,15 +161,7 @@ impl Sum {
     }
 
     fn add(&self, count: u64) {
-        self.part().sum.fetch_add(count.cast_signed(), Relaxed);
-    }
-
-    fn sub(&self, count: u64) {
-        self.part().sum.fetch_sub(count.cast_signed(), Relaxed);
-    }
-
-    fn note_gone(&self, count: u64) {
-        self.part().gone.fetch_add(count, Relaxed);
+        self.part().add(count);
     }
 
     /// What has gone, ever.
@@ -214,19 +221,27 @@ pub(crate) struct Zones {
     rules: Rules,
 }
 
+/// Adds to a list as [`sim::ran::push`] does.
+pub(crate) fn push<A: Array>(list: &mut SmallVec<A>, value: A::Item) {
+    if list.len() == list.capacity() {
+        sim::ran::allocate(1);
+    }
+    list.push(value);
+}
+
 /// Blocks that were taken for a call whose record does not count yet. Dropped, it gives them back.
 pub(crate) struct Taken<'v> {
     zones: &'v Zones,
-    pub(crate) blocks: Vec<Blocks>,
+    pub(crate) blocks: SmallVec<[Blocks; 2]>,
 }
 
 impl<'v> Taken<'v> {
     pub(crate) fn new(zones: &'v Zones) -> Self {
-        Self { zones, blocks: Vec::new() }
+        Self { zones, blocks: SmallVec::new() }
     }
 
     pub(crate) fn add(&mut self, blocks: Blocks) {
-        sim::ran::push(&mut self.blocks, blocks);
+        push(&mut self.blocks, blocks);
     }
 
     /// The record counts.
@@ -299,13 +314,14 @@ impl Zones {
 
     /// The metadata of files takes so many lines less.
     pub(crate) fn sub_lines(&self, lines: u64) {
-        self.lines.sub(lines);
-        self.lines.note_gone(lines);
+        let part = self.lines.part();
+        part.sub(lines);
+        part.note_gone(lines);
     }
 
     /// Other records lead to so many blocks than did before: those of these may be dead.
     pub(crate) fn note_gone(&self, blocks: u64) {
-        self.used.note_gone(blocks);
+        self.used.part().note_gone(blocks);
     }
 
     /// Lines of records with a name or with blocks that may have died, ever, at most.
@@ -330,7 +346,7 @@ impl Zones {
 
     /// So many blocks that were taken will replace others of their files: both of a pair count as one.
     pub(crate) fn pair(&self, blocks: u64) {
-        self.used.sub(blocks);
+        self.used.part().sub(blocks);
     }
 
     /// So many will not.
@@ -650,9 +666,10 @@ impl Zones {
 
     /// One file less has these blocks: those that no other one has are free.
     pub(crate) fn put(&self, blocks: Blocks) {
-        self.used.note_gone(blocks.count);
+        let part = self.used.part();
+        part.note_gone(blocks.count);
         self.each_last(blocks, |last| {
-            self.used.sub(last.count);
+            part.sub(last.count);
             self.put_all(last);
         });
     }
@@ -666,13 +683,14 @@ impl Zones {
             }
             return;
         }
-        self.used.note_gone(blocks.count);
+        let part = self.used.part();
+        part.note_gone(blocks.count);
         let mut freed = 0;
         self.each_last(blocks, |last| {
             freed += last.count;
             self.put_all(last);
         });
-        self.used.add(blocks.count - freed);
+        part.add(blocks.count - freed);
     }
 
     /// Gives those of the blocks to `free` that no other file has.

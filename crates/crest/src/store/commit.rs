@@ -36,20 +36,20 @@ impl Committed<'_> {
 impl Store {
     /// Makes the records of a call durable: those that `build` answers, of which all or none count. Nothing has changed when this
     /// fails.
-    pub(crate) fn commit(
+    pub(crate) fn commit<R: AsRef<[Record]>>(
         &self,
         call: Call<'_>,
-        build: impl FnMut(&Ticket) -> Vec<Record>,
+        build: impl FnMut(&Ticket) -> R,
     ) -> Result<Committed<'_>> {
         self.commit_with(call, build, || ())
     }
 
     /// The same, with data that is stored when there is room for the records, and fenced with them: it may be durable without
     /// them, and they without it.
-    pub(crate) fn commit_with(
+    pub(crate) fn commit_with<R: AsRef<[Record]>>(
         &self,
         call: Call<'_>,
-        mut build: impl FnMut(&Ticket) -> Vec<Record>,
+        mut build: impl FnMut(&Ticket) -> R,
         mut store: impl FnMut(),
     ) -> Result<Committed<'_>> {
         if self.losses.is_read_only() {
@@ -63,7 +63,7 @@ impl Store {
             let mut tail = self.logs.tails[shard].lock();
             let ticket = self.ticket(&mut tail, shard, call)?;
             let records = build(&ticket);
-            match self.append_records(&mut tail, shard, call, &records) {
+            match self.append_records(&mut tail, shard, call, records.as_ref()) {
                 Ok(()) => {
                     store();
                     self.region.fence();
@@ -77,7 +77,7 @@ impl Store {
                 }
                 Err(Error::NoSpace) => {
                     drop(tail);
-                    if !self.fits_a_zone(&records) || !self.clean(call.want)? {
+                    if !self.fits_a_zone(records.as_ref()) || !self.clean(call.want)? {
                         return Err(Error::NoSpace);
                     }
                 }

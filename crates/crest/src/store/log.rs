@@ -16,9 +16,9 @@ use super::Store;
 use super::origins::Origins;
 use super::parity::Strip;
 use super::superblock;
-use crate::format::layout::{Geometry, LINE, RESERVED, Superblock};
+use crate::format::layout::{Geometry, LINE, RECORD_LINES_MAX, RESERVED, Superblock};
 use crate::format::mutant;
-use crate::format::record::{Body, Draft, Id, Open, Previous, Record, Seal};
+use crate::format::record::{self, Body, Id, Open, Previous, Record, Seal};
 use crate::format::zone::{Use, Want, Word};
 use crate::{locks, parts};
 use base::error::{Error, Result};
@@ -26,6 +26,9 @@ use base::persist::checksum::charge_for;
 
 /// Inode numbers that a shard takes at a time.
 pub(crate) const NEIGHBOURS: u64 = 64;
+
+/// Bytes for records that a tail keeps.
+const BYTES_KEPT: usize = 4 * RECORD_LINES_MAX * LINE;
 
 /// Of [`Logs::quiet`]: how much is dead is not known.
 pub(crate) const UNKNOWN: i64 = i64::MAX;
@@ -55,6 +58,8 @@ pub(crate) struct Tail {
     pub(crate) strip: Strip,
     /// Inode numbers that it may give out.
     inos: Range<u64>,
+    /// Where records get their bytes before they have a place.
+    bytes: Vec<u8>,
 }
 
 /// The openings and inode numbers that the superblock reserves.
@@ -133,6 +138,25 @@ impl Logs {
     }
 }
 
+/// Gives records their bytes, without seals.
+fn encode(records: &[Record], bytes: &mut Vec<u8>) -> Result<()> {
+    let _part = sim::part(&parts::SEAL);
+    const MOST: usize = RECORD_LINES_MAX * LINE;
+    bytes.clear();
+    for record in records {
+        let first = bytes.len();
+        if bytes.capacity() - first < MOST {
+            ran::allocate(1);
+            bytes.reserve(MOST);
+        }
+        record.write_to(bytes);
+        if bytes.len() - first > MOST {
+            return Err(Error::Invalid("a record of too many lines"));
+        }
+    }
+    Ok(())
+}
+
 impl Store {
     /// The shard of the task that runs now: that of its core.
     pub(crate) fn shard(&self) -> usize {
@@ -172,9 +196,23 @@ impl Store {
         records: &[Record],
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::JOURNAL);
-        ran::allocate(1);
-        let drafts: Vec<Draft> = records.iter().map(Record::draft).collect();
-        let lines = drafts.iter().map(|draft| draft.lines() as u32).sum::<u32>();
+        let mut bytes = std::mem::take(&mut tail.bytes);
+        let done = self.append_encoded(tail, shard, call, (records, &mut bytes));
+        if bytes.capacity() <= BYTES_KEPT {
+            tail.bytes = bytes;
+        }
+        done
+    }
+
+    fn append_encoded(
+        &self,
+        tail: &mut Tail,
+        shard: usize,
+        call: Call<'_>,
+        (records, bytes): (&[Record], &mut Vec<u8>),
+    ) -> Result<()> {
+        encode(records, bytes)?;
+        let lines = (bytes.len() / LINE) as u32;
         let record_lines = self.geometry.record_lines();
         if lines >= record_lines {
             return Err(Error::NoSpace);
@@ -189,16 +227,16 @@ impl Store {
                 self.logs.origins.note_copy(at.zone, at.opening, record);
             }
         }
-        let bytes = self.encode(at, drafts)?;
+        self.close(at, bytes);
         let _part = sim::part(&parts::RECORD);
         let offset = self.geometry.zone_at(at.zone) + u64::from(at.line) * LINE as u64;
         self.region.mark(Mark::CommitBlock { at: offset, needs: call.needs });
-        if let Err(error) = self.region.store_cached(offset, &bytes) {
+        if let Err(error) = self.region.store_cached(offset, bytes) {
             self.leave_zone(tail);
             return Err(error.into());
         }
         self.region.flush(offset, bytes.len() as u64);
-        tail.strip.add(&self.geometry, at.line, &bytes);
+        tail.strip.add(&self.geometry, at.line, bytes);
         tail.open = Some(At { line: at.line + lines, ..at });
         if !records.iter().all(|record| record.body.is_firm()) {
             tail.soft += u64::from(lines);
@@ -209,26 +247,17 @@ impl Store {
         Ok(())
     }
 
-    /// The bytes of records at a place of the log.
-    fn encode(&self, mut at: At, drafts: Vec<Draft>) -> Result<Vec<u8>> {
+    /// Seals records, whose lines these bytes are, at a place of the log.
+    fn close(&self, mut at: At, mut bytes: &mut [u8]) {
         let _part = sim::part(&parts::SEAL);
-        let mut all = Vec::new();
-        for draft in drafts {
-            // What follows the first line, and the whole.
-            ran::allocate(2);
-            let bytes = draft.seal(self.seal_at(at), at.line);
-            let bytes = bytes.ok_or(Error::Invalid("a record of too many lines"))?;
-            charge_for(bytes.len());
-            ran::bytes(bytes.len() as u64);
-            at.line += (bytes.len() / LINE) as u32;
-            if all.is_empty() {
-                all = bytes;
-            } else {
-                ran::allocate(1);
-                all.extend_from_slice(&bytes);
-            }
+        while let Some(lines) = record::lines_of(bytes) {
+            let (record, rest) = bytes.split_at_mut(lines * LINE);
+            self.seal_at(at).close(at.line, record);
+            charge_for(record.len());
+            ran::bytes(record.len() as u64);
+            at.line += lines as u32;
+            bytes = rest;
         }
-        Ok(all)
     }
 
     /// The next record goes to another zone; the caller fences the parity of this one.
@@ -300,7 +329,10 @@ impl Store {
     /// Stores the first record of a zone, and flushes it.
     fn store_open(&self, tail: &mut Tail, at: At, shard: u16) -> Result<()> {
         let open = Open { shard, epoch: 0, previous: tail.previous, nonce: at.nonce };
-        let bytes = self.encode(at, vec![Record::alone(Id::default(), Body::Open(open)).draft()])?;
+        ran::allocate(1);
+        let mut bytes = Vec::with_capacity(LINE);
+        Record::alone(Id::default(), Body::Open(open)).write_to(&mut bytes);
+        self.close(at, &mut bytes);
         let offset = self.geometry.zone_at(at.zone);
         self.region.store_cached(offset, &bytes)?;
         self.region.flush(offset, bytes.len() as u64);

@@ -42,7 +42,7 @@ impl Times {
 }
 
 impl Xattr {
-    pub(super) fn raw(&self) -> Raw {
+    pub(super) fn raw(&self, tail: &mut Vec<u8>) -> Raw {
         let (place, len) = self.blocks.unwrap_or((0, self.value.len() as u32));
         let raw = RawXattr {
             ino: U48::new(self.ino),
@@ -54,7 +54,9 @@ impl Xattr {
             ..RawXattr::default()
         };
         let sets = if self.removed { sets::REMOVED } else { 0 };
-        (kind::XATTR, sets, 0, body(&raw), [&*self.name, &self.value].concat())
+        tail.extend_from_slice(&self.name);
+        tail.extend_from_slice(&self.value);
+        (kind::XATTR, sets, 0, body(&raw))
     }
 
     pub(super) fn from_raw(raw: &RawXattr, sets: u8, mut tail: &[u8]) -> Result<Self, Refused> {
