@@ -320,7 +320,7 @@ impl FileSystem for Mounted {
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let inode = self.0.inodes.get(ino.0)?;
         let state = inode.reading()?;
-        state.xattrs.get(name).map(|value| ran::copied(value)).ok_or(Errno::ENODATA)
+        state.xattrs.get(name).map(|attribute| ran::copied(&attribute.value)).ok_or(Errno::ENODATA)
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {

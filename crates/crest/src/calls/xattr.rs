@@ -7,7 +7,7 @@ use super::Volume;
 use crate::format::layout::{LINE, RECORD_LINES_MAX};
 use crate::format::record::{Body, Record, Xattr};
 use crate::format::zone::Want;
-use crate::index::inode::{Changing, State, implicit, now};
+use crate::index::inode::{Attribute, Changing, State, implicit, now};
 use crate::index::lines::xattr_lines;
 use crate::store::log::Call;
 use base::error::{Error, Result};
@@ -30,7 +30,7 @@ impl Volume {
         (name, value): (&[u8], &[u8]),
         mode: XattrMode,
     ) -> Result<()> {
-        let old = inode.xattrs.get(name).map(|old| xattr_lines(name, old));
+        let old = inode.xattrs.get(name).map(|old| xattr_lines(name, &old.value));
         match (mode, old) {
             (XattrMode::Create, Some(_)) => return Err(Error::Exists),
             (XattrMode::Replace, None) => return Err(Error::NoAttribute),
@@ -44,13 +44,15 @@ impl Volume {
         self.commit_attribute(inode, (name, value), false)?;
         self.zones.add_lines(xattr_lines(name, value));
         self.zones.sub_lines(old.unwrap_or(0));
-        inode.xattrs.insert(ran::copied(name), ran::copied(value));
+        let attribute = Attribute { value: ran::copied(value), since: inode.last };
+        inode.xattrs.insert(ran::copied(name), attribute);
         Ok(())
     }
 
     /// Removes an attribute; durable on return.
     pub(crate) fn remove_attribute(&self, inode: &mut Changing<'_>, name: &[u8]) -> Result<()> {
-        let old = inode.xattrs.get(name).map(|old| xattr_lines(name, old)).ok_or(Error::NoAttribute)?;
+        let old =
+            inode.xattrs.get(name).map(|old| xattr_lines(name, &old.value)).ok_or(Error::NoAttribute)?;
         self.commit_attribute(inode, (name, &[]), true)?;
         inode.xattrs.remove(name);
         self.zones.sub_lines(old);

@@ -40,8 +40,8 @@ pub trait Object {
     fn place(&self, block: u64) -> Option<((u64, bool), u32)>;
     /// Whether records have bytes of a block of a file.
     fn has_bytes(&self, block: u64) -> bool;
-    /// The value of an attribute.
-    fn attribute(&self, name: &[u8]) -> Option<&[u8]>;
+    /// The value of an attribute, and the logical time of the record that set it, or 0 where that is not known.
+    fn attribute(&self, name: &[u8]) -> Option<(&[u8], u64)>;
     /// The add of a name of a directory.
     fn add_of(&self, name: &[u8]) -> Option<AddId>;
 }
@@ -94,7 +94,9 @@ fn is_live(record: &Record, known: &impl Known) -> bool {
         Body::Xattr(xattr) => asks(xattr.ino, &|inode| {
             let stays = match xattr.removed {
                 true => known.has_older(xattr.before),
-                false => inode.attribute(&xattr.name) == Some(&*xattr.value),
+                false => inode
+                    .attribute(&xattr.name)
+                    .is_some_and(|(value, since)| value == &*xattr.value && record.id.time() >= since),
             };
             stays || inode.holds(times::CTIME, xattr.time)
         }),

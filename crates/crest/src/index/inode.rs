@@ -77,6 +77,14 @@ pub(crate) struct Changes {
     pub(crate) cut: u64,
 }
 
+/// The value of an extended attribute.
+#[derive(Clone, Debug)]
+pub(crate) struct Attribute {
+    pub(crate) value: Vec<u8>,
+    /// Logical time of the record that has set it; 0: it is not known.
+    pub(crate) since: u64,
+}
+
 /// What the lock of an inode guards.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -107,7 +115,7 @@ pub(crate) struct State {
     /// Changes that could be made so, each from another core than the one before, and the core of the last.
     pub(crate) changes: u32,
     pub(crate) changer: u32,
-    pub(crate) xattrs: TreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) xattrs: TreeMap<Vec<u8>, Attribute>,
     /// Made with the first change of an attribute.
     pub(crate) attributes: Option<Box<Changes>>,
     pub(crate) body: Body,

@@ -25,5 +25,5 @@ pub(crate) fn inode_lines<'a>(target: usize, xattrs: impl Iterator<Item = (&'a [
 /// The same of an inode in DRAM.
 pub(crate) fn lines_of(state: &State) -> u64 {
     let target = if let Body::Symlink(target) = &state.body { target.len() } else { 0 };
-    inode_lines(target, state.xattrs.iter().map(|(name, value)| (&**name, &**value)))
+    inode_lines(target, state.xattrs.iter().map(|(name, attribute)| (&**name, &*attribute.value)))
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use vfs::FileKind;
 
-use super::inode::{Body, State};
+use super::inode::{Attribute, Body, State};
 use super::lines::{inode_lines, name_lines};
 use super::map::{Place, Run};
 use crate::format::inline::Patches;
@@ -104,7 +104,7 @@ impl Entry {
             birth: state.birth,
             times: [state.atime, state.mtime, state.ctime],
             parent: if state.is_dir() { parent } else { 0 },
-            xattrs: state.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            xattrs: state.xattrs.iter().map(|(name, it)| (name.clone(), it.value.clone())).collect(),
             kept,
         }
     }
@@ -139,6 +139,7 @@ impl Entry {
         };
         let [mode, uid, gid, rdev, links] = self.words;
         let [atime, mtime, ctime] = self.times;
+        let attribute = |value: &Vec<u8>| Attribute { value: value.clone(), since: 0 };
         State {
             mode,
             uid,
@@ -150,7 +151,7 @@ impl Entry {
             atime,
             mtime,
             ctime,
-            xattrs: self.xattrs.iter().cloned().collect(),
+            xattrs: self.xattrs.iter().map(|(name, value)| (name.clone(), attribute(value))).collect(),
             ..State::new(self.ino, body)
         }
     }

@@ -54,8 +54,8 @@ impl Object for Seen<'_> {
         holds && self.state.blocks().is_ok_and(|blocks| blocks.is_patched(block))
     }
 
-    fn attribute(&self, name: &[u8]) -> Option<&[u8]> {
-        self.state.xattrs.get(name).map(|value| &**value)
+    fn attribute(&self, name: &[u8]) -> Option<(&[u8], u64)> {
+        self.state.xattrs.get(name).map(|attribute| (&*attribute.value, attribute.since))
     }
 
     fn add_of(&self, name: &[u8]) -> Option<AddId> {

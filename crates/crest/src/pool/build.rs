@@ -21,7 +21,7 @@ use crate::format::tree::{self, Name, Slot};
 use crate::format::zone::Found;
 use crate::index::Index;
 use crate::index::cache::Cache;
-use crate::index::inode::{Body, Changes, Inode, State, now};
+use crate::index::inode::{Attribute, Body, Changes, Inode, State, now};
 use crate::index::inodes::Inodes;
 use crate::index::lines::{lines_of, name_lines};
 use crate::index::map::{BlockMap, Place};
@@ -135,7 +135,8 @@ fn states(loaded: &Loaded, zones: &Zones, sums: &Sums) -> Vec<(State, u64)> {
     let twice = tree.blocks_twice();
     let state = |(ino, inode)| {
         let attributes = changes_of(inode, &loaded.log.records);
-        let state = state_of(ino, inode, map_of(inode, &loaded.log.records, zones, (sums, &twice)));
+        let records = &*loaded.log.records;
+        let state = state_of((ino, inode), records, map_of(inode, records, zones, (sums, &twice)));
         (State { attributes, ..state }, ROOT_INO)
     };
     let mut all: Vec<(State, u64)> = tree.inodes.in_order().map(state).collect();
@@ -170,7 +171,7 @@ fn changes_of(inode: &tree::Inode, records: &[Found]) -> Option<Box<Changes>> {
     (owner > 0 || cut > 0).then(|| Box::new(Changes { owner, cut }))
 }
 
-fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {
+fn state_of((ino, inode): (u64, &tree::Inode), records: &[Found], blocks: BlockMap) -> State {
     let (mode, uid, gid) = inode.owner.value;
     // The kind is that of the birth: no call changes it.
     let mode = u32::from(inode.birth.value.mode & 0o170_000 | mode & 0o7777);
@@ -183,7 +184,9 @@ fn state_of(ino: u64, inode: &tree::Inode, blocks: BlockMap) -> State {
     let xattrs = inode
         .xattrs
         .iter()
-        .filter_map(|(name, held)| Some((ran::copied(name), ran::copied(held.value.as_ref()?))));
+        .filter_map(|(name, held)| Some((ran::copied(name), ran::copied(held.value.as_ref()?), held.by)));
+    let since = |by: usize| records.get(by).map_or(0, |found| found.record.id.time());
+    let xattrs = xattrs.map(|(name, value, by)| (name, Attribute { value, since: since(by) }));
     State {
         mode,
         uid,

@@ -17,7 +17,9 @@ use media::recorder::{Mode, Plan};
 use sim::{Bytes, Rng, Seed, Setup, TaskSpec};
 use vfs::{FileSystem, IoFlags, SetAttr, SetTime, Timestamp, XattrMode};
 
-use crate::support::{Given, assert_sound, copy_of, machine, made, mounted, options, region, zones_emptied};
+use crate::support::{
+    Given, assert_sound, copy_of, counted, machine, made, mounted, options, region, zones_emptied,
+};
 
 const SEED: u64 = 20_261_129;
 /// Zones of 16 KiB, some 120: calls of 32,768 lines wrap the log.
@@ -181,6 +183,31 @@ fn values_that_come_back_are_not_kept_for_ever() {
             drop(fs);
             fs = mounted(&region, &options);
             assert_eq!(fs.getattr(file).expect("the file").size, 64);
+        }
+    });
+    run.expect("the run ends");
+}
+
+/// An attribute that gets the same value again and again: its last record alone is copied.
+#[test]
+fn an_attribute_that_comes_back_is_not_kept_for_ever() {
+    let run = sim::run(&Setup::virtual_clock(machine(1), Seed(SEED)), || {
+        let (region, options) = (region(SMALL), options(&[("shards", "1")], None));
+        let mut fs = made(&region, &options);
+        for life in 0..2 {
+            let root = fs.root();
+            let file = fs.create(root, format!("file {life}").as_bytes(), &NEW).expect("room").ino;
+            let (emptied, copied) = (zones_emptied(), counted("crest.copied"));
+            for _ in 0..30_000 {
+                fs.setxattr(file, b"user.it", b"the same", XattrMode::Set).expect("room");
+            }
+            // Two lines each: 60,000 in zones of 255.
+            let (emptied, copied) = (zones_emptied() - emptied, counted("crest.copied") - copied);
+            assert!((120..480).contains(&emptied), "life {life}: {emptied} zones were emptied");
+            assert!(copied < 10 * emptied, "life {life}: {copied} lines were copied of {emptied} zones");
+            drop(fs);
+            fs = mounted(&region, &options);
+            assert_eq!(fs.getxattr(file, b"user.it").expect("the attribute"), b"the same");
         }
     });
     run.expect("the run ends");
