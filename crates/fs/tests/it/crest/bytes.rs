@@ -29,7 +29,7 @@ fn writes() -> Vec<Body> {
     vec![
         Body::Write(Write {
             ino: 3,
-            extents: vec![extent(1, 1, true)],
+            extents: vec![extent(1, 1, true)].into(),
             size: Some((1 << 48) - 1),
             time: Some(2),
         }),
@@ -42,8 +42,13 @@ fn writes() -> Vec<Body> {
             size: None,
             time: None,
         }),
-        Body::Write(Write { ino: 3, extents: Vec::new(), size: Some(0), time: None }),
-        Body::Write(Write { ino: 3, extents: vec![extent(4, 16_383, false); 5], size: None, time: Some(0) }),
+        Body::Write(Write { ino: 3, extents: Vec::new().into(), size: Some(0), time: None }),
+        Body::Write(Write {
+            ino: 3,
+            extents: vec![extent(4, 16_383, false); 5].into(),
+            size: None,
+            time: Some(0),
+        }),
     ]
 }
 
@@ -186,7 +191,7 @@ fn a_sealed_record_of_an_unknown_kind_is_told_from_damage() {
 fn a_write_of_many_extents_is_split_and_keeps_each_extent() {
     let extents: Vec<_> =
         (0..2000).map(|index| extent(index * 2, 1 + (index % 3) as u16, index % 2 == 0)).collect();
-    let write = Write { ino: 3, extents: extents.clone(), size: Some(9), time: Some(8) };
+    let write = Write { ino: 3, extents: extents.clone().into(), size: Some(9), time: Some(8) };
     let records = write.split(Id::new(5, 0), RECORD_LINES_MAX);
     assert!(records.len() > 3 && records.iter().all(|record| record.lines() <= RECORD_LINES_MAX));
     let lines: usize = records.iter().map(Record::lines).sum();
@@ -216,7 +221,7 @@ fn extents_with_checksums_and_without_are_read_back_from_one_write() {
         extent(50, 4, false),
         extent(60, 2, true),
     ];
-    let write = Write { ino: 3, extents: extents.clone(), size: Some(9), time: Some(8) };
+    let write = Write { ino: 3, extents: extents.clone().into(), size: Some(9), time: Some(8) };
     let records = write.split(Id::new(5, 0), RECORD_LINES_MAX);
     let read = |record: &Record| {
         let bytes = record.encode(SEAL, 3).expect("short enough");

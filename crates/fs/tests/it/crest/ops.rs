@@ -428,7 +428,7 @@ impl Call<'_> {
         }
         let grows = end > size || self.world.rules.lacks(mutant::EVERY_WRITE_HAS_SIZE);
         let size = grows.then_some((end.max(size) * CELL_BYTES) as u64);
-        Ok((data, Write { ino, extents, size, time: Some(time) }))
+        Ok((data, Write { ino, extents: extents.into(), size, time: Some(time) }))
     }
 
     /// Commits a write, with the id that its blocks, the last cut and, if it extends the file, the size demand.
@@ -481,7 +481,7 @@ impl Call<'_> {
         if cells > self.size(ino) {
             let (data, extents) = self.zero_tail(ino, cells)?;
             let size = Some((cells * CELL_BYTES) as u64);
-            self.store(ino, (data, Write { ino, extents, size, time: Some(time) }))?;
+            self.store(ino, (data, Write { ino, extents: extents.into(), size, time: Some(time) }))?;
         } else {
             self.cut(ino, cells, time)?;
         }
@@ -526,7 +526,7 @@ impl Call<'_> {
         let time = self.stamp(&[ino]);
         let place = self.free_block(&[], Want::Data)?;
         let extent = Extent { file: block, place, count: 1, unwritten: true, ..Extent::default() };
-        let write = Write { ino, extents: vec![extent], size: None, time: Some(time) };
+        let write = Write { ino, extents: vec![extent].into(), size: None, time: Some(time) };
         self.store(ino, (Vec::new(), write))?;
         self.want.file(ino).changed(time);
         Ok(())
@@ -556,7 +556,7 @@ impl Call<'_> {
         }
         let grows = size > self.size(ino);
         let size = grows.then_some((size * CELL_BYTES) as u64);
-        self.store(ino, (Vec::new(), Write { ino, extents, size, time: Some(time) }))?;
+        self.store(ino, (Vec::new(), Write { ino, extents: extents.into(), size, time: Some(time) }))?;
         let cells = self.want.file(source).cells.clone();
         self.want.file(ino).cells = cells;
         self.want.file(ino).changed(time);

@@ -20,7 +20,7 @@ impl Call<'_> {
     pub(super) fn place_cells(&mut self, ino: u64, block: u64, cells: &[u32], time: Option<u64>) -> Outcome {
         let new = self.free_block(&[], Want::Data)?;
         let extent = self.extent(block, new, cells);
-        let write = Write { ino, extents: vec![extent], size: None, time };
+        let write = Write { ino, extents: vec![extent].into(), size: None, time };
         self.store(ino, (Self::cells(new, cells).collect(), write))
     }
 
@@ -67,7 +67,10 @@ impl Call<'_> {
             self.between.push(seen);
         }
         self.world.store(self.shard as u8, Unit::Cell { at: place as usize * CELLS + cell % CELLS, value });
-        self.store(ino, (Vec::new(), Write { ino, extents: Vec::new(), size: None, time: Some(time) }))?;
+        self.store(
+            ino,
+            (Vec::new(), Write { ino, extents: Vec::new().into(), size: None, time: Some(time) }),
+        )?;
         self.want.file(ino).write(cell, &[value], time);
         Ok(())
     }
@@ -109,7 +112,7 @@ impl Call<'_> {
         let extents = vec![self.extent(block, place, &values)];
         let bodies = vec![
             Body::Inline(Inline { ino, block, patch: patch(last, &values[..1]), time: None }),
-            Body::Write(Write { ino, extents, size: Some(size as u64), time: Some(time) }),
+            Body::Write(Write { ino, extents: extents.into(), size: Some(size as u64), time: Some(time) }),
         ];
         let data = [Unit::Cell { at: place as usize * CELLS + 1, value: values[1] }];
         self.world.commit(self.shard, Want::Records, &data, &group(id, bodies))?;

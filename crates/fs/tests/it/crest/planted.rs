@@ -110,7 +110,7 @@ fn add(dir: u64, name: &[u8], ino: u64) -> Body {
 fn extent(region: &Region, place: u64) -> Body {
     let (ino, _) = named(region, b"file");
     let extent = Extent { file: 9, place, count: 1, ..Extent::default() };
-    Body::Write(Write { ino, extents: vec![extent], size: None, time: None })
+    Body::Write(Write { ino, extents: vec![extent].into(), size: None, time: None })
 }
 
 /// A fault: what it is called, how it is planted.
@@ -174,7 +174,10 @@ const CANARIES: &[Canary] = &[
     }),
     ("size_possible", |region| {
         let ino = named(region, b"file").0;
-        forge(region, Body::Write(Write { ino, extents: vec![], size: Some((1 << 48) - 1), time: None }));
+        forge(
+            region,
+            Body::Write(Write { ino, extents: vec![].into(), size: Some((1 << 48) - 1), time: None }),
+        );
     }),
 ];
 
@@ -196,7 +199,7 @@ fn a_block_that_no_file_can_have_is_damage() {
         let region = image();
         let (ino, place) = named(&region, b"file");
         let extent = Extent { file: 1 << 39, place, count: 1, ..Extent::default() };
-        forge(&region, Body::Write(Write { ino, extents: vec![extent], size: None, time: None }));
+        forge(&region, Body::Write(Write { ino, extents: vec![extent].into(), size: None, time: None }));
         assert!(predicates(&region).contains(&"size_possible"), "{:?}", predicates(&region));
     });
 }
