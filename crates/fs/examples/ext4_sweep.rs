@@ -518,7 +518,7 @@ fn lost(made: &Tree, theirs: &Tree, ours: &Tree) -> Option<String> {
             && if path.starts_with("/lost+found") {
                 !found.contains(&(seen.kind, seen.content))
             } else {
-                !ours.get(*path).is_some_and(|other| is_kept(seen, other))
+                made.contains_key(*path) && !ours.get(*path).is_some_and(|other| is_kept(seen, other))
             }
     });
     let missing: Vec<_> = missing
