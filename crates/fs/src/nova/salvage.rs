@@ -279,14 +279,15 @@ fn votes(region: &Region, geometry: &Geometry, (shard, index): (u64, u64), chunk
     slots.filter(belongs).count() as u64
 }
 
-/// Whether a chunk could be one that no inode was made in.
-fn is_unused(region: &Region, geometry: &Geometry, chunk: u64) -> bool {
-    let is_free = |slot: u64| {
-        region
-            .read::<RawInode>(chunk + slot * INODE_BYTES)
-            .is_ok_and(|raw| RawInode { next_chunk: 0, ..raw } == RawInode::default())
+/// Whether a chunk can be this one: most of its slots hold nothing, or an inode of the right number.
+fn is_possible(region: &Region, geometry: &Geometry, (shard, index): (u64, u64), chunk: u64) -> bool {
+    let slots = geometry.slots_per_chunk();
+    let belongs = |slot: &u64| {
+        let number = (index * slots + slot) * geometry.shards + shard;
+        let raw = region.read::<RawInode>(chunk + slot * INODE_BYTES);
+        raw.is_ok_and(|raw| raw.ino == number || RawInode { next_chunk: 0, ..raw } == RawInode::default())
     };
-    (0..geometry.slots_per_chunk()).filter(|slot| !is_free(*slot)).count() < 2
+    (0..slots).filter(belongs).count() as u64 * 2 > slots
 }
 
 /// Makes the lists of chunks right: what leads to no chunk leads to the one that belongs there, if it is found, and ends the list
@@ -299,8 +300,8 @@ pub(crate) fn mend_tables(region: &Region, geometry: &Geometry) -> Result<Vec<St
             let at = region.load_u64(link)?;
             let can_be = |at: u64| geometry.holds(at, geometry.chunk_blocks()) && !known.contains(&at);
             let count = |at: u64| votes(region, geometry, (shard, index), at);
-            let is_good =
-                at == 0 && index > 0 || can_be(at) && (count(at) > 0 || is_unused(region, geometry, at));
+            let is_good = at == 0 && index > 0
+                || can_be(at) && (count(at) > 0 || is_possible(region, geometry, (shard, index), at));
             let mut chunk = at;
             if !is_good {
                 let all = (geometry.first_block()..geometry.blocks).map(|block| block * BLOCK);
