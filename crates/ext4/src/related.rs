@@ -91,8 +91,9 @@ fn correct_inodes(sb: &mut Superblock, fields: &mut Fields) {
     if !sb.has_compat(compat::HAS_JOURNAL) && !waits {
         sb.journal_inum = (fields.right("journal_inum", sb.journal_inum.get().into(), 0) as u32).into();
     }
-    if sb.has_compat(compat::ORPHAN_FILE) && !sb.has_compat(compat::HAS_JOURNAL) && !waits {
-        fields.0.push("there is a file of orphans, and no journal".to_owned());
+    let has_no_use = !sb.has_compat(compat::HAS_JOURNAL) || sb.orphan_file_inum.get() == 0;
+    if sb.has_compat(compat::ORPHAN_FILE) && has_no_use && !waits {
+        fields.0.push("there is to be a file of orphans, and no journal or no such file".to_owned());
         sb.feature_compat = (sb.feature_compat.get() & !compat::ORPHAN_FILE).into();
     }
     if !sb.has_compat(compat::ORPHAN_FILE) {

@@ -217,9 +217,9 @@ mod tests {
                 "machine hinfs-server",
                 "machine rcache-server",
                 "machine fxmark-server",
-                "medium pmep",
-                "medium nova.pcm",
-                "medium nova.sttram",
+                "medium cxl.fast",
+                "medium cxl.montage",
+                "medium cxl.fpga",
             ]
         );
         assert!(all.run.iter().all(|one| one.plan.repeats == 4 && one.plan.cells().unwrap().len() == 2));
