@@ -40,7 +40,8 @@ impl Volume {
         let is_file = FileKind::from_mode(u32::from(le16(&raw, 0))) == Some(FileKind::Regular);
         let inside = table > self.geo.first_data_block && table < self.geo.blocks;
         // Flags of a map of another kind, and attributes.
-        let has_more = le32(&raw, 0x20) & (flag::EXTENTS | flag::HUGE_FILE | CASEFOLD) != 0 || le32(&raw, 0x68) != 0;
+        let has_more =
+            le32(&raw, 0x20) & (flag::EXTENTS | flag::HUGE_FILE | CASEFOLD) != 0 || le32(&raw, 0x68) != 0;
         // A time of deletion that is a number of an inode would be a place in the list of orphans.
         let is_listed = (1..=self.geo.inodes()).contains(&u64::from(le32(&raw, 0x14)));
         if has_others || !inside || !is_file || le16(&raw, 0x1a) == 0 || is_listed || has_more {
