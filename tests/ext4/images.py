@@ -1,7 +1,9 @@
-"""Compares `weir fsck` with e2fsck on damaged images: images.py WEIR FOLDER WORK, where FOLDER has NAME/image.gz for each.
+"""Compares `weir fsck` with e2fsck on damaged images: images.py WEIR FOLDER WORK, where FOLDER has NAME/image.gz for each, or
+image.bz2, or image.
 
 Prints a line for each image that differs and a summary; the exit code is 1 where something must not be (see images.sh)."""
 
+import bz2
 import gzip
 import os
 import re
@@ -12,6 +14,10 @@ import sys
 import tree
 
 SECONDS = 60
+# How an image lies in the folder of its test, and what opens it.
+PACKED = {"image.gz": gzip.open, "image.bz2": bz2.open, "image": open}
+# What is left of orphans where only the journal was replayed: weir looks at the image without them, as a mount leaves it, and says so.
+OF_ORPHANS = re.compile(r"orphan|[Ff]ree (inodes|blocks) count wrong|[Dd]eleted inode|bitmap differences|^(Fix|Clear|Recreate)[?]|WARNING: Filesystem|% non-contiguous", re.I)
 # What e2fsck says where it cannot use an image at all.
 UNUSABLE = 8
 
@@ -69,7 +75,7 @@ def compare(name, original, weir, work):
     result = Result(name)
     image = lambda kind: os.path.join(work, f"{kind}.img")
     for kind in ("as-it-was", "by-e2fsck", "by-weir"):
-        with gzip.open(original) as packed, open(image(kind), "wb") as out:
+        with PACKED[os.path.basename(original)](original, "rb") as packed, open(image(kind), "wb") as out:
             shutil.copyfileobj(packed, out)
         os.chmod(image(kind), 0o600)
     e2fsck_sees, e2fsck_text = run("e2fsck", "-fn", image("as-it-was"))
@@ -91,7 +97,8 @@ def compare(name, original, weir, work):
         # Weir looks at what the replay leaves, in memory.
         run("e2fsck", "-y", "-E", "journal_only", image("as-it-was"))
         e2fsck_sees, e2fsck_text = run("e2fsck", "-fn", image("as-it-was"))
-    if weir_sees == 0 and e2fsck_sees != 0:
+    said_orphans = "inodes without names were freed" in text
+    if weir_sees == 0 and e2fsck_sees != 0 and not (said_orphans and all(map(OF_ORPHANS.search, complaints(e2fsck_text)))):
         result.add("missed damage", "; ".join(complaints(e2fsck_text)[:3]))
     if e2fsck_sees == 0 and weir_sees != 0:
         result.add("clean for e2fsck only", last_line(text))
@@ -133,10 +140,11 @@ def main():
     weir, folder, work, *only = sys.argv[1:]
     results = []
     for name in sorted(os.listdir(folder)):
-        original = os.path.join(folder, name, "image.gz")
-        if os.path.isfile(original) and (not only or name in only):
-            results.append(compare(name, original, weir, work))
-            show(results[-1])
+        for packed in PACKED:
+            original = os.path.join(folder, name, packed)
+            if os.path.isfile(original) and (not only or name in only):
+                results.append(compare(name, original, weir, work))
+                show(results[-1])
     count = lambda kind: sum(kind in result.faults for result in results)
     kinds = sorted({kind for result in results for kind in result.faults} | set(MUST_NOT))
     print(f"{len(results)} images: " + ", ".join(f"{count(kind)} {kind}" for kind in kinds))

@@ -52,7 +52,7 @@ impl Volume {
     }
 
     /// Whether a reserved inode holds what it cannot: that of bad blocks anything but pointers, that of a boot loader a directory,
-    /// one that the file system does not use a mode, links or attributes; or its checksum is wrong.
+    /// one that the file system does not use a mode, links, attributes, flags, blocks or a size; or its checksum is wrong.
     pub(crate) fn is_foreign(&self, ino: u64) -> Result<bool> {
         let (block, at) = self.inode_at(ino)?;
         let journal = u64::from(self.superblock.lock().journal_inum.get());
@@ -61,20 +61,23 @@ impl Volume {
             let (mode, links, flags) = (le16(raw, 0), le16(raw, 0x1a), le32(raw, 0x20));
             let kind = FileKind::from_mode(u32::from(mode));
             let is_of_no_kind = kind.is_none() && (mode != 0 || links != 0);
+            // A time of deletion that is a number of an inode would be a place in the list of orphans.
+            let listed = (1..=self.geo.inodes()).contains(&u64::from(le32(raw, 0x14)));
             match ino {
                 BAD_INO => {
                     let extents = if self.geo.extents { flag::EXTENTS } else { 0 };
-                    let has_more = mode != 0 || links != 0 || le16(raw, 2) != 0 || le32(raw, 0x68) != 0;
+                    let owned = le16(raw, 2) != 0 || le16(raw, 0x18) != 0;
+                    let has_more = mode != 0 || links != 0 || owned || le32(raw, 0x68) != 0 || listed;
                     has_more || flags & !extents != 0 || !self.is_sealed_or_empty(ino, raw)
                 }
                 RESIZE_INO if self.geo.resize_inode => is_of_no_kind,
                 _ if ino == journal || self.geo.orphan_file == Some(ino) => is_of_no_kind,
                 BOOT_INO if mode != 0 => is_of_no_kind || kind == Some(FileKind::Directory),
-                // A time of deletion that is a number of an inode would be a place in the list of orphans.
                 _ => {
-                    let listed = (1..=self.geo.inodes()).contains(&u64::from(le32(raw, 0x14)));
+                    let sizes = [0x4, 0x1c, 0x20, 0x6c].into_iter().any(|at| le32(raw, at) != 0);
+                    let has_blocks = raw[0x28..0x64].iter().any(|byte| *byte != 0) || le16(raw, 0x74) != 0;
                     let has_more = mode != 0 || links != 0 || le32(raw, 0x68) != 0 || listed;
-                    has_more || !self.is_sealed_or_empty(ino, raw)
+                    has_more || sizes || has_blocks || !self.is_sealed_or_empty(ino, raw)
                 }
             }
         })

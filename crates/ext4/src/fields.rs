@@ -7,6 +7,8 @@ use super::layout::{FIRST_INO, OLD_INODE_BYTES, RawInode, compat, flag, incompat
 
 /// `EXT2_IMAGIC_FL`, of AFS servers: no kernel sets it.
 const IMAGIC: u32 = 0x2000;
+/// `EXT4_CASEFOLD_FL`: an image with that feature is refused.
+pub(super) const CASEFOLD: u32 = 0x4000_0000;
 const EXTENT_MAGIC: u16 = 0xf30a;
 /// A regular file of this size needs the feature `large_file`.
 const LARGE: u64 = 1 << 31;
@@ -25,6 +27,7 @@ pub(super) fn correct(volume: &Volume, raw: &mut RawInode) -> Vec<&'static str> 
         }
     };
     drop_flags(raw, IMAGIC, "it has a flag of AFS");
+    drop_flags(raw, CASEFOLD, "it has the flag of casefold, which is no feature of the image");
     if !is_file {
         drop_flags(raw, flag::IMMUTABLE | flag::APPEND, "a link or special file is immutable or append-only");
     }

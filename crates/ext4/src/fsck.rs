@@ -241,6 +241,11 @@ impl Check<'_> {
                 self.report.violate("inode_valid", format!("inode {ino}: {what}"));
             }
         }
+        let dtime = state.raw.dtime.get();
+        if special && dtime != 0 && self.volume.is_orphan_number(dtime) {
+            let what = format!("inode {ino} leads to inode {dtime} as if it were on the list of orphans");
+            self.report.violate("orphans_sound", what);
+        }
         if special && state.raw.file_acl() != 0 {
             self.report.violate("inode_valid", format!("inode {ino} is reserved, and has attributes"));
         }
@@ -472,6 +477,10 @@ impl Check<'_> {
             let what = format!("inode {}: \"{shown}\" says {says:?}, inode {ino} is {is:?}", inode.ino);
             self.report.violate("names_lead_to_inodes", what);
         }
+        if !self.volume.geo.filetype && kind != 0 {
+            let what = format!("inode {}: \"{shown}\" says a kind, which filetype alone allows", inode.ino);
+            self.report.violate("directory_sound", what);
+        }
         Ok(())
     }
 
@@ -581,6 +590,14 @@ impl Check<'_> {
         let is_free = (0..blocks).filter(|at| !used(*at)).count() as u32;
         let counted = descriptor.free_blocks();
         let mut found = Vec::new();
+        // Only with checksums may a descriptor say what was never written.
+        let unwritten = group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT;
+        if !geo.gdt_csum && (descriptor.has(unwritten) || descriptor.itable_unused() != 0) {
+            found.push((
+                "counts_right",
+                format!("group {group} has flags or unused inodes without uninit_bg"),
+            ));
+        }
         if is_free != counted {
             found
                 .push(("counts_right", format!("group {group} counts {counted} free blocks, has {is_free}")));

@@ -81,6 +81,7 @@ pub(crate) mod ro_compat {
     pub(crate) const EXTRA_ISIZE: u32 = 0x40;
     pub(crate) const METADATA_CSUM: u32 = 0x400;
     pub(crate) const BIGALLOC: u32 = 0x200;
+    pub(crate) const QUOTA: u32 = 0x100;
     /// The file of orphans holds some.
     pub(crate) const ORPHAN_PRESENT: u32 = 0x1_0000;
     pub(crate) const KNOWN: u32 = SPARSE_SUPER
@@ -117,8 +118,10 @@ pub(crate) mod flag {
     pub(crate) const INDEX: u32 = 0x1000;
     pub(crate) const HUGE_FILE: u32 = 0x4_0000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
+    /// It keeps the value of an attribute.
+    pub(crate) const KEEPS_VALUE: u32 = 0x20_0000;
     /// Flags of a kind of inode that this code cannot read.
-    pub(crate) const UNREADABLE: u32 = 0x4 | 0x800 | 0x20_0000 | 0x1000_0000;
+    pub(crate) const UNREADABLE: u32 = 0x4 | 0x800 | KEEPS_VALUE | 0x1000_0000;
 }
 
 /// `bg_flags`.

@@ -186,6 +186,11 @@ impl Volume {
                 Mapped::Hole(_) => return Err(Error::Corrupt(format!("{what} has a hole"))),
             }
         }
-        Ok(map)
+        let mut sorted = map.clone();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Error::Corrupt(format!("{what} has block {} twice", pair[0]))),
+            None => Ok(map),
+        }
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn correct(sb: &mut Superblock) -> Vec<String> {
         fields.0.push("journal_uuid is there, and no journal on another device".to_owned());
         sb.journal_uuid = [0; 16];
     }
+    correct_inodes(sb, &mut fields);
     let first = u64::from(log == 0);
     sb.first_data_block =
         (fields.right("first_data_block", sb.first_data_block.get().into(), first) as u32).into();
@@ -78,6 +79,32 @@ pub(super) fn correct(sb: &mut Superblock) -> Vec<String> {
         }
     }
     fields.0
+}
+
+/// Inodes that only a feature gives a use.
+fn correct_inodes(sb: &mut Superblock, fields: &mut Fields) {
+    let waits = sb.has_incompat(incompat::RECOVER);
+    if !sb.has_compat(compat::HAS_JOURNAL) && waits && sb.journal_inum.get() == 0 {
+        fields.0.push("a journal is to be replayed, and there is none".to_owned());
+        sb.feature_incompat = (sb.feature_incompat.get() & !incompat::RECOVER).into();
+    }
+    if !sb.has_compat(compat::HAS_JOURNAL) && !waits {
+        sb.journal_inum = (fields.right("journal_inum", sb.journal_inum.get().into(), 0) as u32).into();
+    }
+    let has_no_use = !sb.has_compat(compat::HAS_JOURNAL) || sb.orphan_file_inum.get() == 0;
+    if sb.has_compat(compat::ORPHAN_FILE) && has_no_use && !waits {
+        fields.0.push("there is to be a file of orphans, and no journal or no such file".to_owned());
+        sb.feature_compat = (sb.feature_compat.get() & !compat::ORPHAN_FILE).into();
+    }
+    if !sb.has_compat(compat::ORPHAN_FILE) {
+        let orphans = fields.right("orphan_file_inum", sb.orphan_file_inum.get().into(), 0);
+        sb.orphan_file_inum = (orphans as u32).into();
+    }
+    if !sb.has_ro_compat(ro_compat::QUOTA) {
+        sb.usr_quota_inum = (fields.right("usr_quota_inum", sb.usr_quota_inum.get().into(), 0) as u32).into();
+        sb.grp_quota_inum = (fields.right("grp_quota_inum", sb.grp_quota_inum.get().into(), 0) as u32).into();
+        sb.prj_quota_inum = (fields.right("prj_quota_inum", sb.prj_quota_inum.get().into(), 0) as u32).into();
+    }
 }
 
 /// A superblock of the first revision has no features, no size of inodes and no first inode.

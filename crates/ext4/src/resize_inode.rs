@@ -8,10 +8,13 @@
 use ::vfs::FileKind;
 
 use super::Volume;
+use super::fields::CASEFOLD;
 use super::fsck::INODE;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
-use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, RESIZE_INO, RawInode, le16, le32, put32};
+use super::layout::{
+    EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, RESIZE_INO, RawInode, flag, le16, le32, put32,
+};
 use base::error::{Error, Result};
 
 /// Offset of the pointers in an inode, and the pointer that it has.
@@ -36,7 +39,12 @@ impl Volume {
         let table = pointer(DOUBLE);
         let is_file = FileKind::from_mode(u32::from(le16(&raw, 0))) == Some(FileKind::Regular);
         let inside = table > self.geo.first_data_block && table < self.geo.blocks;
-        if has_others || !inside || !is_file || le16(&raw, 0x1a) == 0 {
+        // Flags of a map of another kind, and attributes.
+        let has_more =
+            le32(&raw, 0x20) & (flag::EXTENTS | flag::HUGE_FILE | CASEFOLD) != 0 || le32(&raw, 0x68) != 0;
+        // A time of deletion that is a number of an inode would be a place in the list of orphans.
+        let is_listed = (1..=self.geo.inodes()).contains(&u64::from(le32(&raw, 0x14)));
+        if has_others || !inside || !is_file || le16(&raw, 0x1a) == 0 || is_listed || has_more {
             return Ok(Some(
                 "it is not the file of blocks for more descriptors that it should be".to_owned(),
             ));

@@ -28,6 +28,8 @@ pub(crate) const MAGIC: u32 = 0xea02_0000;
 const HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 16;
 const CREDITS: u32 = 16;
+/// Where the flags of an inode lie.
+const INODE_FLAGS: usize = 32;
 
 /// Prefixes that a number stands for.
 const PREFIXES: [(u8, &[u8]); 6] = [
@@ -144,6 +146,16 @@ fn walk<'a>(
         })?;
         at += entry_bytes(name_len);
     }
+}
+
+/// The inodes in which entries from `at` on keep their values.
+fn value_inodes(bytes: &[u8], mut at: usize) -> Vec<u64> {
+    let mut inodes = Vec::new();
+    while let Some(entry) = bytes.get(at..at + ENTRY_BYTES).filter(|entry| entry[..4] != [0; 4]) {
+        inodes.push(u64::from(le32(entry, 4)));
+        at += entry_bytes(entry[0].into());
+    }
+    inodes
 }
 
 /// Reads entries from `at` on; values count from `base`. An error in words.
@@ -376,6 +388,32 @@ impl Volume {
             self.set_inode_attributes(state, &left);
         }
         damaged
+    }
+
+    /// An inode that keeps the value of an attribute of another, and says so: the image has the feature `ea_inode`, whatever its
+    /// superblock says.
+    pub(crate) fn value_inode(&self) -> Option<u64> {
+        (1..=self.geo.inodes()).find_map(|ino| {
+            let (raw, extra) = self.read_inode(ino).ok().filter(|(raw, _)| raw.links.get() > 0)?;
+            let state = InodeState::of(raw, extra);
+            let mut inodes =
+                self.inode_attributes(&state).map_or_else(Vec::new, |bytes| value_inodes(&bytes, 4));
+            let block = state.raw.file_acl();
+            if block > self.geo.first_data_block && block < self.geo.blocks {
+                let of_block = |bytes: &[u8]| match le32(bytes, 0) {
+                    MAGIC => value_inodes(bytes, HEADER_BYTES),
+                    _ => Vec::new(),
+                };
+                inodes.extend(self.look(block, of_block).ok()?);
+            }
+            inodes.into_iter().find(|ino| *ino != 0 && self.keeps_value(*ino).unwrap_or(false))
+        })
+    }
+
+    /// Whether the flags of an inode say that it keeps the value of an attribute.
+    fn keeps_value(&self, ino: u64) -> Result<bool> {
+        let (block, at) = self.inode_at(ino)?;
+        self.look(block, |bytes| le32(bytes, at + INODE_FLAGS) & flag::KEEPS_VALUE != 0)
     }
 
     /// The same in a block, which keeps its references; false where none is left, or it is no block of attributes.

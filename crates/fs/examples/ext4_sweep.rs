@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! ext4_sweep FOLDER [STEP [KIND …]]      every STEP-th fault [1] of the kinds of that name [all]
+//! ext4_sweep FOLDER again FILE            the faults that FILE names, a line for each as in `faults`, once more
 //! ```
 //!
 //! FOLDER holds the images and `faults`, a line for each fault that was tried: what was done before is not done again.
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -38,6 +40,10 @@ const KINDS: [(&str, u64, &[&str]); 8] = [
 /// A fault that takes longer is one in which the program hangs, and ends it.
 const MOST_SECONDS: u64 = 120;
 
+/// What is written at once where it holds something.
+const PIECE: usize = 4096;
+static ZEROS: [u8; PIECE] = [0; PIECE];
+
 type Result<T, E = String> = std::result::Result<T, E>;
 
 /// When the fault began that is being tried, in seconds from the start.
@@ -46,11 +52,15 @@ static BEGAN: AtomicU64 = AtomicU64::new(0);
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = PathBuf::from(arguments.next().ok_or("usage: ext4_sweep FOLDER [STEP [KIND ...]]")?);
-    let step = arguments
-        .next()
-        .map_or(Ok(1), |step| step.parse::<usize>())
-        .map_err(|error| format!("STEP: {error}"))?;
-    let only: Vec<String> = arguments.collect();
+    let step = arguments.next().unwrap_or_else(|| "1".to_owned());
+    let mut only: Vec<String> = arguments.collect();
+    let mut again = BTreeSet::new();
+    if step == "again" {
+        let path = only.pop().ok_or("usage: ext4_sweep FOLDER again FILE")?;
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        again.extend(text.lines().map(|line| line.split(": ").next().unwrap_or(line).to_owned()));
+    }
+    let step = if again.is_empty() { step.parse().map_err(|error| format!("STEP: {error}"))? } else { 1 };
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let start = Instant::now();
     std::thread::spawn(move || {
@@ -66,6 +76,7 @@ fn main() -> Result<()> {
         }
     });
     let mut sweep = Sweep::new(folder, start)?;
+    sweep.again = again;
     for (name, mib, features) in KINDS {
         if only.is_empty() || only.iter().any(|one| one == name) {
             sweep.kind(name, mib, features, step)?;
@@ -89,6 +100,8 @@ struct Sweep {
     start: Instant,
     /// The faults that were tried, and what differed.
     done: BTreeMap<String, String>,
+    /// Those that are tried once more, and no others; empty: all are tried once.
+    again: BTreeSet<String>,
     log: File,
 }
 
@@ -105,7 +118,7 @@ impl Sweep {
             let (fault, what) = line.split_once(": ")?;
             Some((fault.to_owned(), what.to_owned()))
         });
-        Ok(Self { folder, start, done: done.collect(), log })
+        Ok(Self { folder, start, done: done.collect(), again: BTreeSet::new(), log })
     }
 
     /// All faults of one kind of image.
@@ -116,6 +129,7 @@ impl Sweep {
         }
         let image = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let sound = Image::of(&image);
+        let made = tree(&region(&image))?;
         let mut number = 0;
         for (area, first, len, bits) in sound.areas()? {
             for at in 0..len {
@@ -128,7 +142,11 @@ impl Sweep {
                         number += 1;
                         let seal = if sealed { " sealed" } else { "" };
                         let fault = format!("{name} {area} {at:#x} ^{mask:#04x}{seal}");
-                        if number % step != 0 || self.done.contains_key(&fault) {
+                        let is_wanted = match self.again.is_empty() {
+                            true => number % step == 0 && !self.done.contains_key(&fault),
+                            false => self.again.contains(&fault),
+                        };
+                        if !is_wanted {
                             continue;
                         }
                         BEGAN.store(self.start.elapsed().as_secs(), Relaxed);
@@ -137,7 +155,7 @@ impl Sweep {
                         if sealed {
                             sound.seal(area, first, at, &mut faulty);
                         }
-                        let what = self.judge(&faulty).join("; ");
+                        let what = self.judge(&faulty, &made).join("; ");
                         let what = if what.is_empty() { "ok".to_owned() } else { what };
                         writeln!(self.log, "{fault}: {what}").map_err(|error| error.to_string())?;
                         if what != "ok" {
@@ -153,9 +171,9 @@ impl Sweep {
     }
 
     /// What differs between e2fsck and weir at one image.
-    fn judge(&self, faulty: &[u8]) -> Vec<String> {
+    fn judge(&self, faulty: &[u8], made: &Tree) -> Vec<String> {
         let theirs = self.folder.join("theirs.img");
-        std::fs::write(&theirs, faulty).expect("room for an image");
+        write_image(&theirs, faulty).expect("room for an image");
         let (sees, _) = e2fsck(&theirs, "-fn");
         let (code, said) = e2fsck_until_clean(&theirs);
         let ours = region(faulty);
@@ -186,7 +204,7 @@ impl Sweep {
         }
         let repaired = bytes_of(&ours);
         let path = self.folder.join("ours.img");
-        std::fs::write(&path, &repaired).expect("room for an image");
+        write_image(&path, &repaired).expect("room for an image");
         let (left, said) = e2fsck(&path, "-fn");
         if left != 0 {
             found.push(format!("not clean for e2fsck: {}", first_lines(&said)));
@@ -194,7 +212,7 @@ impl Sweep {
         if code == 0 {
             let theirs = std::fs::read(&theirs).expect("the image is there");
             match (tree(&region(&theirs)), tree(&ours)) {
-                (Ok(theirs), Ok(ours)) => found.extend(lost(&theirs, &ours)),
+                (Ok(theirs), Ok(ours)) => found.extend(lost(made, &theirs, &ours)),
                 (Ok(_), Err(why)) => found.push(format!("lost: no mount: {why}")),
                 (Err(_), _) => {}
             }
@@ -366,8 +384,23 @@ fn design() -> &'static dyn Design {
 
 fn region(bytes: &[u8]) -> Arc<Region> {
     let region = Region::anonymous(Bytes(bytes.len() as u64), Box::new(Null)).expect("room for an image");
-    region.store(0, bytes).expect("it fits");
+    for (at, piece) in pieces(bytes) {
+        region.store(at, piece).expect("it fits");
+    }
     Arc::new(region)
+}
+
+/// The parts of an image that hold something: most of it is zeros.
+fn pieces(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let all = (0..).step_by(PIECE).zip(bytes.chunks(PIECE));
+    all.filter(|(_, piece)| **piece != ZEROS[..piece.len()])
+}
+
+/// Writes an image to a file, with holes.
+fn write_image(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = File::create(path)?;
+    file.set_len(bytes.len() as u64)?;
+    pieces(bytes).try_for_each(|(at, piece)| file.write_all_at(piece, at))
 }
 
 fn bytes_of(region: &Region) -> Vec<u8> {
@@ -422,7 +455,10 @@ fn tree(image: &Region) -> Result<Tree> {
         let options = Options::defaults(design().options()).discarding();
         let fs = design().mount(&Storage::from(&copy), &options).map_err(|error| error.to_string())?;
         let mut tree = Tree::new();
-        walk(&*fs, fs.root(), String::new(), &mut tree).map_err(|errno| errno.name().to_owned())?;
+        let walked = walk(&*fs, fs.root(), String::new(), &mut tree);
+        // Else its tasks keep the copy.
+        let _ = fs.unmount();
+        walked.map_err(|errno| errno.name().to_owned())?;
         Ok(tree)
     });
     walked.map_err(|error| error.to_string())?
@@ -463,12 +499,27 @@ fn walk(fs: &dyn FileSystem, ino: Ino, path: String, tree: &mut Tree) -> Result<
     Ok(())
 }
 
-/// What the one tree has and the other has not; what lies in `lost+found` is not lost.
-fn lost(theirs: &Tree, ours: &Tree) -> Option<String> {
-    let found: BTreeSet<(u64, u64)> = ours.values().map(|seen| (seen.kind, seen.content)).collect();
+/// What the one tree has and the other has not; what lies in `lost+found` is not lost, nor what was not there when the image was made:
+/// e2fsck keeps names of files over whose contents it has written.
+fn lost(made: &Tree, theirs: &Tree, ours: &Tree) -> Option<String> {
+    let all = |tree: &Tree| -> BTreeSet<(u64, u64)> {
+        tree.values().map(|seen| (seen.kind, seen.content)).collect()
+    };
+    let (found, known) = (all(ours), all(made));
+    let attributes: BTreeSet<(&Vec<u8>, &u64)> = made.values().flat_map(|seen| &seen.attributes).collect();
+    let is_kept = |seen: &Seen, other: &Seen| {
+        let has = |(name, value): (&Vec<u8>, &u64)| {
+            !attributes.contains(&(name, value)) || other.attributes.get(name) == Some(value)
+        };
+        (seen.kind, seen.content) == (other.kind, other.content) && seen.attributes.iter().all(has)
+    };
     let missing = theirs.iter().filter(|(path, seen)| {
-        !path.starts_with("/lost+found") && ours.get(*path) != Some(*seen)
-            || path.starts_with("/lost+found/") && !found.contains(&(seen.kind, seen.content))
+        known.contains(&(seen.kind, seen.content))
+            && if path.starts_with("/lost+found") {
+                !found.contains(&(seen.kind, seen.content))
+            } else {
+                made.contains_key(*path) && !ours.get(*path).is_some_and(|other| is_kept(seen, other))
+            }
     });
     let missing: Vec<_> = missing
         .map(|(path, seen)| match ours.get(path) {

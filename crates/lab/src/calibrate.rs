@@ -283,7 +283,15 @@ fn preset(
     let unsteady =
         if unsteady.is_empty() { String::new() } else { format!(", {UNSTEADY}: {}", unsteady.join(", ")) };
     let summary = format!("this host, measured by `weir calibrate` on {on}{busy}{unsteady}");
-    MachinePreset { machine, kernel: None, summary, fitted_on: Vec::new(), values, has_own_ran: true }
+    MachinePreset {
+        machine,
+        kernel: None,
+        summary,
+        fitted_on: Vec::new(),
+        medium: None,
+        values,
+        has_own_ran: true,
+    }
 }
 
 fn value(key: &'static str, value: String, how: &str) -> Value {

@@ -11,6 +11,9 @@
 //! keys may be left out: what has no price there takes no time and is not counted. Which of these prices a design pays is said
 //! by the set of prices of a comparison (`prices.rs`).
 //!
+//! `medium = { name = "cxl.asic", source = "…" }` is the medium of cells to which nothing else gives one; a machine without it has
+//! that of HiNFS's emulator, as plans had before machines named one.
+//!
 //! `[memory.model]` may be left out: then a copied byte has one price, however busy memory is (`memory_model.rs`).
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
@@ -71,6 +74,8 @@ pub struct MachinePreset {
     pub summary: String,
     /// Claims on which a value was fitted; they do not count as reproduced.
     pub fitted_on: Vec<String>,
+    /// The medium of cells to which nothing else gives one.
+    pub medium: Option<Value>,
     /// Every value with its source, in the order of the file format.
     pub values: Vec<Value>,
     /// Whether it says itself what small work takes, or that it takes nothing.
@@ -101,6 +106,8 @@ impl MachinePreset {
                 read.table(Ok(root.get("caches")), |table, values| Some(caches_of(table, values)));
             let scheduling =
                 read.table(Ok(root.get("scheduling")), |table, values| Some(scheduling_of(table, values)));
+            let medium =
+                read.all.take(root.get("medium").map(|item| item.read(medium_of)).transpose()).flatten();
             let (kernel, path_ps, originals) = read.table(Ok(root.get("kernel")), kernel_of);
             let fitted_on = root.need("fitted_on", "ids of claims, or []").and_then(|item| item.words());
             let mut fitted_on = read.all.take(fitted_on).unwrap_or_default();
@@ -142,7 +149,8 @@ impl MachinePreset {
                 parts,
             };
             let (has_own_ran, values) = (root.get("ran").is_some(), read.list);
-            Ok(Self { machine, kernel, summary: summary.unwrap_or_default(), fitted_on, values, has_own_ran })
+            let summary = summary.unwrap_or_default();
+            Ok(Self { machine, kernel, summary, fitted_on, medium, values, has_own_ran })
         })
     }
 
@@ -305,7 +313,7 @@ impl MachinePreset {
     /// A machine without sources.
     pub(crate) fn bare(machine: Machine) -> Self {
         let (summary, fitted_on, values) = Default::default();
-        Self { machine, kernel: None, summary, fitted_on, values, has_own_ran: true }
+        Self { machine, kernel: None, summary, fitted_on, medium: None, values, has_own_ran: true }
     }
 
     fn read(path: &Path, advice: &str) -> Result<Self, Error> {
@@ -330,11 +338,15 @@ impl MachinePreset {
 
     /// The preset as a file.
     pub fn to_toml(&self) -> String {
+        let medium = |Value { value, source, .. }: &Value| {
+            format!("medium = {{ name = {value:?}, source = {source:?} }}")
+        };
         let head = [
             format!("name = {:?}", self.machine.name),
             format!("summary = {:?}", self.summary),
             format!("fitted_on = {:?}", self.fitted_on),
         ];
+        let head = head.into_iter().chain(self.medium.as_ref().map(medium));
         let ran = self.values.iter().position(|value| is_ran(value.key));
         let model = self.values.iter().position(|value| memory_model::KEYS.contains(&value.key));
         let values = self.values.iter().enumerate().map(|(at, value)| match value.key {
@@ -350,7 +362,7 @@ impl MachinePreset {
             _ => value.to_toml(),
         });
         let no_ran = (self.has_own_ran && ran.is_none()).then(|| "\n[ran]".to_owned());
-        head.into_iter().chain(values).chain(no_ran).map(|line| line + "\n").collect()
+        head.chain(values).chain(no_ran).map(|line| line + "\n").collect()
     }
 }
 
@@ -397,6 +409,17 @@ pub fn this_host_path() -> Result<PathBuf, Error> {
         )
     })?;
     Ok(config.join("weir/machines/this-host.toml"))
+}
+
+/// The medium where none is named.
+fn medium_of(table: &Table<'_>) -> Result<Value, Problem> {
+    let item = table.need("name", "a medium (`weir list media`)")?;
+    let (value, source) = (item.text()?, table.need("source", "why this one")?.text()?);
+    table.finish()?;
+    let known = media::medium::Medium::parse(&value).map(drop);
+    let known = known.or_else(|error| media::block::BlockModel::parse(&value).map(drop).map_err(|_| error));
+    known.map_err(|error| item.problem(error.to_string()))?;
+    Ok(Value { key: "medium", value, source })
 }
 
 /// Sockets, cores of each, and what two hardware threads of a core do together, in thousandths of what one does.

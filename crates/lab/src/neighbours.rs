@@ -175,7 +175,7 @@ fn machines(plan: &Plan) -> Vec<Neighbour> {
 fn media(plan: &Plan) -> Vec<Neighbour> {
     let axis = plan.axis.iter().position(|axis| axis.name == "medium");
     let medium = match axis.map(|at| &plan.axis[at].values[..]) {
-        None => "hinfs",
+        None => plan.usual_medium(),
         Some([only]) => only.value.split(',').next().unwrap_or_default(),
         Some(_) => return Vec::new(),
     };
@@ -217,9 +217,9 @@ mod tests {
                 "machine hinfs-server",
                 "machine rcache-server",
                 "machine fxmark-server",
-                "medium pmep",
-                "medium nova.pcm",
-                "medium nova.sttram",
+                "medium cxl.fast",
+                "medium cxl.montage",
+                "medium cxl.fpga",
             ]
         );
         assert!(all.run.iter().all(|one| one.plan.repeats == 4 && one.plan.cells().unwrap().len() == 2));

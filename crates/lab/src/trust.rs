@@ -21,7 +21,7 @@ use sim::math::{exp, ln};
 use crate::canonical;
 use crate::error::Error;
 use crate::named;
-use crate::plan::{Plan, Target, matrix};
+use crate::plan::{Plan, Target};
 use crate::presets::{MACHINES, ORIGINALS, Preset, VALIDATION};
 use crate::prices::Prices;
 use crate::validation::judge::{self, Pair};
@@ -115,7 +115,7 @@ fn media_of(plan: &Plan) -> Vec<(String, String)> {
     let axis = plan.axis.iter().find(|axis| axis.sets.contains(&Target::Medium));
     let named =
         axis.map(|axis| axis.values.iter().map(|one| (one.label.clone(), one.value.clone())).collect());
-    let usual = || vec![(matrix::DEFAULT_MEDIUM.to_owned(), matrix::DEFAULT_MEDIUM.to_owned())];
+    let usual = || vec![(plan.usual_medium().to_owned(), plan.usual_medium().to_owned())];
     named.unwrap_or_else(usual)
 }
 

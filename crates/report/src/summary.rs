@@ -43,15 +43,31 @@ pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
     let media = all.get("medium").map_or(&[][..], Vec::as_slice);
     match (&ours[..], media) {
         ([], _) | (_, []) => {}
-        ([only], [medium]) => parts.push(format!("Design {only} runs on medium {medium}.")),
+        ([only], [medium]) => {
+            parts.push(format!("Design {only} runs on medium {medium}{}.", chosen_by(results, medium)));
+        }
         ([only], several) => parts.push(format!("Design {only} runs on {} media.", several.len())),
-        (_, [medium]) => parts.push(format!("Designs run on medium {medium}.")),
+        (_, [medium]) => {
+            parts.push(format!("Designs run on medium {medium}{}.", chosen_by(results, medium)));
+        }
         _ => {}
     }
     parts.extend(hosts.iter().map(|host| format!("{host} is on the host's own storage.")));
     parts.extend(measured_time(results));
     parts.extend(churned(results));
     parts
+}
+
+/// Says of a medium that was not named whose default it is.
+fn chosen_by(results: &ResultFile, medium: &str) -> String {
+    let usual = &results.plan["medium"];
+    if usual["name"] != medium {
+        return String::new();
+    }
+    match usual["machine"].as_str() {
+        Some(machine) => format!(", the default of machine {machine} (--medium chooses another)"),
+        None => ", the default where no machine names one (--medium chooses another)".to_owned(),
+    }
 }
 
 /// Answers the multiple of its region's size that each cell has stored before its workload; none where the plan asks for none.

@@ -42,7 +42,7 @@ pub(crate) fn restore(
 ) -> Result<Vec<String>, Failure> {
     let mut replaced = Vec::new();
     for input in inputs {
-        if text(input.kind, &input.name).as_ref() == Some(&input.text) {
+        if text(input.kind, &input.name).is_some_and(|text| is_same(&text, &input.text)) {
             continue;
         }
         let path = unpack(input, folder)?;
@@ -50,6 +50,14 @@ pub(crate) fn restore(
         replaced.push(format!("{} {}", input.kind, input.name));
     }
     Ok(replaced)
+}
+
+/// Whether two texts say the same: the medium of a machine is one that the plan has already, or that it had before machines had one.
+fn is_same(one: &str, other: &str) -> bool {
+    let decisive = |text: &str| {
+        text.lines().filter(|line| !line.starts_with("medium = {")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    decisive(one) == decisive(other)
 }
 
 /// The name without values that are set after it.
@@ -61,7 +69,7 @@ fn base(name: &str) -> String {
 fn media_of(plan: &Plan) -> Vec<String> {
     let axes = plan.axis.iter().filter(|axis| axis.sets.contains(&Target::Medium));
     let named: Vec<String> = axes.flat_map(|axis| &axis.values).map(|value| base(&value.value)).collect();
-    if named.is_empty() { vec![lab::plan::matrix::DEFAULT_MEDIUM.to_owned()] } else { named }
+    if named.is_empty() { vec![base(plan.usual_medium())] } else { named }
 }
 
 /// The text of that name here; none where there is none.

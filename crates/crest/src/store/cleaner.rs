@@ -194,12 +194,20 @@ impl Store {
         Ok(())
     }
 
-    /// Empties these zones, whatever they hold: for repair.
+    /// Empties these zones, whatever they hold: for repair. One that is empty may be opened again for the copies of another, and is not
+    /// emptied once more.
     pub(crate) fn evacuate(&self, zones: &BTreeSet<u32>) -> Result<()> {
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
         self.logs.cleanings.fetch_add(1, Relaxed);
-        while self.clean_once(&mut tails, Want::Copies, zones)?.0 {}
-        Ok(())
+        let wanted = || self.zones.log_zones().into_iter().filter(|log| zones.contains(&log.zone));
+        let first: BTreeSet<_> = wanted().map(|log| (log.zone, log.opening)).collect();
+        loop {
+            let left = wanted().filter(|log| first.contains(&(log.zone, log.opening)));
+            let left: BTreeSet<u32> = left.map(|log| log.zone).collect();
+            if left.is_empty() || !self.clean_once(&mut tails, Want::Copies, &left)?.0 {
+                return Ok(());
+            }
+        }
     }
 
     /// Frees all empty zones, or else empties some for a call that wants one; whether it has done anything, and else the most

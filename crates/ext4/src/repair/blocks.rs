@@ -53,6 +53,7 @@ impl Repair<'_> {
     /// Judges all inodes and their maps.
     pub(super) fn mend_blocks(&mut self) -> Result<()> {
         // Those of the file system itself come first: nothing else may have their blocks.
+        self.count_journal();
         self.count_bad_blocks()?;
         self.lost_resize_inode = self.volume.resize_fault().map_or(true, |fault| fault.is_some());
         let first = self.volume.geo.first_ino;
@@ -170,8 +171,12 @@ impl Repair<'_> {
 
     /// The journal, the file of orphans or a boot loader: its map is not changed, and goes as a whole where it cannot be read.
     fn mend_special(&mut self, inode: &Inode, state: &mut InodeState, sealed: bool) -> Result<()> {
-        let before = (state.raw.file_acl(), state.sectors(self.volume.geo.block_bytes));
+        let of = |state: &InodeState| {
+            (state.raw.file_acl(), state.sectors(self.volume.geo.block_bytes), state.raw.dtime.get())
+        };
+        let before = of(state);
         state.raw.set_file_acl(0);
+        state.raw.dtime = 0.into();
         if state.raw.kind().is_some() {
             match self.count_special(inode, state) {
                 Ok(blocks) => self.set_blocks(state, blocks),
@@ -179,7 +184,7 @@ impl Repair<'_> {
                 Err(error) => return Err(error),
             }
         }
-        if !sealed || (state.raw.file_acl(), state.sectors(self.volume.geo.block_bytes)) != before {
+        if !sealed || of(state) != before {
             self.note("inodes corrected");
             self.volume.store_inode(&self.handle, inode, state)?;
         }
@@ -196,7 +201,7 @@ impl Repair<'_> {
 
     /// The kind of an inode, where need be by what it holds: a special file whose first block is that of a directory is one, as
     /// e2fsck has it; where a person asks for the repair, so is an inode of another kind, or of none, all of whose first block is
-    /// one of its own records.
+    /// one of its own records, with names in it unless it has no kind.
     fn true_kind(
         &mut self,
         inode: &Inode,
@@ -206,7 +211,9 @@ impl Repair<'_> {
         use FileKind::{Directory, Regular, Symlink};
         let is_one = match kind {
             Some(Directory) => return kind,
-            None | Some(Regular | Symlink) => self.asked && self.holds_directory(inode, state).is_some(),
+            None => self.asked && self.holds_directory(inode, state).is_some(),
+            // One that is empty has nothing to keep.
+            Some(Regular | Symlink) => self.asked && self.holds_directory(inode, state).unwrap_or(0) > 0,
             Some(_) => self.looks_like_directory(inode, state),
         };
         if !is_one {
@@ -342,7 +349,7 @@ impl Repair<'_> {
     }
 
     /// Takes the blocks of an inode of the file system itself; says how many these are.
-    fn count_special(&mut self, inode: &Inode, state: &InodeState) -> Result<u64> {
+    pub(super) fn count_special(&mut self, inode: &Inode, state: &InodeState) -> Result<u64> {
         let mut blocks = Vec::new();
         let mut seen = |visited: Visited| {
             match visited {

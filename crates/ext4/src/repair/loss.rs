@@ -82,8 +82,10 @@ impl Census {
             let bytes = volume.look(block, <[u8]>::to_vec)?;
             for record in records(&bytes, volume.records_end()).map_while(Result::ok) {
                 let ino = u64::from(record.ino);
-                if ino >= ROOT_INO && ino <= volume.geo.inodes() && !matches!(record.name, b"" | b"." | b"..")
-                {
+                // No call gives the root or a directory itself a name in it: that is a damaged `.` or `..`.
+                let is_own = ino == ROOT_INO || ino == inode.ino;
+                let is_name = !is_own && !matches!(record.name, b"" | b"." | b"..");
+                if ino > ROOT_INO && ino <= volume.geo.inodes() && is_name {
                     self.add_name(volume, ino);
                 }
             }

@@ -163,6 +163,13 @@ fn try_on(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<(Vec<Str
         // The log may have descriptors.
         done.extend(reading::settle(device)?);
     }
+    if let Some(ino) = open()?.value_inode() {
+        let what = format!(
+            "the image uses ea_inode, which weir does not support: inode {ino} keeps the value of an attribute, although the superblock \
+             lacks the feature; e2fsck gives it"
+        );
+        return Err(FsError::Unsupported { what });
+    }
     let before = Census::of(&open()?);
     done.extend(groups::place(device, settings)?);
     if open()?.journal_has_stale_words() {
@@ -345,6 +352,9 @@ impl Repair<'_> {
             descriptor.set_used_dirs(self.directories_in(group));
             self.raise_hint(descriptor, &inodes);
             descriptor.clear(group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT);
+            if !geo.gdt_csum {
+                descriptor.set_itable_unused(0);
+            }
             if geo.metadata_csum {
                 let sum = |bits: &[u8], len: u32| crc32c(geo.checksum_seed, &bits[..len as usize / 8]);
                 descriptor.set_block_bitmap_csum(sum(&blocks, geo.blocks_per_group));

@@ -121,8 +121,9 @@ impl Repair<'_> {
                 put32(bytes, at, 0);
                 continue;
             };
-            if self.volume.geo.filetype && kind != entry_kind(known) {
-                bytes[at + 7] = entry_kind(known);
+            let right = if self.volume.geo.filetype { entry_kind(known) } else { 0 };
+            if kind != right {
+                bytes[at + 7] = right;
             }
             self.tree.add_name(dir, ino, (block, at));
         }

@@ -2,7 +2,7 @@
 //!
 //! A repair asks this first, and changes nothing else before. The primary superblock counts while nothing speaks against it. Where
 //! it cannot be, its checksum is wrong, a backup says something else, or bitmaps and tables lie where they cannot, all of these are
-//! tried: the primary one, the primary one with the fields made right that follow from others, and the backups. The one counts by
+//! tried: the primary one with the fields made right that follow from others, also the other way round, as it is, and the backups. The one counts by
 //! which most of the inode tables agrees with itself: inodes that can be and are in use in the bitmap, directories whose `.` leads
 //! to themselves, the root first. Of equals the first of this order counts.
 //!
@@ -49,8 +49,18 @@ impl Reading {
     fn is_in_doubt(&self, device: &dyn BlockDevice, copies: &[(u64, Superblock)]) -> bool {
         let differs = |copy: &Superblock| Geo::of(copy, device.geometry().bytes.0).as_ref() != Ok(&self.geo);
         !related::correct(&mut self.superblock.clone()).is_empty()
+            || self.lacks_kinds(device)
             || copies.iter().any(|(_, copy)| differs(copy))
             || !self.weight(device).is_sound()
+    }
+
+    /// Whether names say of what kind they are, which only the feature `filetype` lets them.
+    fn lacks_kinds(&self, device: &dyn BlockDevice) -> bool {
+        let sb = &self.superblock;
+        let has_features = sb.rev_level.get() > 0;
+        has_features
+            && !sb.has_incompat(incompat::FILETYPE)
+            && Look { device, geo: &self.geo }.root_says_kinds(&self.descriptors)
     }
 
     fn weight(&self, device: &dyn BlockDevice) -> Weight {
@@ -91,7 +101,18 @@ pub(super) fn settle(device: &Arc<dyn BlockDevice>) -> Result<Vec<String>, FsErr
         let what = format!("the primary superblock is bad; the backup at block {block} was used");
         Reading::of(device, copy.clone(), Some(what)).ok()
     });
-    let mut readings: Vec<Reading> = first.into_iter().chain(mended).chain(of_copies).chain(last).collect();
+    let counted = primary.as_ref().and_then(|primary| {
+        let (counted, what) = by_count(primary)?;
+        Reading::of(device, counted, Some(what)).ok()
+    });
+    // A backup says which of the two is wrong.
+    let agrees = |one: &Reading| {
+        let says = |copy: &Superblock| copy.inodes_per_group == one.superblock.inodes_per_group;
+        copies.iter().any(|(_, copy)| says(copy))
+    };
+    let mended = mended.filter(|_| !counted.as_ref().is_some_and(agrees));
+    let others = counted.into_iter().chain(first);
+    let mut readings: Vec<Reading> = mended.into_iter().chain(others).chain(of_copies).chain(last).collect();
     // The first of equals.
     let weights: Vec<Weight> = readings.iter().map(|reading| reading.weight(device)).collect();
     let best = (0..readings.len()).rev().max_by_key(|at| weights[*at]);
@@ -161,7 +182,24 @@ fn mended(
     } else {
         sb.reserved_gdt_blocks = (says as u16).into();
     }
+    if Reading::of(device, sb.clone(), None).is_ok_and(|reading| reading.lacks_kinds(device)) {
+        sb.feature_incompat = (sb.feature_incompat.get() | incompat::FILETYPE).into();
+        wrong.push("names have kinds, and there is no feature filetype".to_owned());
+    }
     (sb, wrong)
+}
+
+/// The primary superblock with as many inodes in a group as their count says; what was wrong.
+fn by_count(primary: &Superblock) -> Option<(Superblock, String)> {
+    let mut sb = primary.clone();
+    let (first, per_group) = (u64::from(sb.first_data_block.get()), u64::from(sb.blocks_per_group.get()));
+    let groups = sb.blocks().checked_sub(first).filter(|_| per_group > 0)?.div_ceil(per_group);
+    let inodes = u64::from(sb.inodes_count.get());
+    let should = u32::try_from(inodes.checked_div(groups)?).ok().filter(|_| inodes.is_multiple_of(groups))?;
+    let says = sb.inodes_per_group.get();
+    sb.inodes_per_group = should.into();
+    related::correct(&mut sb);
+    (should != says).then(|| (sb, format!("inodes_per_group is {says}, should be {should}")))
 }
 
 /// How many blocks are kept for more descriptors: `says`, if these lie over nothing; else what a backup or the resize inode says,
@@ -250,6 +288,12 @@ impl Taken {
         Self { runs, longest }
     }
 
+    /// Whether `len` blocks from `start` on lie over a superblock and what belongs to it.
+    fn lies_over_base(&self, start: u64, len: u64) -> bool {
+        let bases = self.runs.iter().filter(|(.., whose)| whose.is_none());
+        bases.into_iter().any(|(at, its, _)| *at < start + len && start < at.saturating_add(*its))
+    }
+
     /// Whether something else than this part lies over `len` blocks from `start` on.
     fn lies_over(&self, start: u64, len: u64, own: (u32, u8)) -> bool {
         let first = self.runs.partition_point(|(at, ..)| at.saturating_add(self.longest) <= start);
@@ -271,6 +315,8 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
     let over: BTreeSet<(usize, u8)> = overlap(geo, &all).into_iter().collect();
     let mut taken = Taken::by(geo, &all);
     let (mut corrected, mut moved) = (0, 0);
+    // Tables that are settled: what lies over one lies wrong.
+    let mut settled: Vec<(u64, u64)> = Vec::new();
     for group in 0..geo.groups {
         let at = group as usize;
         let copies = superblock::copied_descriptors(device, geo, group);
@@ -278,18 +324,25 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
         let sound = geo.load_descriptor(group, &raw).is_ok();
         for part in PARTS.into_iter().rev() {
             let own = place_of(&all[at], part);
-            let fits = geo.is_place(group, own, len_of(geo, part) as u32) && !over.contains(&(at, part));
+            let len = len_of(geo, part);
+            let is_place = geo.is_place(group, own, len as u32);
+            let fits = is_place && !over.contains(&(at, part));
+            // A table over which a bitmap lies may be right: then the bitmap is wrong.
+            let is_settled = |(start, its): &(u64, u64)| *start < own + len && own < *start + *its;
+            let may_be_right =
+                part == 2 && is_place && !settled.iter().any(is_settled) && !taken.lies_over_base(own, len);
             let differs = copies.iter().any(|copy| place_of(copy, part) != own);
-            if sound && fits && !differs && (part < 2 || looks_like_table(&look, group, &all[at])) {
+            if sound && fits && !differs && looks_right(&look, (group, part), &all[at]) {
                 continue;
             }
-            let place = find(&look, (&all, &taken), (group, part), (fits, sound), &copies);
+            let place = find(&look, (&all, &taken), (group, part), (fits || may_be_right, sound), &copies);
             if place != own {
                 moved += u64::from(place != 0);
                 set_place(&mut all[at], part, place);
                 taken = Taken::by(geo, &all);
             }
         }
+        settled.push((place_of(&all[at], 2), len_of(geo, 2)));
         if !sound {
             corrected += 1;
             let descriptor = &mut all[at];
@@ -310,6 +363,15 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
         done.push(format!("{moved} bitmaps and inode tables found elsewhere than their descriptors said"));
     }
     Ok(done)
+}
+
+/// Whether a part of a group is what it should be. A bitmap that was never written is in no block.
+fn looks_right(look: &Look<'_>, (group, part): (u32, u8), descriptor: &GroupDescriptor) -> bool {
+    match part {
+        0 => descriptor.has(group_flag::BLOCK_UNINIT) || look.is_bitmap(group, descriptor, true),
+        1 => descriptor.has(group_flag::INODE_UNINIT) || look.is_bitmap(group, descriptor, false),
+        _ => looks_like_table(look, group, descriptor),
+    }
 }
 
 /// Whether a group's table is as its descriptor counts: empty only if no inode is in use, and not that of the root.

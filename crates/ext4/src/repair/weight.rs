@@ -90,6 +90,14 @@ impl Look<'_> {
         weight
     }
 
+    /// Whether the first record of the root says of what kind it is.
+    pub(super) fn root_says_kinds(&self, descriptors: &[GroupDescriptor]) -> bool {
+        let Some(bytes) = self.inode(descriptors, ROOT_INO) else { return false };
+        let Slot::Sound(Some(block)) = self.slot(ROOT_INO, &bytes) else { return false };
+        let is_dot = |bytes: &Vec<u8>| bytes[6] == 1 && bytes[7] == 2 && bytes[8] == b'.';
+        self.knows_itself(ROOT_INO, block) && self.block(block).as_ref().is_some_and(is_dot)
+    }
+
     /// What a table counts: nothing where it is empty, less where it is none.
     pub(super) fn weigh_table(&self, group: u32, descriptor: &GroupDescriptor) -> i64 {
         let (geo, table) = (self.geo, descriptor.inode_table());
@@ -106,7 +114,8 @@ impl Look<'_> {
             let ino = first + u64::from(index);
             let in_use = bitmap.as_ref().is_some_and(|bitmap| bit(bitmap, index));
             sum += match self.slot(ino, inode) {
-                Slot::Free => 0,
+                // Only reserved inodes may be in use and hold nothing.
+                Slot::Free => -i64::from(in_use && ino >= geo.first_ino),
                 Slot::Broken => -1,
                 Slot::Sound(None) => 1 + i64::from(in_use),
                 Slot::Sound(Some(block)) if self.knows_itself(ino, block) => DIRECTORY + i64::from(in_use),

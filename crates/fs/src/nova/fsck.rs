@@ -28,7 +28,8 @@ use super::layout::{
 };
 use super::log::{Entry, Reader};
 use super::recovery::{Marks, Saved, chunks, read_saved};
-use super::repair::{Fix, torn_tail};
+use super::repair::{Fix, place_of, torn_tail};
+use super::salvage::{Rest, is_blank, is_sealed, sealed, with_kind};
 use super::superblock;
 use super::xattr::attributes_of;
 use base::error::{Error, Result};
@@ -48,7 +49,13 @@ struct Checker<'a> {
     /// Blocks with more than one use.
     twice: BTreeSet<u64>,
     /// Numbers of free inodes.
-    free: Vec<u64>,
+    free: BTreeSet<u64>,
+    /// Inodes that cannot be read.
+    unread: Vec<(u64, RawInode)>,
+    /// Inodes that wait to be freed, or have no state.
+    doubtful: BTreeMap<u64, RawInode>,
+    /// Names that lead to no live inode: the directory, the name, the inode.
+    dangling: Vec<(u64, Vec<u8>, u64)>,
     /// Every inode could be read.
     is_whole: bool,
     fixes: Vec<Fix>,
@@ -90,7 +97,10 @@ pub(crate) fn examine(region: &Region) -> Examined {
         tree: NameTree::new(ROOT_INO),
         used: Vec::new(),
         twice: BTreeSet::new(),
-        free: Vec::new(),
+        free: BTreeSet::new(),
+        unread: Vec::new(),
+        doubtful: BTreeMap::new(),
+        dangling: Vec::new(),
         is_whole: true,
         fixes: Vec::new(),
     };
@@ -100,7 +110,8 @@ pub(crate) fn examine(region: &Region) -> Examined {
     }
     checker.run(&superblock);
     let free_blocks = if checker.is_whole { checker.free_blocks() } else { Vec::new() };
-    let Checker { report, fixes, free: free_inodes, .. } = checker;
+    let Checker { report, fixes, free, .. } = checker;
+    let free_inodes = free.into_iter().collect();
     Examined { report, fixes, free_blocks, free_inodes }
 }
 
@@ -167,7 +178,9 @@ impl Checker<'_> {
                 self.violate("log_sound", error.to_string());
             }
         }
+        self.fix_unread();
         if self.is_whole {
+            self.fix_states();
             self.fix_doubles();
             self.check_links();
             self.check_saved();
@@ -178,13 +191,6 @@ impl Checker<'_> {
             ("directories", directories),
             ("shards", self.geometry.shards),
         ];
-    }
-
-    /// Names can be trusted only when every inode could be read.
-    fn note_fix(&mut self, fix: Fix) {
-        if self.is_whole {
-            self.fixes.push(fix);
-        }
     }
 
     fn mark(&mut self, block: u64, owner: &dyn Fn() -> String) {
@@ -230,19 +236,18 @@ impl Checker<'_> {
         };
         match raw.state() {
             state::FREE => {
-                self.free.push(number);
+                self.free.insert(number);
                 return false;
             }
             state::LIVE => {}
             state::ORPHAN => {
                 self.violate("nothing_lost", format!("inode {number} waits to be freed"));
-                self.fixes.push(Fix::State(number));
+                self.doubtful.insert(number, raw);
                 return true;
             }
             other => {
-                self.is_whole = false;
                 self.violate("inode_table_sound", format!("inode {number}: state {other}"));
-                self.fixes.push(Fix::State(number));
+                self.doubtful.insert(number, raw);
                 return true;
             }
         }
@@ -251,19 +256,104 @@ impl Checker<'_> {
             Err(error) => {
                 self.is_whole = false;
                 self.violate("log_sound", error.to_string());
-                self.fixes.extend(self.fix_of_log(number, &raw));
+                self.unread.push((number, raw));
             }
         }
         true
     }
 
-    /// What would let an inode be read again.
-    fn fix_of_log(&self, number: u64, raw: &RawInode) -> Option<Fix> {
-        let without = RawInode { xattr: 0, ..*raw };
-        match replay(self.region, &self.geometry, number, &without) {
-            Ok(_) => Some(Fix::NoAttributes(number)),
-            Err(_) => torn_tail(self.region, &self.geometry, number, raw).map(|at| Fix::Tail(number, at)),
+    /// What would let inodes be read again. What is left of a log has no page that something else has.
+    fn fix_unread(&mut self) {
+        for (number, raw) in std::mem::take(&mut self.unread) {
+            if is_blank(number, &raw) && number != ROOT_INO {
+                self.fixes.push(Fix::State(number, state::FREE));
+                continue;
+            }
+            let mut whole = raw;
+            if !is_sealed(number, &raw) {
+                whole = sealed(self.region, &self.geometry, number, &raw);
+                self.fixes.push(Fix::Seal(number, whole));
+            }
+            self.fix_log(number, &whole);
         }
+    }
+
+    fn fix_log(&mut self, number: u64, raw: &RawInode) {
+        let reads = |raw: &RawInode| replay(self.region, &self.geometry, number, raw).is_ok();
+        if reads(raw) {
+            return;
+        }
+        if reads(&RawInode { xattr: 0, ..*raw }) {
+            self.fixes.push(Fix::NoAttributes(number));
+        } else if let Some(at) = torn_tail(self.region, &self.geometry, number, raw) {
+            self.fixes.push(Fix::Tail(number, at));
+        } else {
+            self.fix_by_rest(number, raw, None);
+        }
+    }
+
+    /// What is left of a log becomes the log, without a block that has another use.
+    fn fix_by_rest(&mut self, number: u64, raw: &RawInode, without: Option<u64>) {
+        let taken = |block| match without {
+            Some(without) => block == without,
+            None => self.marks.is_marked(block),
+        };
+        if let Ok(rest) = Rest::of((self.region, &self.geometry), (number, raw), &taken) {
+            rest.pages.iter().for_each(|page| {
+                self.marks.mark(*page);
+            });
+            self.fixes.push(Fix::Log(number, rest));
+        }
+    }
+
+    /// Inodes that have no state, wait to be freed or are free, and have a name: whether one can be read says what becomes of it.
+    fn fix_states(&mut self) {
+        let mut live = BTreeSet::new();
+        for (dir, name, number) in std::mem::take(&mut self.dangling) {
+            if live.contains(&number) || self.comes_back(number) {
+                live.insert(number);
+            } else {
+                self.fixes.push(Fix::NoName { dir, name });
+            }
+        }
+        for (number, raw) in std::mem::take(&mut self.doubtful) {
+            let is_kept = raw.state() != state::ORPHAN && self.comes_back(number);
+            if number == ROOT_INO || is_kept {
+                live.insert(number);
+            } else if !live.contains(&number) {
+                self.fixes.push(Fix::State(number, state::FREE));
+            }
+        }
+        for number in live {
+            self.free.remove(&number);
+            self.fixes.push(Fix::State(number, state::LIVE));
+        }
+    }
+
+    /// Whether an inode that is not live can be read, and has nothing that others have.
+    fn comes_back(&mut self, number: u64) -> bool {
+        let Ok(raw) =
+            place_of(self.region, &self.geometry, number).and_then(|at| Ok(self.region.read(at)?))
+        else {
+            return false;
+        };
+        if is_blank(number, &raw) {
+            return false;
+        }
+        let whole =
+            if is_sealed(number, &raw) { raw } else { sealed(self.region, &self.geometry, number, &raw) };
+        let Ok(loaded) = replay(self.region, &self.geometry, number, &whole) else { return false };
+        let pages = loaded.log.pages.iter().map(|page| page.page);
+        let mut is_alone = !pages
+            .chain(loaded.attributes.iter().map(|at| at / BLOCK))
+            .any(|block| self.marks.is_marked(block));
+        loaded
+            .blocks
+            .for_each(0, FILE_BLOCKS_MAX, |_, place| is_alone &= !self.marks.is_marked(place.block()));
+        if is_alone {
+            self.marks.mark_inode(&loaded);
+        }
+        is_alone
     }
 
     fn take(&mut self, (number, at): (u64, u64), loaded: Loaded, dirs: &mut Vec<(u64, Loaded)>) {
@@ -278,10 +368,16 @@ impl Checker<'_> {
         }
         if loaded.facts.kind().is_none() {
             self.violate("log_sound", format!("inode {number}: mode {:o} is of no kind", loaded.facts.mode));
+            if let Ok(raw) = self.region.read::<RawInode>(at) {
+                self.fixes.push(Fix::Seal(number, sealed(self.region, &self.geometry, number, &raw)));
+            }
         }
         let is_link = loaded.facts.kind() == Some(FileKind::Symlink) && loaded.facts.links > 0;
         if is_link && (loaded.blocks.get(0).is_hole() || !(1..=BLOCK).contains(&loaded.facts.size)) {
             self.violate("log_sound", format!("inode {number}: a symbolic link without a target"));
+            if let Ok(raw) = self.region.read::<RawInode>(at) {
+                self.fixes.push(Fix::Seal(number, with_kind(number, &raw, FileKind::Regular)));
+            }
         }
         self.places.insert(number, at);
         let kind = loaded.facts.kind().unwrap_or(FileKind::Regular);
@@ -300,7 +396,7 @@ impl Checker<'_> {
                 let shown = String::from_utf8_lossy(&bytes[..len]);
                 let what = format!("directory {number}: {shown} leads to inode {}, which is free", known.ino);
                 self.violate("names_lead_to_inodes", what);
-                self.note_fix(Fix::NoName { dir: number, name: bytes[..len].to_vec() });
+                self.dangling.push((number, bytes[..len].to_vec(), known.ino));
             }
         }
         Ok(())
@@ -313,13 +409,19 @@ impl Checker<'_> {
             return;
         }
         let mut uses: BTreeMap<u64, Vec<(u64, u64, u64)>> = BTreeMap::new();
-        let mut others = BTreeSet::new();
+        // What is no data: which logs have it, which attributes.
+        let mut others: BTreeMap<u64, (Vec<(u64, RawInode)>, Vec<u64>)> = BTreeMap::new();
         for (number, at) in &self.places {
             let Ok(raw) = self.region.read::<RawInode>(*at) else { return };
             let Ok(loaded) = replay(self.region, &self.geometry, *number, &raw) else { return };
-            let pages = loaded.log.pages.iter().map(|page| page.page);
-            let attributes = loaded.attributes.iter().map(|at| at / BLOCK);
-            others.extend(pages.chain(attributes).filter(|block| self.twice.contains(block)));
+            for page in loaded.log.pages.iter().filter(|page| self.twice.contains(&page.page)) {
+                others.entry(page.page).or_default().0.push((*number, raw));
+            }
+            for block in
+                loaded.attributes.iter().map(|at| at / BLOCK).filter(|block| self.twice.contains(block))
+            {
+                others.entry(block).or_default().1.push(*number);
+            }
             loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |page, place| {
                 if self.twice.contains(&place.block()) {
                     let time = written(self.region, &self.geometry, (*number, &raw), place.block());
@@ -329,9 +431,18 @@ impl Checker<'_> {
         }
         for (block, mut users) in uses {
             users.sort_unstable();
-            let keeps = usize::from(!others.contains(&block) && !self.is_table(block));
+            let keeps = usize::from(!others.contains_key(&block) && !self.is_table(block));
             users.truncate(users.len() - keeps);
             self.fixes.extend(users.into_iter().map(|(_, number, page)| Fix::Hole(number, page)));
+        }
+        for (block, (logs, attributes)) in others {
+            let is_table = self.is_table(block);
+            let (no_attributes, no_logs) =
+                (usize::from(!is_table && logs.is_empty()), usize::from(!is_table));
+            self.fixes.extend(attributes.into_iter().skip(no_attributes).map(Fix::NoAttributes));
+            for (number, raw) in logs.into_iter().skip(no_logs) {
+                self.fix_by_rest(number, &raw, Some(block));
+            }
         }
     }
 
@@ -346,6 +457,7 @@ impl Checker<'_> {
     fn check_links(&mut self) {
         if !self.tree.is_dir(ROOT_INO) {
             self.violate("directory_sound", "the root is no directory".to_owned());
+            self.fixes.push(Fix::Root);
         }
         for (number, fault) in self.tree.faults() {
             let predicate = match fault {

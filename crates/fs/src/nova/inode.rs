@@ -692,7 +692,7 @@ fn later(a: u64, b: u64) -> u64 {
     if b != 0 && unpack(b) > unpack(a) { b } else { a }
 }
 
-fn check_write(geometry: &Geometry, write: &WriteEntry) -> Result<(), &'static str> {
+pub(crate) fn check_write(geometry: &Geometry, write: &WriteEntry) -> Result<(), &'static str> {
     let end = write.first.checked_add(write.pages);
     match () {
         () if write.pages == 0 || end.is_none_or(|end| end > FILE_BLOCKS_MAX) => Err("impossible pages"),

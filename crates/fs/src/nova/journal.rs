@@ -185,6 +185,12 @@ pub(crate) fn recover(
     Ok(words.len())
 }
 
+/// Gives up an unfinished transaction whose records are damaged: the words that it changed stay as they are.
+pub(crate) fn give_up(region: &Region, geometry: &Geometry, shard: u64) -> Result<()> {
+    let number = region.load_u64(geometry.journal_at(shard))?;
+    store_committed(region, shard, number as u32)
+}
+
 fn store_committed(region: &Region, shard: u64, number: u32) -> Result<()> {
     let at = Geometry::shard_at(shard);
     region.mark(Mark::Commit { at, needs: &[] });

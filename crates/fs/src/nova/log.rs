@@ -201,7 +201,8 @@ impl<'a> Reader<'a> {
         Ok(byte[0])
     }
 
-    fn entry_at(&self, at: u64, left: u64) -> Result<(Entry, u64)> {
+    /// The entry at a place of a page of which `left` bytes are left, and its length.
+    pub(crate) fn entry_at(&self, at: u64, left: u64) -> Result<(Entry, u64)> {
         let mut bytes = [0; NAME_HEADER + 256];
         let kind = self.kind_at(at)?;
         let len = match kind {
@@ -232,9 +233,12 @@ impl<'a> Reader<'a> {
         }
         let (page, len) = (self.at / BLOCK * BLOCK, self.tail.checked_sub(self.at)?);
         let is_last = self.tail <= page + self.geometry.log_room && len <= name_entry_bytes(NAME_MAX);
+        if len == 0 || !is_last {
+            return None;
+        }
         let is_sound = |start: u64| self.entry_at(start, self.tail - start).is_ok();
         let nothing_sound = !(self.at + 8..self.tail).step_by(8).any(is_sound);
-        (len > 0 && is_last && nothing_sound).then_some(self.at)
+        nothing_sound.then_some(self.at)
     }
 
     /// Where the log ends and which pages it has, after its last entry was read.

@@ -61,6 +61,7 @@ mod parts;
 mod recovery;
 mod rename;
 mod repair;
+mod salvage;
 mod superblock;
 mod unlocked_attr;
 pub(crate) mod vfs;

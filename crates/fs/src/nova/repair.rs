@@ -3,19 +3,25 @@
 //! | violation | becomes right by |
 //! |---|---|
 //! | the superblocks differ | copying the one that is used |
-//! | an impossible state of an inode | live if the inode's checksum is right, else free |
+//! | an impossible state of an inode, a name of a free one | live if it can be read and shares nothing, else free, without the name |
 //! | an inode without a name that waits to be freed | free |
+//! | a wrong checksum or number of the fixed part | the right one; the kind is that of the entries of the log |
 //! | a last entry of a log that is torn, or a tail in the midst of it | the tail before it, or behind it |
+//! | another damaged entry, page pointer, head or tail | the log without what cannot be read (`salvage.rs`) |
 //! | a block that several files have | a hole in all but the one whose entry is the youngest |
+//! | a block with two uses of which none is data | that of the table, else of the first log, else of the first attributes |
 //! | attributes outside the image, or unsound | no attributes |
-//! | a name of a free inode, a second name of a directory | an entry that removes it |
+//! | a symbolic link without a target | an empty file |
+//! | a second name of a directory | an entry that removes it |
 //! | `..` missing or leading elsewhere, a wrong link count | an entry that says what was counted |
 //! | an inode without a name | `lost+found/#NUMBER` |
+//! | a root that is no directory | a directory, with what its log still says |
+//! | a chunk of an inode table where none can be | the one that belongs there, if it is found; else the table ends before it |
+//! | a damaged record of a journal | no change to be undone |
 //! | what unmounting saved | nothing saved: the next mount scans |
 //!
-//! Not repaired: an inode whose fixed part has a wrong checksum, an entry that is damaged before the last of its log, a chunk of an
-//! inode table where none can be, a block with two uses of which none is data, a root that is no directory, a damaged record of a
-//! journal. fsck names the inode and the entry.
+//! So a repair leaves no violation, but where there is no block for an entry. What cannot be kept is said in a line of its own. Not
+//! repaired: two damaged superblocks.
 //!
 //! The image is not mounted: a mount needs every log. Entries are appended as a mount does, so a repair that is interrupted leaves
 //! an image that can be repaired again.
@@ -36,6 +42,7 @@ use super::layout::{
 use super::log::Reader;
 use super::namei::Node;
 use super::recovery::{chunks, damaged, store_clean};
+use super::salvage::{Rest, mend_tables, store_sealed, with_kind};
 use super::{Settings, Volume, superblock};
 use base::error::{Error, Result};
 use design::FsError;
@@ -44,7 +51,14 @@ use design::FsError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fix {
     Superblocks,
-    State(u64),
+    /// The state of an inode.
+    State(u64, u32),
+    /// The fixed part of an inode.
+    Seal(u64, RawInode),
+    /// What is left of a log.
+    Log(u64, Rest),
+    /// The root is a directory.
+    Root,
     /// The log ends at this position.
     Tail(u64, u64),
     NoAttributes(u64),
@@ -66,7 +80,7 @@ pub(crate) enum Fix {
 }
 
 /// Most passes: a repair can show the next fault, which what it hid had hidden.
-const PASSES: usize = 16;
+const PASSES: usize = 40;
 
 /// Repairs an image; says what was done.
 pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
@@ -74,11 +88,17 @@ pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let geometry = Geometry::of(&superblock);
     let mut done = Vec::new();
     for shard in 0..geometry.shards {
-        let words = journal::recover(region, &geometry, shard, None).map_err(damaged)?;
-        if words > 0 {
-            done.push(format!("journal of shard {shard}: an unfinished change was undone"));
+        match journal::recover(region, &geometry, shard, None) {
+            Ok(0) => {}
+            Ok(_) => done.push(format!("journal of shard {shard}: an unfinished change was undone")),
+            Err(Error::Corrupt(what)) => {
+                journal::give_up(region, &geometry, shard).map_err(damaged)?;
+                done.push(format!("{what}: the change is not undone"));
+            }
+            Err(error) => return Err(damaged(error)),
         }
     }
+    done.extend(mend_tables(region, &geometry).map_err(damaged)?);
     if region.load_u64(CLEAN)? == 0 {
         store_clean(region, NOTHING_SAVED).map_err(damaged)?;
     }
@@ -133,7 +153,15 @@ impl<'a> Repair<'a> {
     fn apply_one(&self, fix: &Fix) -> Result<String> {
         match fix {
             Fix::Superblocks => self.copy_superblock(),
-            Fix::State(number) => self.set_state(*number),
+            Fix::State(number, state) => self.set_state(*number, *state),
+            Fix::Seal(number, raw) => {
+                store_sealed(self.region, self.place_of(*number)?, raw)?;
+                Ok(format!(
+                    "inode {number}: has its number, a kind and a checksum: owner and mode may be others than before"
+                ))
+            }
+            Fix::Log(number, rest) => self.store_rest(*number, rest),
+            Fix::Root => self.make_root(),
             Fix::Tail(number, tail) => {
                 self.store(*number, ino::TAIL, *tail)?;
                 Ok(format!("inode {number}: its log ends at {tail}: what followed was torn"))
@@ -186,14 +214,8 @@ impl<'a> Repair<'a> {
         Ok("superblock: the other copy was made again".to_owned())
     }
 
-    /// Where an inode lies.
     fn place_of(&self, number: u64) -> Result<u64> {
-        let (shard, slot) = (number % self.geometry.shards, number / self.geometry.shards);
-        let chunks = chunks(self.region, &self.geometry, shard)?;
-        let per_chunk = self.geometry.slots_per_chunk();
-        let chunk = chunks.get((slot / per_chunk) as usize);
-        let chunk = chunk.ok_or_else(|| Error::Corrupt(format!("no inode {number}")))?;
-        Ok(chunk + slot % per_chunk * INODE_BYTES)
+        place_of(self.region, &self.geometry, number)
     }
 
     /// An inode as it is now: where it lies, and what its log leads to.
@@ -213,13 +235,40 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    fn set_state(&self, number: u64) -> Result<String> {
+    fn set_state(&self, number: u64, new: u32) -> Result<String> {
         let raw: RawInode = self.region.read(self.place_of(number)?)?;
-        let is_whole = raw.ino == number && raw.checksum == raw.compute_checksum();
-        let lives = is_whole && raw.state() != state::ORPHAN;
-        let state = if lives { state::LIVE } else { state::FREE };
-        self.store(number, ino::STATE, state_word(raw.generation(), state))?;
-        Ok(format!("inode {number}: is {}", if lives { "live" } else { "free" }))
+        self.store(number, ino::STATE, state_word(raw.generation(), new))?;
+        Ok(format!("inode {number}: is {}", if new == state::LIVE { "live" } else { "free" }))
+    }
+
+    fn store_rest(&self, number: u64, rest: &Rest) -> Result<String> {
+        rest.store(self.region, &self.geometry)?;
+        let at = self.place_of(number)? + ino::HEAD;
+        self.region.store_u64(at, rest.head)?;
+        self.region.store_u64(at + 8, rest.tail)?;
+        self.region.flush(at, 16);
+        self.region.fence();
+        Ok(match rest.head {
+            0 => format!("inode {number}: nothing of its log can be read: what it held is lost"),
+            _ => format!(
+                "inode {number}: its log has what can be read of it, to {}: the rest is lost",
+                rest.tail
+            ),
+        })
+    }
+
+    /// What the root's log leads to is found next.
+    fn make_root(&self) -> Result<String> {
+        let at = self.place_of(ROOT_INO)?;
+        let raw: RawInode = self.region.read(at)?;
+        let perm = if raw.mode == 0 { 0o755 } else { raw.mode };
+        store_sealed(
+            self.region,
+            at,
+            &with_kind(ROOT_INO, &RawInode { mode: perm, ..raw }, FileKind::Directory),
+        )?;
+        self.store(ROOT_INO, ino::STATE, state_word(raw.generation(), state::LIVE))?;
+        Ok("the root is a directory".to_owned())
     }
 
     /// Appends the entry of a name to a directory, which has `links` then, or as many as before.
@@ -231,22 +280,45 @@ impl<'a> Repair<'a> {
         self.volume.commit_append(at, &mut loaded.log, append)
     }
 
-    /// Gives an inode a name in `lost+found`, which is made when there is none. The next pass counts links.
+    /// Gives an inode a name in `lost+found`, which is made when there is none. The next pass counts links. A name that is taken is
+    /// not taken away.
     fn give_name(&self, number: u64) -> Result<String> {
-        let lost = b"lost+found";
+        let mut tries = (0..).map(|number| if number == 0 { String::new() } else { format!("~{number}") });
         let (_, _, root) = self.inode(ROOT_INO)?;
-        let dir = match root.names.find(self.region, lost)? {
-            Some((_, known)) => known.ino,
-            None => {
-                let new = NewInode { perm: 0o700, owner: Owner { uid: 0, gid: 0 } };
-                let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
-                self.volume.make(ROOT_INO, lost, node)?.ino.0
+        let (place, dir) = loop {
+            let place = format!("lost+found{}", tries.next().unwrap_or_default());
+            match root.names.find(self.region, place.as_bytes())? {
+                Some((_, known)) => {
+                    if self.inode(known.ino).is_ok_and(|(_, _, loaded)| loaded.facts.is_dir()) {
+                        break (place, known.ino);
+                    }
+                }
+                None => {
+                    let new = NewInode { perm: 0o700, owner: Owner { uid: 0, gid: 0 } };
+                    let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
+                    let made = self.volume.make(ROOT_INO, place.as_bytes(), node)?.ino.0;
+                    break (place, made);
+                }
             }
         };
-        let name = format!("#{number}");
+        let (_, _, lost) = self.inode(dir)?;
+        let mut name = format!("#{number}");
+        while lost.names.find(self.region, name.as_bytes())?.is_some() {
+            name.push('~');
+        }
         self.append(dir, (name.as_bytes(), number), None)?;
-        Ok(format!("inode {number}: is lost+found/{name} now"))
+        Ok(format!("inode {number}: is {place}/{name} now"))
     }
+}
+
+/// Where an inode lies.
+pub(crate) fn place_of(region: &Region, geometry: &Geometry, number: u64) -> Result<u64> {
+    let (shard, slot) = (number % geometry.shards, number / geometry.shards);
+    let chunks = chunks(region, geometry, shard)?;
+    let per_chunk = geometry.slots_per_chunk();
+    let chunk = chunks.get((slot / per_chunk) as usize);
+    let chunk = chunk.ok_or_else(|| Error::Corrupt(format!("no inode {number}")))?;
+    Ok(chunk + slot % per_chunk * INODE_BYTES)
 }
 
 /// The position of a torn last entry of a log.

@@ -15,6 +15,7 @@ mod lock_order;
 mod mapped;
 mod model;
 mod nova;
+mod random_damage;
 mod recall;
 mod resize;
 mod schedules;

@@ -40,7 +40,7 @@ use results::{ClaimOutcome, Input, Origin, ResultFile};
 use crate::error::Error;
 use crate::machine::MachinePreset;
 use crate::plan::Plan;
-use crate::plan::matrix::DEFAULT_MEDIUM;
+use crate::plan::usual::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use crate::readings::Readings;
 use document::{Item, Problem, Problems, Table, nearest};
@@ -283,7 +283,8 @@ fn media(plan: &serde_json::Value) -> Vec<Medium> {
     let mut names: Vec<String> =
         values.filter_map(|value| Some(value["value"].as_str()?.to_owned())).collect();
     if names.is_empty() {
-        names.push(DEFAULT_MEDIUM.to_owned());
+        let usual = plan["medium"]["name"].as_str().unwrap_or(DEFAULT_MEDIUM);
+        names.push(usual.to_owned());
     }
     names.iter().filter_map(|name| Medium::parse(name).ok()).collect()
 }

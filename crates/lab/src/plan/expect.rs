@@ -13,7 +13,6 @@ use results::statistics::Interval;
 use results::{HypothesisOutcome, Sample, paired};
 use serde::Serialize;
 
-use super::matrix::DEFAULT_MEDIUM;
 use super::{CellSpec, Place, Plan};
 use crate::error::Error;
 use document::nearest;
@@ -132,7 +131,7 @@ impl Plan {
     pub fn check_expected_names(&self) -> Result<(), Error> {
         let labels = self.axis.iter().flat_map(|axis| &axis.values).map(|value| value.label.as_str());
         let works = self.workload.iter().map(|work| work.label.as_ref().unwrap_or(&work.name).as_str());
-        let known: BTreeSet<&str> = labels.chain(works).chain([DEFAULT_MEDIUM]).collect();
+        let known: BTreeSet<&str> = labels.chain(works).chain([self.usual_medium()]).collect();
         let names = self.expect.iter().flat_map(|one| {
             let names = one.left.values.iter().chain(&one.right.values);
             names.map(move |name| (one, name))

@@ -95,6 +95,8 @@ pub(super) struct Draft {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) design: Option<AxisValue>,
     medium: Option<String>,
+    /// That of the plan.
+    usual: String,
     medium_keys: Vec<(String, String)>,
     options: BTreeMap<String, String>,
     pub(super) threads: Option<String>,
@@ -106,9 +108,6 @@ pub(super) struct Draft {
     pub(super) processor: Vec<(String, String)>,
     prices: Option<Prices>,
 }
-
-/// The medium of a plan that does not say one.
-pub const DEFAULT_MEDIUM: &str = "hinfs";
 
 impl CellSpec {
     /// The name in messages and on progress lines: `fileserver hinfs threads 8`.
@@ -159,7 +158,12 @@ impl Plan {
             Ok(sets) => (sets, None),
             Err(error) => (Vec::new(), Some(Err(error))),
         };
-        let draft = |prices| Draft { vars: workload.vars.clone(), prices, ..Draft::default() };
+        let draft = |prices| Draft {
+            vars: workload.vars.clone(),
+            usual: self.usual_medium().to_owned(),
+            prices,
+            ..Draft::default()
+        };
         let mut drafts: Vec<Draft> = sets.iter().map(|prices| draft(Some(*prices))).collect();
         match &mut drafts[..] {
             [] => drafts.push(draft(None)),
@@ -591,7 +595,7 @@ pub(super) const BESIDE: &str = "dram";
 /// The medium with the parameters that axes have set; a block device has memory beside it.
 pub(super) fn medium(draft: &Draft) -> Result<(Medium, Option<BlockModel>), Error> {
     let model = draft.design.as_ref().is_some_and(|design| is_model(&design.value));
-    let usual = if model { PAGE_CACHE } else { DEFAULT_MEDIUM };
+    let usual = if model { PAGE_CACHE } else { &draft.usual };
     let name = draft.medium.clone().unwrap_or_else(|| usual.to_owned());
     let keys = draft.medium_keys.iter().map(|(key, value)| format!(",{key}={value}"));
     let text = name + &keys.collect::<String>();

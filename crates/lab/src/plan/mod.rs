@@ -34,6 +34,7 @@
 //! | [`free`] | the locks and cache lines that cells make free |
 //! | [`expect`] | hypotheses |
 //! | [`scale`] | how large |
+//! | [`usual`] | the medium where none is named |
 
 pub mod churn;
 pub mod expect;
@@ -44,6 +45,7 @@ pub(crate) mod read;
 pub mod scale;
 mod simulated;
 pub mod standing;
+pub mod usual;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,6 +66,7 @@ pub use expect::Hypothesis;
 pub use matrix::CellSpec;
 pub use scale::Scale;
 pub use standing::Standing;
+use usual::UsualMedium;
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,6 +88,9 @@ pub struct Plan {
     pub clock: Clock,
     /// The machine that prices CPU work under the virtual clock.
     pub machine: String,
+    /// The medium of cells to which no axis gives one; none where an axis does, and in results of before: then `hinfs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<UsualMedium>,
     /// The sets of prices under which it runs; empty: those that price its designs alike ([`Plan::price_sets`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prices: Vec<Prices>,
@@ -361,6 +367,7 @@ impl Plan {
             stop: Stop::After(Nanos::from_secs(10)),
             clock: Clock::Virtual,
             machine: DEFAULT_MACHINE.to_owned(),
+            medium: None,
             prices: Vec::new(),
             as_new: false,
             order: Order::Interleaved,

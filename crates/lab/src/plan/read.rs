@@ -45,6 +45,7 @@ pub(super) fn partly(origin: &str, text: &str, quick: bool) -> (Option<Plan>, Re
         if !all.is_empty() {
             all.take(names(&plan, root));
         }
+        plan.settle_medium();
         partly = Some(plan.clone());
         all.finish().map(|()| plan)
     });

@@ -20,7 +20,6 @@ use sim::Bytes;
 
 use crate::claims::Paper;
 use crate::error::Error;
-use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::plan::{Axis, AxisValue, Place, Plan, Stop, Target, Workload, read};
 use document::nearest;
 use document::{Item, Problem, Table};
@@ -163,7 +162,7 @@ impl Change {
     fn set_medium(&self, plan: &mut Plan) {
         let keys = self.medium_keys();
         if !plan.axis.iter().any(|axis| axis.sets.contains(&Target::Medium)) {
-            plan.axis.extend(Axis::known("medium", [AxisValue::plain(DEFAULT_MEDIUM)]));
+            plan.axis.extend(Axis::known("medium", [AxisValue::plain(plan.usual_medium())]));
         }
         let media = plan.axis.iter_mut().filter(|axis| axis.sets.contains(&Target::Medium));
         media.flat_map(|axis| &mut axis.values).for_each(|value| value.value += &keys);

@@ -518,6 +518,10 @@ fn designs_their_medium_and_the_host_are_said_apart_and_the_ratio_carries_a_note
         let everywhere = text.split("Everywhere: ").nth(1).and_then(|rest| rest.split('.').next());
         assert_eq!(everywhere, Some("threads 1"), "{format}");
         assert!(text.contains("Designs run on medium hinfs."), "{format}");
+        let mut by_default = file.clone();
+        by_default.plan["medium"] = serde_json::json!({ "name": "hinfs", "machine": "m" });
+        let said = render(format, &one(by_default));
+        assert!(said.contains("hinfs, the default of machine m (--medium chooses another)."), "{format}");
         assert!(text.contains("host:/tmp is on the host's own storage."), "{format}");
         assert!(text.contains("A ratio between the two compares both at once."), "{format}");
     }

@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     fs: Vec<String>,
     #[command(flatten)]
     kernel: Kernel,
-    /// Medium or its file: hinfs,latency=1us; repeatable [default: hinfs]
+    /// Medium or its file: hinfs,latency=1us; repeatable [default: that of the machine]
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
     /// Thread counts: 1,2,4 [default: the workload's]
@@ -300,6 +300,7 @@ impl Bench {
         let warms_up = plan.workload.iter().any(|workload| lab::named::warms_up(&workload.name));
         let usual = if warms_up && !self.program { WarmUp::Auto } else { WarmUp::None };
         plan.warm_up = self.warm_up.unwrap_or(usual);
+        plan.settle_medium();
         Ok(plan)
     }
 

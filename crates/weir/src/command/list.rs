@@ -6,6 +6,7 @@ use lab::flash::stream::STREAMS;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
+use lab::plan::usual::DEFAULT_MEDIUM;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
@@ -295,7 +296,10 @@ fn papers() -> Result<Rows, Failure> {
 
 fn machines() -> Result<Rows, Failure> {
     let of = |preset: MachinePreset| {
-        let needs = format!("the virtual clock, which has {} processors then", preset.machine.processors());
+        let medium = preset.medium.map_or(DEFAULT_MEDIUM.to_owned(), |medium| medium.value);
+        let processors = preset.machine.processors();
+        let needs =
+            format!("the virtual clock, which has {processors} processors then; default medium {medium}");
         Row { needs: Some(needs), ..Row::new(preset.machine.name, preset.summary) }
     };
     let presets = MACHINES.iter().map(|preset| Ok(of(MachinePreset::load(preset.name)?)));

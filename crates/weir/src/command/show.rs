@@ -551,7 +551,7 @@ fn machine_text(preset: &MachinePreset) -> Shown {
     for column in ["key", "value", "source"] {
         table.words(column);
     }
-    for value in &preset.values {
+    for value in preset.medium.iter().chain(&preset.values) {
         table.rows.push(vec![value.key.to_owned(), value.value.clone(), value.source.clone()]);
     }
     let shown = Shown::of_table(&table, "values").with("summary", preset.summary.clone());

@@ -139,3 +139,33 @@ fn a_repair_that_would_lose_names_says_so_and_changes_nothing_until_it_is_told_t
         assert_eq!(image.violations(), Vec::<String>::new(), "{done:?}");
     }
 }
+
+/// A bitmap that lies in the inode table of its group, as one wrong bit puts it: the table has been there before.
+#[test]
+fn a_bitmap_that_lies_in_a_table_moves_and_not_the_table() {
+    for kind in KINDS {
+        let before = whole(kind, 7);
+        for part in [0, 4] {
+            let image = image(kind, 7);
+            let table = image.word(image.descriptor() + TABLE);
+            image.put(image.descriptor() + part, &(table + 2).to_le_bytes());
+            kept(&image, &before, &format!("{kind:?}, the bitmap at {part} lies in the table"));
+        }
+    }
+}
+
+/// Fields without which all can be read, and that e2fsck corrects: the first block of the journal's UUID, inodes of quota, blocks for
+/// root, inodes of a group by their count.
+#[test]
+fn fields_that_follow_from_others_are_written_and_not_only_told() {
+    for kind in KINDS {
+        let before = whole(kind, 7);
+        for (field, value) in [(0xd0, 0x80_u32), (0x240, 7), (8, 6000), (INODES_PER_GROUP, 64)] {
+            let image = image(kind, 7);
+            let is = image.word(1024 + field);
+            image.put_superblock(field, &(is + value).to_le_bytes(), true);
+            kept(&image, &before, &format!("{kind:?}, {field:#x} was {is}"));
+            assert!(field != INODES_PER_GROUP || image.word(1024 + field) == is, "{kind:?}");
+        }
+    }
+}

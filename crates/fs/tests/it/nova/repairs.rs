@@ -213,22 +213,80 @@ fn repair_makes_each_planted_fault_right_and_keeps_the_rest() {
     }
 }
 
-/// The entry before the last: those behind it may depend on it.
+/// The first of several entries: what those behind it say is kept.
 #[test]
-fn a_damaged_entry_before_the_last_is_named_and_left() {
+fn a_damaged_entry_before_the_last_is_named_and_the_others_are_kept() {
     virtually(1, || {
         let region = image();
         let storage = Storage::from(&region);
         let (at, number) = inode(&region, "file");
-        let entry = load(&region, at + HEAD);
+        let (entry, tail) = (load(&region, at + HEAD), load(&region, at + TAIL));
         flip(&region, entry + 20);
-        let tail = load(&region, at + TAIL);
-        assert_eq!(nova().format().repair(&storage).expect("repair"), Vec::<String>::new());
-        let left = nova().format().fsck(&storage).violations;
         let named = format!("inode {number}: log at {entry}");
-        assert!(left.iter().any(|left| left.what.contains(&named)), "{left:?}");
-        assert_eq!(load(&region, at + TAIL), tail, "nothing was given up");
+        let found = nova().format().fsck(&storage).violations;
+        assert!(found.iter().any(|found| found.what.contains(&named)), "{found:?}");
+        let done = nova().format().repair(&storage).expect("repair");
+        let lost = format!("inode {number}: its log has what can be read of it");
+        assert!(done.iter().any(|done| done.contains(&lost)), "{done:?}");
+        assert_eq!(nova().format().fsck(&storage).violations, []);
+        assert_eq!(load(&region, at + TAIL), tail, "what is behind it counts");
+        let tree = tree(&region);
+        let content = &tree["file"].content;
+        assert_eq!(content.len(), 9000, "the size is that of the last entry");
+        assert_eq!(content[..50], Pattern { len: 50, tag: 1 }.bytes(0)[..]);
     });
+}
+
+/// The pointer to the next page of a long log, a head and a tail: the page of the tail is found by it, and files whose names are lost
+/// get others.
+#[test]
+fn a_log_is_found_by_its_tail_and_files_of_a_lost_page_get_names() {
+    for field in [HEAD, TAIL] {
+        virtually(1, move || {
+            let region = image();
+            let storage = Storage::from(&region);
+            let (at, _) = inode(&region, "dir");
+            store(&region, at + field, load(&region, at + field) ^ 0x55_0000_0000);
+            assert!(!nova().format().fsck(&storage).violations.is_empty());
+            let done = nova().format().repair(&storage).expect("repair");
+            assert_eq!(nova().format().fsck(&storage).violations, [], "{done:?}");
+            let tree = tree(&region);
+            assert!(tree.contains_key("dir/link") && tree.contains_key("dir/sub"), "{field}: {done:?}");
+        });
+    }
+}
+
+/// The word that leads to the first chunk of the inode table.
+#[test]
+fn a_chunk_to_which_nothing_leads_is_found_again() {
+    virtually(1, || {
+        let region = image();
+        let storage = Storage::from(&region);
+        let before = tree(&region);
+        store(&region, 3 * BLOCK + 64, load(&region, 3 * BLOCK + 64) ^ 0xff_ff00_0000);
+        assert!(!nova().format().fsck(&storage).violations.is_empty());
+        let done = nova().format().repair(&storage).expect("repair");
+        assert!(done.iter().any(|done| done.contains("was found at")), "{done:?}");
+        assert_eq!(nova().format().fsck(&storage).violations, []);
+        assert_eq!(tree(&region), before);
+    });
+}
+
+/// A live inode whose state says that it is free, or waits to be freed: its name says that it is not.
+#[test]
+fn an_inode_that_has_a_name_and_can_be_read_is_live() {
+    for state in [0, 2, 9] {
+        virtually(1, move || {
+            let region = image();
+            let storage = Storage::from(&region);
+            let before = tree(&region);
+            let (at, _) = inode(&region, "file");
+            store(&region, at, load(&region, at) & !0xffff_ffff | state);
+            let done = nova().format().repair(&storage).expect("repair");
+            assert_eq!(nova().format().fsck(&storage).violations, [], "{state}: {done:?}");
+            assert_eq!(tree(&region), before, "{state}: {done:?}");
+        });
+    }
 }
 
 /// An image that was not unmounted and cannot be recovered.
