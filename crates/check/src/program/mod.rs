@@ -21,6 +21,7 @@
 //! | [`tree`] | a set as a tree: its hash, its files |
 //! | [`folder`] | a tree in a folder of the host |
 //! | [`checker`] | the user's command in that folder |
+//! | [`world`] | where it runs: the path of its tree, its network |
 //! | [`judge`] | which trees are checked, in which order, and what came of it |
 //! | [`designs`] | the program on a design of Weir, whose images are mounted |
 //! | [`run`] | all of it |
@@ -57,6 +58,7 @@ pub mod states;
 pub mod story;
 pub mod tree;
 mod walk;
+pub mod world;
 
 /// A set of small numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

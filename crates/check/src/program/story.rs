@@ -316,6 +316,8 @@ pub struct Story {
     pub blobs: Blobs,
     /// The absolute path of the root when it was recorded.
     pub root: Vec<u8>,
+    /// Everything below it was recorded; otherwise only some folders.
+    pub is_whole: bool,
     /// Files that were mapped for writing.
     pub mapped: Vec<String>,
     /// What this trace cannot show; with any of it, nothing is ever sound.
@@ -352,6 +354,8 @@ struct Records {
     named: Option<String>,
     cut: bool,
     end_ns: u64,
+    /// The trace has an entry of its root.
+    is_whole: bool,
 }
 
 impl Records {
@@ -402,8 +406,8 @@ impl Records {
             Record::Count(count) => {
                 self.counts.push((String::from_utf8_lossy(&count.what).into_owned(), count.count));
             }
+            Record::Entry(entry) => self.is_whole |= entry.path.is_empty(),
             Record::Inherited(_)
-            | Record::Entry(_)
             | Record::Loss(_)
             | Record::Sent(_)
             | Record::Received(_)
@@ -447,7 +451,8 @@ impl Story {
             return Err(StoryError::Unseen { what, advice: advice.to_owned() });
         }
         let program = Program::compile(whole.reader(path)?, Options { allow_drops: true })?;
-        let mut story = Self { root, unseen, end_ns: records.end_ns, ..Self::default() };
+        let mut story =
+            Self { root, unseen, end_ns: records.end_ns, is_whole: records.is_whole, ..Self::default() };
         let mut walk = Walk::new(&mut story, &program, &contents);
         walk.before();
         for step in program.steps() {
