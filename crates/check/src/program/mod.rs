@@ -11,6 +11,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `halves` | calls that never returned, put into the trace |
+//! | `mapped` | what was stored through mappings, as far as samples show it |
 //! | [`story`] | what a trace shows: deeds on inodes with their bytes, syncs, acknowledgements |
 //! | `walk` | how it is found: names, links, descriptors, positions |
 //! | [`operations`] | deeds as micro-operations, each of which persists alone or, of data, by pieces |
@@ -46,6 +47,7 @@ pub mod fix;
 pub mod folder;
 mod halves;
 pub mod judge;
+mod mapped;
 pub mod members;
 pub mod model;
 pub mod operations;

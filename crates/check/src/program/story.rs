@@ -12,7 +12,6 @@ use trace::compile::{Options, Program};
 use trace::contents::{Channel, Contents, ContentsError, Frame, KEY};
 pub use trace::record::Kind;
 use trace::record::{Record, Status};
-use trace::words::MAP_SHARED;
 
 use super::halves::{HALF, Whole};
 use super::walk::Walk;
@@ -560,14 +559,17 @@ impl Story {
     }
 
     fn note(&mut self, program: &Program, records: &Records) {
-        let maps = program.steps().iter().filter(|step| {
-            step.call.op == Op::Mmap && step.result >= 0 && step.call.has(MAP_SHARED) && step.call.has(2)
-        });
-        let count = maps.count();
-        if count > 0 {
+        let ranges =
+            program.steps().iter().filter(|step| step.call.op == Op::SyncRange && step.result >= 0).count();
+        if ranges > 0 {
             self.notes.push(format!(
-                "{} mapped for writing: what is stored through mappings is not seen",
-                self.mapped.join(", ")
+                "{ranges} times sync_file_range, which covers nothing: no size, no name, and the drive is not flushed"
+            ));
+        }
+        if !self.mapped.is_empty() {
+            let (files, are) = (self.mapped.join(", "), if self.mapped.len() == 1 { "is" } else { "are" });
+            self.notes.push(format!(
+                "{files} {are} mapped for writing: of what is stored so, only that is seen which is there at an msync and at the end"
             ));
         }
         for (what, count) in &records.counts {

@@ -11,6 +11,7 @@ use trace::record::Kind;
 use trace::words::{APPEND, CREAT, EXCHANGE, EXCL, KEEP_SIZE, MAP_SHARED, NOFOLLOW, TMPFILE, TRUNC};
 
 use super::halves::HALF;
+use super::mapped::Mapped;
 use super::story::{
     Attr, CallInfo, Deed, Done, Entry, Inode, Node, OUTSIDE, ROOT, Slice, Story, StoryError, What, When,
 };
@@ -31,8 +32,8 @@ const LINKS_MAX: u32 = 40;
 const COPY_MAX: u64 = 256 << 20;
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    inode: Inode,
+pub(super) struct Open {
+    pub(super) inode: Inode,
     flags: u32,
     position: u64,
 }
@@ -45,17 +46,18 @@ struct Live {
 }
 
 pub(super) struct Walk<'a> {
-    story: &'a mut Story,
+    pub(super) story: &'a mut Story,
     program: &'a Program,
-    contents: &'a Contents,
+    pub(super) contents: &'a Contents,
     numbers: FxHashMap<Box<[u8]>, u32>,
     bound: FxHashMap<Entry, Inode>,
     parents: FxHashMap<Inode, Inode>,
     handles: FxHashMap<u32, usize>,
     open: Vec<Open>,
     live: FxHashMap<Inode, Live>,
-    mappings: FxHashMap<i64, (Inode, i64)>,
+    pub(super) mappings: FxHashMap<i64, (Inode, i64)>,
     umask: u32,
+    pub(super) mapped: Mapped,
     /// Calls that never returned.
     late: Vec<(Step, When)>,
 }
@@ -84,6 +86,7 @@ impl<'a> Walk<'a> {
             live: FxHashMap::default(),
             mappings: FxHashMap::default(),
             umask: UMASK,
+            mapped: Mapped::new(&contents.samples),
             late: Vec::new(),
         }
     }
@@ -142,6 +145,7 @@ impl<'a> Walk<'a> {
         for (step, when) in std::mem::take(&mut self.late) {
             self.take(&step, Some(when))?;
         }
+        self.samples(None, u64::MAX, self.story.end_ns)?;
         let told = |known: bool| {
             let halves = self.contents.halves.iter().filter(|half| half.effect.is_some() == known);
             halves.map(|half| String::from_utf8_lossy(&half.call).into_owned()).collect::<Vec<_>>().join(", ")
@@ -282,7 +286,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn file(&self, handle: Option<u32>) -> Option<(usize, Open)> {
+    pub(super) fn file(&self, handle: Option<u32>) -> Option<(usize, Open)> {
         let at = *self.handles.get(&handle?)?;
         Some((at, self.open[at]))
     }
@@ -297,6 +301,7 @@ impl<'a> Walk<'a> {
             self.late.push((*step, when));
             return Ok(());
         }
+        self.before_call(step, when)?;
         self.take(step, when)
     }
 
@@ -362,7 +367,7 @@ impl<'a> Walk<'a> {
         self.story.calls.len() as u32 - 1
     }
 
-    fn shown(&self, inode: Inode) -> String {
+    pub(super) fn shown(&self, inode: Inode) -> String {
         let path = &self.story.inodes[inode as usize].path;
         if inode == ROOT { ".".to_owned() } else { path.clone() }
     }
@@ -429,7 +434,14 @@ impl<'a> Walk<'a> {
         start
     }
 
-    fn write(&mut self, inode: Inode, offset: u64, bytes: Slice, direct: bool, deeds: &mut Vec<Deed>) {
+    pub(super) fn write(
+        &mut self,
+        inode: Inode,
+        offset: u64,
+        bytes: Slice,
+        direct: bool,
+        deeds: &mut Vec<Deed>,
+    ) {
         let live = self.live.entry(inode).or_default();
         live.size = live.size.max(offset + bytes.len);
         live.pieces.push((offset, Some(bytes), bytes.len));
@@ -466,7 +478,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The bytes of a range of a file as they are now.
-    fn bytes_of(&self, inode: Inode, from: u64, len: u64) -> Result<Vec<u8>, StoryError> {
+    pub(super) fn bytes_of(&self, inode: Inode, from: u64, len: u64) -> Result<Vec<u8>, StoryError> {
         let mut bytes = vec![0; len as usize];
         let Some(live) = self.live.get(&inode) else { return Ok(bytes) };
         for (offset, slice, length) in &live.pieces {
@@ -526,6 +538,7 @@ impl<'a> Walk<'a> {
         self.mappings.insert(step.result, (open.inode, step.call.offset));
         if step.call.has(MAP_SHARED) && step.call.has(2) {
             let path = self.shown(open.inode);
+            self.mapped.add(&path, open.inode);
             if !self.story.mapped.contains(&path) {
                 self.story.mapped.push(path);
             }
