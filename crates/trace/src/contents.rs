@@ -14,8 +14,8 @@
 //! A CALLS THREAD BEGIN END KIND BYTES   sent after CALLS calls to `stdout`, `stderr` or a `socket`; times in nanoseconds
 //! H CALLS THREAD BEGIN "call"  a call that has begun and never returned; where its effect is known, three words more:
 //!                              ` BYTES FLAGS "line"`, the bytes (`-`: none) and the line that it would be in the trace
-//! M CALLS "path"               a file that is mapped for writing, as it is after CALLS calls: what differs from the last `M` of it,
-//! N OFFSET BYTES               in lines that follow
+//! M CALLS "path"               a file that is mapped for writing, as it is after CALLS calls: lines that follow have what differs
+//! N OFFSET BYTES               from the last `M` of it
 //! F "module" "symbol" PLACE    a frame of a stack, 0, 1, 2 … in their order; PLACE: where it is in the module's file, in bytes
 //! G FRAME "file:line"          the line of source that it is in
 //! K CALL FRAMES                the stack of call number CALL, the innermost frame first
@@ -177,8 +177,8 @@ impl Writer {
         self.line(format!("A {calls} {thread} {begin_ns} {end_ns} {} {number}", channel.name()).into_bytes())
     }
 
-    /// What a file that is mapped for writing has after so many calls of the trace: parts at their offsets, where it differs from the
-    /// last time.
+    /// Adds a look at a file that is mapped for writing, after so many calls of the trace: the parts that differ from the last
+    /// time, at their offsets.
     pub fn sample(&mut self, calls: u64, path: &[u8], parts: &[(u64, &[u8])]) -> io::Result<()> {
         let mut lines = Vec::new();
         for (offset, bytes) in parts {
@@ -361,9 +361,9 @@ pub struct Half {
 /// A file that is mapped for writing, as it was at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How many calls of the trace had ended.
+    /// The number of calls of the trace that had ended.
     pub calls: u64,
-    /// Which file.
+    /// The file.
     pub path: Box<[u8]>,
     /// Where it differs from the sample before: offsets and bytes.
     pub parts: Vec<(u64, Bytes)>,

@@ -1,12 +1,14 @@
 //! What a program stores through writable shared mappings, as far as samples show it: the recorder has looked at the file when an
 //! msync of it had returned, and when everything had ended.
 //!
-//! What differs from what the calls have written was stored at some moment since the last sample. It is taken as one deed just before
-//! the msync: later than any store of it, so that no state here has a store which the program had not made. States that have it
-//! earlier are missing, and so are values which write-back saw between two samples; that is why a file so mapped stays "not judged".
+//! What differs from what the calls have written was stored at some moment since the last sample. It is taken as one deed just
+//! before the msync: later than any store of it, so that no state here has a store which the program had not made. States that have
+//! it earlier are missing, and so are values which write-back saw between two samples; that is why a file so mapped stays "not
+//! judged".
 //!
-//! Another sync of such a file (fsync, fdatasync, sync, an msync without a sample) covers stores which no sample tells from later ones.
-//! Where it does not follow an msync at once, and the next sample differs, what was stored is not known from there on, and the file has no deeds of stores.
+//! Another sync of such a file (fsync, fdatasync, sync, an msync without a sample) covers stores which no sample tells from later
+//! ones. Where it does not follow an msync at once, and the next sample differs, what was stored is not known from there on, and
+//! the file has no deeds of stores.
 
 use std::collections::VecDeque;
 
@@ -21,7 +23,7 @@ use super::walk::Walk;
 /// A page, in which stores are found.
 const PAGE: u64 = 4096;
 
-/// What is known of mapped files.
+/// Keeps what is known of mapped files.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     samples: VecDeque<Sample>,
@@ -77,7 +79,7 @@ impl Walk<'_> {
             if was_synced && !stored.is_empty() && self.mapped.lost.insert(inode) {
                 let path = self.shown(inode);
                 self.story.notes.push(format!(
-                    "{path} was synced while it was mapped, and no look is of that moment: what was stored through the mapping is not known"
+                    "{path} was synced while it was mapped, and no look is of that moment: what was stored in it is not known"
                 ));
             }
             if !self.mapped.lost.contains(&inode) {

@@ -569,7 +569,7 @@ impl Story {
         if !self.mapped.is_empty() {
             let (files, are) = (self.mapped.join(", "), if self.mapped.len() == 1 { "is" } else { "are" });
             self.notes.push(format!(
-                "{files} {are} mapped for writing: of what is stored so, only that is seen which is there at an msync and at the end"
+                "{files} {are} mapped for writing: of stores, only those are seen which are there at an msync and at the end"
             ));
         }
         for (what, count) in &records.counts {

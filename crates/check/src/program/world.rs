@@ -2,8 +2,8 @@
 //! its own, which has nothing but its loopback. Both are namespaces of the thread that starts the checker (namespaces(7)); no other
 //! program sees what is mounted there, and the kernel unmounts it when the thread and the checker have ended.
 //!
-//! They need `CAP_SYS_ADMIN`, which a user has in a user namespace of the process ([`enter`]). Where the host refuses that, a checker
-//! runs in the scratch folder and with the host's network, and [`World::lacks`] says so.
+//! They need `CAP_SYS_ADMIN`, which a user has in a user namespace of the process ([`enter`]). Where the host refuses that, a
+//! checker runs in the scratch folder and with the host's network, and [`World::lacks`] says so.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -41,7 +41,7 @@ pub struct World {
     at: Option<PathBuf>,
     /// The networks of workers; none: that of the host.
     networks: Option<Mutex<BTreeMap<usize, OwnedFd>>>,
-    /// What was asked for and the host has refused: a sentence each.
+    /// A sentence for each thing that was asked for and that the host has refused.
     pub lacks: Vec<String>,
 }
 
@@ -52,8 +52,8 @@ impl World {
         match root.map(|root| (root, can_bind(root, scratch))) {
             Some((root, Ok(()))) => world.at = Some(root.to_owned()),
             Some((root, Err(why))) => world.lacks.push(format!(
-                "the checker sees trees in a scratch folder, not at {}, where the program was recorded ({why}); --root-at PATH puts \
-                 them elsewhere",
+                "the checker sees trees in a scratch folder, not at {}, where the program was recorded ({why}); --root-at PATH \
+                 puts them elsewhere",
                 root.display()
             )),
             None => {}

@@ -93,7 +93,7 @@ impl Recorded {
         self
     }
 
-    /// What the recorder sees of a mapped file when the next call, an msync, has returned, or at the end.
+    /// A look at a mapped file when the next call, an msync, has returned, or at the end.
     pub(super) fn sample(&mut self, path: &str, parts: &[(u64, &[u8])]) -> &mut Self {
         let calls = self.calls;
         self.kept().sample(calls, path.as_bytes(), parts).unwrap();

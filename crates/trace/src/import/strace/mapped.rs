@@ -1,10 +1,10 @@
-//! Files that are mapped for writing. No call shows what a program stores through a mapping; so the file itself is looked at when an
-//! msync of it has returned, and when everything has ended, and the pages that differ from the last look are kept.
+//! Files that are mapped for writing. No call shows what a program stores through a mapping; so the file itself is looked at when
+//! an msync of it has returned, and when everything has ended, and the pages that differ from the last look are kept.
 //!
-//! strace lets a thread wait after each msync, and prints its line before that. A look that ends within this time is of the moment of
-//! the msync; a later one may have seen what was stored after it, and is not kept, nor is one of a process with more threads, which
-//! do not wait. (A signal that stops the process is no way: with `--seccomp-bpf` strace injects none, and without that filter each
-//! call of any kind would cost two stops.) Other processes that have the file mapped do not wait either.
+//! strace lets a thread wait after each msync, and prints its line before that. A look that ends within this time is of the moment
+//! of the msync; a later one may have seen what was stored after it, and is not kept, nor is one of a process with more threads,
+//! which do not wait. (A signal that stops the process is no way: with `--seccomp-bpf` strace injects none, and without that filter
+//! each call of any kind would cost two stops.) Other processes that have the file mapped do not wait either.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Importer;
 use crate::contents::Writer;
 
-/// How long a thread waits after an msync.
+/// The time that a thread waits after an msync.
 pub(super) const WAITS_NS: u64 = 20_000_000;
 /// Larger files are not looked at.
 const FILE_MAX: u64 = 64 << 20;

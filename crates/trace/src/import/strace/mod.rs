@@ -18,7 +18,8 @@
 //! second comes; records so stand in the order in which calls end. A thread may show itself before the call that makes it has
 //! returned; where several threads are being made at that moment, its lines are held until it is known whose child it is. `clock`
 //! makes one clock of the times. `passed` follows descriptors through sockets, `asynchronous` reads the control blocks of
-//! `io_submit`, `place` knows roots, mounts and symbolic links, `mapped` looks at files that are mapped for writing. `stacks` takes the lines that `-k` puts behind a call.
+//! `io_submit`, `place` knows roots, mounts and symbolic links, `mapped` looks at files that are mapped for writing. `stacks` takes
+//! the lines that `-k` puts behind a call.
 //!
 //! # What is not known is lost
 //!

@@ -206,7 +206,7 @@ impl ProgramCheck {
         }
     }
 
-    /// What is to be known of a command that names the path at which the program was recorded.
+    /// Warns of a command that names the path at which the program was recorded, where that is not what it may expect.
     fn at_root(&self, oracle: &ByCommand<'_>, outcome: &Outcome) -> Option<String> {
         let root = String::from_utf8_lossy(&oracle.story.root).into_owned();
         let leads_there = |rest: &str| {
@@ -223,8 +223,8 @@ impl ProgramCheck {
                  another folder"
             )),
             (true, false) => Some(format!(
-                "--check names {root}, where the program was recorded: if it looks at data there and not in its own folder, it judges \
-                 live data"
+                "--check names {root}, where the program was recorded: if it looks at data there and not in its own folder, it \
+                 judges live data"
             )),
             _ => None,
         }

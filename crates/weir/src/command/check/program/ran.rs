@@ -32,7 +32,7 @@ pub(super) struct Ran<'a> {
     pub(super) outcome: Outcome,
     pub(super) designs: Vec<Designed>,
     pub(super) left_out: LeftOut,
-    /// What the host has refused of the place where the checker runs.
+    /// Sentences on what the host has refused of the place where the checker runs.
     pub(super) lacks: Vec<String>,
     pub(super) took: Duration,
     pub(super) seed: u64,
