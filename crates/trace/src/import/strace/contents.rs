@@ -99,8 +99,8 @@ impl<W: Write> Importer<W> {
         let mut halves: Vec<_> = halves.collect();
         halves.sort_unstable();
         halves.into_iter().try_for_each(|(_, tid)| self.never_returns(tid))?;
-        self.look_at_the_end()?;
-        let Some(kept) = self.kept.take() else { return Ok(()) };
+        let Some(mut kept) = self.kept.take() else { return Ok(()) };
+        self.watched.look_at_all(self.out.calls(), &mut kept.writer)?;
         kept.writer.finish()
     }
 

@@ -9,14 +9,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Importer;
 use crate::contents::Writer;
 
 /// The time that a thread waits after an msync.
@@ -29,47 +28,46 @@ const PAGE: usize = 4096;
 pub(super) type Id = (u64, u64);
 
 /// Files that are or were mapped for writing.
-pub(super) type Watched = BTreeMap<Id, Seen>;
+#[derive(Debug, Default)]
+pub(super) struct Watched(BTreeMap<Id, Seen>);
 
 /// A file as it was seen last.
-#[derive(Debug)]
-pub(super) struct Seen {
+#[derive(Debug, Default)]
+struct Seen {
     path: PathBuf,
     /// As the trace has it.
     name: Box<[u8]>,
     bytes: Vec<u8>,
 }
 
-impl<W: Write> Importer<W> {
-    /// A file below a root is mapped for writing.
-    pub(super) fn watch(&mut self, path: &[u8]) -> Option<Id> {
-        let name = self.scope.inside(path).filter(|_| self.links.is_some() && self.kept.is_some())?;
+impl Watched {
+    /// A file is mapped for writing, which the trace calls so.
+    pub(super) fn watch(&mut self, path: &[u8], name: Box<[u8]>) -> Option<Id> {
         let path = Path::new(OsStr::from_bytes(path)).to_owned();
         let id = id(&fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?);
-        let seen = self.watched.entry(id).or_insert_with(|| Seen {
-            path: PathBuf::new(),
-            name: Box::default(),
-            bytes: Vec::new(),
-        });
+        let seen = self.0.entry(id).or_default();
         (seen.path, seen.name) = (path, name);
         Some(id)
     }
 
-    /// Looks at a file when an msync of a thread has returned.
-    pub(super) fn look(&mut self, tid: u32, id: Id, (at_ns, duration_ns): (u64, u64)) -> io::Result<()> {
-        let (calls, pid) = (self.out.calls(), self.runner(tid).pid);
-        if self.threads.values().filter(|runner| runner.pid == pid).count() > 1 {
+    /// Looks at a file when an msync has returned, before which so many calls had, in a process of so many threads.
+    pub(super) fn msynced(
+        &mut self,
+        id: Id,
+        (calls, threads): (u64, usize),
+        (at_ns, duration_ns): (u64, u64),
+        writer: Option<&mut Writer>,
+    ) -> io::Result<()> {
+        let until_ns = at_ns.saturating_add(duration_ns).saturating_add(WAITS_NS);
+        let (Some(seen), Some(writer)) = (self.0.get_mut(&id).filter(|_| threads == 1), writer) else {
             return Ok(());
-        }
-        let (Some(seen), Some(kept)) = (self.watched.get_mut(&id), &mut self.kept) else { return Ok(()) };
-        seen.look(id, calls, &mut kept.writer, Some(at_ns + duration_ns + WAITS_NS))
+        };
+        seen.look(id, calls, writer, Some(until_ns))
     }
 
     /// Looks at all of them when everything has ended.
-    pub(super) fn look_at_the_end(&mut self) -> io::Result<()> {
-        let calls = self.out.calls();
-        let Some(kept) = &mut self.kept else { return Ok(()) };
-        self.watched.iter_mut().try_for_each(|(id, seen)| seen.look(*id, calls, &mut kept.writer, None))
+    pub(super) fn look_at_all(&mut self, calls: u64, writer: &mut Writer) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(|(id, seen)| seen.look(*id, calls, writer, None))
     }
 }
 

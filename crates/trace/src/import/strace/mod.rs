@@ -245,7 +245,7 @@ impl<W: Write> Importer<W> {
             mains: FxHashMap::default(),
             mappings: FxHashMap::default(),
             next_mapping: 0,
-            watched: mapped::Watched::new(),
+            watched: mapped::Watched::default(),
             now_ns: 0,
             lines: 0,
             strange: 0,

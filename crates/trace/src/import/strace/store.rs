@@ -736,8 +736,9 @@ impl<W: Write> Importer<W> {
         let table = self.runner(tid).table;
         let slot = fd.number.and_then(|fd| self.tables[table].get(&fd));
         // What `-y` shows is where the path has led.
-        let path = fd.beside.clone().or_else(|| slot?.path.clone()).filter(|_| is_written);
-        let file = path.and_then(|path| self.watch(&path));
+        let path =
+            fd.beside.clone().or_else(|| slot?.path.clone()).filter(|_| is_written && self.kept.is_some());
+        let file = path.and_then(|path| self.watched.watch(&path, self.scope.inside(&path)?));
         let range = (result.cast_unsigned(), call.len);
         let result = if result == -1 { result } else { self.map(tid, range, file) };
         if is_written {
@@ -786,7 +787,10 @@ impl<W: Write> Importer<W> {
             (call.len, call.offset) = (at(1), (at(0) - start).cast_signed());
             call.flags = args::flags(all.get(2).copied().unwrap_or_default(), "MS_", Table::Msync);
             if let Some(file) = mapping.file.filter(|_| result >= 0) {
-                self.look(tid, file, times)?;
+                let pid = self.runner(tid).pid;
+                let threads = self.threads.values().filter(|runner| runner.pid == pid).count();
+                let writer = self.kept.as_mut().map(|kept| &mut kept.writer);
+                self.watched.msynced(file, (self.out.calls(), threads), times, writer)?;
             }
         }
         self.out.call(number, times, call, result)
