@@ -86,10 +86,10 @@ impl Seen {
         if until_ns.is_some_and(|until_ns| now >= u128::from(until_ns)) {
             return Ok(());
         }
-        let parts: Vec<_> = differing(&self.bytes, &bytes)
-            .into_iter()
-            .map(|part| (part.start as u64, &bytes[part]))
-            .collect();
+        let mut parts = Vec::new();
+        for part in differing(&self.bytes, &bytes) {
+            parts.push((part.start as u64, &bytes[part]));
+        }
         writer.sample(calls, &self.name, &parts)?;
         self.bytes = bytes;
         Ok(())
