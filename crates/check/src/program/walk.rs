@@ -314,7 +314,11 @@ impl<'a> Walk<'a> {
                 let calls = when.map_or(0, |when| when.number - 1);
                 let at_ns = when.map_or(0, |when| when.begin_ns.saturating_sub(1));
                 let is_sampled = self.samples(Some(step), calls, at_ns)?;
-                self.mapped.calls(step.thread, Some(if is_sampled { &[] } else { inode.as_slice() }));
+                // Between two msyncs there may be stores, also if nothing else is between them.
+                self.mapped.calls(step.thread, Some(&[]));
+                if !is_sampled {
+                    self.mapped.calls(step.thread, Some(inode.as_slice()));
+                }
                 inode.into_iter().for_each(|inode| self.mapped.msynced(step.thread, inode));
             }
             Op::Fsync | Op::Fdatasync => self.mapped.calls(step.thread, Some(of_fd.as_slice())),

@@ -89,8 +89,18 @@ fn what_another_sync_has_covered_blames_no_program() {
         program.sample("f", &[(4096, &page(b'n'))]);
         program.end()
     };
+    let late = {
+        let mut program = Recorded::new();
+        mapped(&mut program);
+        program.sample("f", &[(0, &page(b'n'))]).call("msync 0 8192 0 sync");
+        // Just behind it another one, whose look came too late.
+        program.call("msync 0 8192 0 sync").told("stored");
+        program.sample("f", &[(4096, &page(b'n'))]).call("msync 0 8192 0 sync");
+        program.end()
+    };
     let stores = |story: &super::Story| story.calls.iter().filter(|call| call.name == "store").count();
     let (known, unknown) = (with(true), with(false));
+    assert_eq!(stores(&late), 1, "nor is it after an msync without a look");
     assert_eq!(stores(&known), 2, "an fsync just behind an msync is of what that has shown");
     assert_eq!(stores(&unknown), 1, "whether the second store was before the fsync is not known");
     assert!(
