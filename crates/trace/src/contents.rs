@@ -90,6 +90,8 @@ pub type Bytes = u32;
 pub struct Writer {
     out: Box<dyn Write + Send>,
     packer: Compress,
+    /// So many pieces are not deflated.
+    untried: u8,
     known: FxHashMap<[u8; 32], Bytes>,
     frames: FxHashMap<Frame, u32>,
     sent: u64,
@@ -110,7 +112,7 @@ impl Writer {
         writeln!(out, "#weir-contents 1 {id}")?;
         let (known, frames) = (FxHashMap::default(), FxHashMap::default());
         let packer = Compress::new(Compression::fast(), false);
-        Ok(Self { out, packer, known, frames, sent: 0, stored: 0, limit, is_full: false })
+        Ok(Self { out, packer, untried: 0, known, frames, sent: 0, stored: 0, limit, is_full: false })
     }
 
     /// Adds bytes. None: the limit is reached, which the file says once.
@@ -126,7 +128,15 @@ impl Writer {
             }
             return Ok(None);
         }
-        let packed = if bytes.len() < 128 { Vec::new() } else { deflated(&mut self.packer, bytes) };
+        let packed = if bytes.len() < 128 || self.untried > 0 {
+            self.untried = self.untried.saturating_sub(1);
+            Vec::new()
+        } else {
+            let packed = deflated(&mut self.packer, bytes);
+            let helps = !packed.is_empty() && packed.len() < bytes.len() / 2;
+            self.untried = if helps { 0 } else { NOT_TRIED };
+            packed
+        };
         let stored = if packed.is_empty() || packed.len() >= bytes.len() { bytes } else { &packed };
         let hex = sha.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         writeln!(self.out, "B {} {} {hex}", bytes.len(), stored.len())?;
@@ -285,6 +295,9 @@ fn flags_of(words: &[u8]) -> u8 {
     let has = |word: &str| words.split(|byte| *byte == b',').any(|part| part == word.as_bytes());
     FLAGS.iter().filter(|(_, word)| has(word)).map(|(bit, _)| bit).sum()
 }
+
+/// After a piece that is not made half as long, so many are not tried: most of what recording contents takes is deflating.
+const NOT_TRIED: u8 = 7;
 
 /// The bytes in less room; nothing where they need as much. A packer has 0.3 MB of state, so that there is one for all pieces.
 fn deflated(packer: &mut Compress, bytes: &[u8]) -> Vec<u8> {
