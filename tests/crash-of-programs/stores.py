@@ -1,4 +1,4 @@
-"""Puts four values into a store and tells of each: stores.py lmdb|leveldb sync|nosync, and with `check` as third word judges one."""
+"""Puts four values into a store and tells of each: stores.py lmdb|leveldb sync|nosync|mapped, and with `check` as third word judges one."""
 import os
 import sys
 
@@ -9,7 +9,7 @@ def opened():
     if kind == "lmdb":
         import lmdb
 
-        store = lmdb.open("db", map_size=1 << 20, sync=mode == "sync", max_readers=4)
+        store = lmdb.open("db", map_size=1 << 20, sync=mode != "nosync", writemap=mode == "mapped", max_readers=4)
 
         def put(key, value):
             with store.begin(write=True) as change:

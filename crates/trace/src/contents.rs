@@ -14,6 +14,8 @@
 //! A CALLS THREAD BEGIN END KIND BYTES   sent after CALLS calls to `stdout`, `stderr` or a `socket`; times in nanoseconds
 //! H CALLS THREAD BEGIN "call"  a call that has begun and never returned; where its effect is known, three words more:
 //!                              ` BYTES FLAGS "line"`, the bytes (`-`: none) and the line that it would be in the trace
+//! M CALLS "path"               a file that is mapped for writing, as it is after CALLS calls: lines that follow have what differs
+//! N OFFSET BYTES               from the last `M` of it
 //! F "module" "symbol" PLACE    a frame of a stack, 0, 1, 2 … in their order; PLACE: where it is in the module's file, in bytes
 //! G FRAME "file:line"          the line of source that it is in
 //! K CALL FRAMES                the stack of call number CALL, the innermost frame first
@@ -31,9 +33,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
 use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
@@ -88,6 +89,9 @@ pub type Bytes = u32;
 /// Writes contents.
 pub struct Writer {
     out: Box<dyn Write + Send>,
+    packer: Compress,
+    /// So many pieces are not deflated.
+    untried: u8,
     known: FxHashMap<[u8; 32], Bytes>,
     frames: FxHashMap<Frame, u32>,
     sent: u64,
@@ -107,7 +111,8 @@ impl Writer {
     pub fn new(mut out: Box<dyn Write + Send>, id: &str, limit: u64) -> io::Result<Self> {
         writeln!(out, "#weir-contents 1 {id}")?;
         let (known, frames) = (FxHashMap::default(), FxHashMap::default());
-        Ok(Self { out, known, frames, sent: 0, stored: 0, limit, is_full: false })
+        let packer = Compress::new(Compression::fast(), false);
+        Ok(Self { out, packer, untried: 0, known, frames, sent: 0, stored: 0, limit, is_full: false })
     }
 
     /// Adds bytes. None: the limit is reached, which the file says once.
@@ -123,7 +128,15 @@ impl Writer {
             }
             return Ok(None);
         }
-        let packed = if bytes.len() < 128 { Vec::new() } else { deflated(bytes)? };
+        let packed = if bytes.len() < 128 || self.untried > 0 {
+            self.untried = self.untried.saturating_sub(1);
+            Vec::new()
+        } else {
+            let packed = deflated(&mut self.packer, bytes);
+            let helps = !packed.is_empty() && packed.len() < bytes.len() / 2;
+            self.untried = if helps { 0 } else { NOT_TRIED };
+            packed
+        };
         let stored = if packed.is_empty() || packed.len() >= bytes.len() { bytes } else { &packed };
         let hex = sha.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         writeln!(self.out, "B {} {} {hex}", bytes.len(), stored.len())?;
@@ -172,6 +185,20 @@ impl Writer {
         let Sent { calls, thread, begin_ns, end_ns, channel, .. } = sent;
         self.sent += 1;
         self.line(format!("A {calls} {thread} {begin_ns} {end_ns} {} {number}", channel.name()).into_bytes())
+    }
+
+    /// Adds a look at a file that is mapped for writing, after so many calls of the trace: the parts that differ from the last
+    /// time, at their offsets.
+    pub fn sample(&mut self, calls: u64, path: &[u8], parts: &[(u64, &[u8])]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for (offset, bytes) in parts {
+            let Some(number) = self.bytes(bytes)? else { return Ok(()) };
+            lines.push(format!("N {offset} {number}"));
+        }
+        let mut line = format!("M {calls} ").into_bytes();
+        quoted(path, &mut line);
+        self.line(line)?;
+        lines.into_iter().try_for_each(|line| self.line(line.into_bytes()))
     }
 
     /// The number of messages that were sent.
@@ -269,10 +296,15 @@ fn flags_of(words: &[u8]) -> u8 {
     FLAGS.iter().filter(|(_, word)| has(word)).map(|(bit, _)| bit).sum()
 }
 
-fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut packer = DeflateEncoder::new(Vec::new(), Compression::fast());
-    packer.write_all(bytes)?;
-    packer.finish()
+/// After a piece that is not made half as long, so many are not tried: most of what recording contents takes is deflating.
+const NOT_TRIED: u8 = 7;
+
+/// The bytes in less room; nothing where they need as much. A packer has 0.3 MB of state, so that there is one for all pieces.
+fn deflated(packer: &mut Compress, bytes: &[u8]) -> Vec<u8> {
+    packer.reset();
+    let mut out = Vec::with_capacity(bytes.len());
+    let ended = packer.compress_vec(bytes, &mut out, FlushCompress::Finish);
+    if matches!(ended, Ok(Status::StreamEnd)) { out } else { Vec::new() }
 }
 
 /// The effect of a call that never returned: its line in the trace, the bytes that it would have written, and their flags.
@@ -337,6 +369,17 @@ pub struct Half {
     pub call: Box<[u8]>,
     /// Its effect, where that is known.
     pub effect: Option<Effect>,
+}
+
+/// A file that is mapped for writing, as it was at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The number of calls of the trace that had ended.
+    pub calls: u64,
+    /// The file.
+    pub path: Box<[u8]>,
+    /// Where it differs from the sample before: offsets and bytes.
+    pub parts: Vec<(u64, Bytes)>,
 }
 
 /// The effect that a call may have had which never returned.
@@ -427,6 +470,8 @@ pub struct Contents {
     pub sent: Vec<Sent>,
     /// Calls that never returned.
     pub halves: Vec<Half>,
+    /// Files that are mapped for writing, in the order of time.
+    pub samples: Vec<Sample>,
     /// Frames of stacks, each with its line of source, where that is known.
     pub frames: Vec<(Frame, Option<String>)>,
     /// Stacks of calls, by their number from 1.
@@ -456,6 +501,7 @@ impl Contents {
             calls: FxHashMap::default(),
             sent: Vec::new(),
             halves: Vec::new(),
+            samples: Vec::new(),
             frames: Vec::new(),
             stacks: FxHashMap::default(),
             sent_stacks: FxHashMap::default(),
@@ -539,6 +585,14 @@ impl Contents {
                 let effect = if words.rest.is_empty() { None } else { Some(effect(&mut words)?) };
                 self.halves.push(Half { calls, thread, begin_ns, call, effect });
             }
+            b"M " => {
+                let (calls, path) = (words.number("the calls")?, words.quoted("the path")?);
+                self.samples.push(Sample { calls, path, parts: Vec::new() });
+            }
+            b"N " => {
+                let part = (words.number("the offset")?, words.number("the bytes")?);
+                self.samples.last_mut().ok_or("there is no sample for it")?.parts.push(part);
+            }
             b"F " => {
                 let (module, symbol) = (words.quoted("the module")?, words.quoted("the symbol")?);
                 self.frames.push((Frame { module, symbol, place: words.number("the place")? }, None));
@@ -620,6 +674,7 @@ mod tests {
         writer.call(4, b"before\n", 0).unwrap();
         let sent = Sent { calls: 4, thread: 1, begin_ns: 5, end_ns: 9, channel: Channel::Stdout, bytes: 0 };
         writer.sent(&sent, b"told\n").unwrap();
+        writer.sample(4, b"m", &[(0, b"page"), (4096, b"before\n")]).unwrap();
         writer.finish().unwrap();
         trace
     }
@@ -637,6 +692,9 @@ mod tests {
             "the same bytes are stored once"
         );
         assert_eq!(contents.read(contents.sent[0].bytes).unwrap(), b"told\n");
+        let [sample] = &*contents.samples else { panic!("one sample") };
+        assert_eq!((sample.calls, &*sample.path, sample.parts[1]), (4, &b"m"[..], (4096, 0)));
+        assert_eq!(contents.read(sample.parts[0].1).unwrap(), b"page");
         assert_eq!((contents.sent[0].begin_ns, contents.sent[0].end_ns), (5, 9));
     }
 

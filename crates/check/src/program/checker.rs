@@ -3,7 +3,7 @@
 //! output than it may take.
 //!
 //! It runs as a process group of its own, which is ended with it. Its environment: `WEIR_ACKED` names a file with what was
-//! acknowledged before the crash; `HOME` and `TMPDIR` are within the scratch folder.
+//! acknowledged before the crash; `HOME` and `TMPDIR` are within the scratch folder. [`super::world`] says what else it sees.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
@@ -50,25 +50,27 @@ pub struct Checker {
     pub largest: u64,
 }
 
-/// A folder for one run: `tree`, `home`, `acked`.
+/// A folder for one run: `tree`, `home`, `acked`. The tree may be elsewhere.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
+    tree: PathBuf,
 }
 
 impl Place {
-    /// Makes the folder.
-    pub fn new(folder: PathBuf) -> io::Result<Self> {
-        let place = Self { folder };
-        for part in [&place.folder, &place.tree(), &place.home()] {
+    /// Makes the folder, and that of the tree, which is within it if nothing else is said. None of them may be there.
+    pub fn new(folder: PathBuf, tree: Option<&Path>) -> io::Result<Self> {
+        let tree = tree.map_or_else(|| folder.join("tree"), Path::to_owned);
+        let place = Self { folder, tree };
+        for part in [&place.folder, &place.home(), &place.tree] {
             DirBuilder::new().mode(0o700).create(part)?;
         }
         Ok(place)
     }
 
     /// Where the tree goes.
-    pub fn tree(&self) -> PathBuf {
-        self.folder.join("tree")
+    pub fn tree(&self) -> &Path {
+        &self.tree
     }
 
     fn home(&self) -> PathBuf {
@@ -81,20 +83,21 @@ impl Place {
 
     /// Removes everything.
     pub fn remove(&self) {
+        super::folder::remove(&self.tree);
         super::folder::remove(&self.folder);
     }
 }
 
 impl Checker {
-    /// Runs it in a place that has a tree.
-    pub fn run(&self, place: &Place, told: &[u8]) -> io::Result<Verdict> {
+    /// Runs it in a place that has a tree, which it sees `at` a path.
+    pub fn run(&self, place: &Place, at: &Path, told: &[u8]) -> io::Result<Verdict> {
         fs::write(place.acked(), told)?;
         let output = place.folder.join("output");
         let written = File::create(&output)?;
         let blocks = self.file_max().div_ceil(512);
         let limited = format!("ulimit -f {blocks} 2>/dev/null\n{}", self.command);
         let mut command = Command::new("sh");
-        command.arg("-c").arg(limited).current_dir(place.tree());
+        command.arg("-c").arg(limited).current_dir(at);
         command.env("WEIR_ACKED", place.acked()).env("HOME", place.home()).env("TMPDIR", place.home());
         command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written).process_group(0);
         let mut child = command.spawn()?;

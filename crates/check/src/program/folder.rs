@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
@@ -98,7 +98,7 @@ pub fn put(trees: &Trees<'_>, names: &Names, state: &State, folder: &Path) -> Re
                 continue;
             }
         }
-        if found.about.owner != (-1, -1) {
+        if !own(&path, found.about.owner) {
             left_out.owners += 1;
         }
         for (name, value) in &found.about.attributes {
@@ -114,6 +114,12 @@ pub fn put(trees: &Trees<'_>, names: &Names, state: &State, folder: &Path) -> Re
         fs::set_permissions(&path, mode).map_err(|error| FolderError::Io { path: path.clone(), error })?;
     }
     Ok(left_out)
+}
+
+/// Sets the owner that a program has set; false: only root may.
+fn own(path: &Path, owner: (i64, i64)) -> bool {
+    let id = |id: i64| u32::try_from(id).ok();
+    owner == (-1, -1) || lchown(path, id(owner.0), id(owner.1)).is_ok()
 }
 
 /// Puts a tree that was seen on a design into a folder, which must be empty.

@@ -21,6 +21,7 @@ use super::points::{Point, points};
 use super::states::{State, States};
 use super::story::Story;
 use super::tree::{Names, Trees};
+use super::world::World;
 use crate::tree::Tree;
 
 /// What tells judgements apart: the hash of a tree, and how many acknowledgements had begun.
@@ -57,6 +58,10 @@ pub struct ByCommand<'a> {
     pub checker: Checker,
     /// Where trees go.
     pub scratch: PathBuf,
+    /// The one folder into which each of them goes, where that is asked for.
+    pub root_at: Option<PathBuf>,
+    /// Where the command runs.
+    pub world: World,
     /// What had to be left out of trees.
     pub left_out: Mutex<LeftOut>,
 }
@@ -71,14 +76,15 @@ impl ByCommand<'_> {
     ) -> Result<Verdict, FolderError> {
         let folder = self.scratch.join(worker.to_string());
         let failed = |error| FolderError::Io { path: folder.clone(), error };
-        let place = Place::new(folder.clone()).map_err(failed)?;
-        let left_out = put(&place.tree());
+        let place = Place::new(folder.clone(), self.root_at.as_deref()).map_err(failed)?;
+        let left_out = put(place.tree());
         let told = acks.checked_sub(1).map_or(0, |last| self.story.acks[last].bytes);
         let judged = left_out.and_then(|left_out| {
             if left_out != LeftOut::default() {
                 *self.left_out.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = left_out;
             }
-            self.checker.run(&place, &self.story.told[..told]).map_err(failed)
+            let run = |at: &Path| self.checker.run(&place, at, &self.story.told[..told]);
+            self.world.within(worker, place.tree(), run).map_err(failed)
         });
         place.remove();
         judged

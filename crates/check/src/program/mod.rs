@@ -11,6 +11,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `halves` | calls that never returned, put into the trace |
+//! | `mapped` | what was stored through mappings, as far as samples show it |
 //! | [`story`] | what a trace shows: deeds on inodes with their bytes, syncs, acknowledgements |
 //! | `walk` | how it is found: names, links, descriptors, positions |
 //! | [`operations`] | deeds as micro-operations, each of which persists alone or, of data, by pieces |
@@ -21,6 +22,7 @@
 //! | [`tree`] | a set as a tree: its hash, its files |
 //! | [`folder`] | a tree in a folder of the host |
 //! | [`checker`] | the user's command in that folder |
+//! | [`world`] | where it runs: the path of its tree, its network |
 //! | [`judge`] | which trees are checked, in which order, and what came of it |
 //! | [`designs`] | the program on a design of Weir, whose images are mounted |
 //! | [`run`] | all of it |
@@ -45,6 +47,7 @@ pub mod fix;
 pub mod folder;
 mod halves;
 pub mod judge;
+mod mapped;
 pub mod members;
 pub mod model;
 pub mod operations;
@@ -57,6 +60,7 @@ pub mod states;
 pub mod story;
 pub mod tree;
 mod walk;
+pub mod world;
 
 /// A set of small numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -167,7 +167,11 @@ fn try_judge(
     match &first {
         Verdict::Sound | Verdict::Nothing => {}
         Verdict::Broken(what) => {
-            let what = format!("it refuses the tree of the program's end, without any crash: {what}");
+            let mapped = match &*story.mapped {
+                [] => String::new(),
+                [first, ..] => format!("; {first} is mapped, and what was stored in it may be missing here"),
+            };
+            let what = format!("it refuses the tree of the program's end, without any crash: {what}{mapped}");
             outcome.faults.push(what);
         }
         Verdict::Fault(what) => outcome.faults.push(format!("on the tree of the program's end: {what}")),

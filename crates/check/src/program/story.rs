@@ -12,7 +12,6 @@ use trace::compile::{Options, Program};
 use trace::contents::{Channel, Contents, ContentsError, Frame, KEY};
 pub use trace::record::Kind;
 use trace::record::{Record, Status};
-use trace::words::MAP_SHARED;
 
 use super::halves::{HALF, Whole};
 use super::walk::Walk;
@@ -316,6 +315,8 @@ pub struct Story {
     pub blobs: Blobs,
     /// The absolute path of the root when it was recorded.
     pub root: Vec<u8>,
+    /// Everything below it was recorded; otherwise only some folders.
+    pub is_whole: bool,
     /// Files that were mapped for writing.
     pub mapped: Vec<String>,
     /// What this trace cannot show; with any of it, nothing is ever sound.
@@ -352,6 +353,8 @@ struct Records {
     named: Option<String>,
     cut: bool,
     end_ns: u64,
+    /// The trace has an entry of its root.
+    is_whole: bool,
 }
 
 impl Records {
@@ -402,8 +405,8 @@ impl Records {
             Record::Count(count) => {
                 self.counts.push((String::from_utf8_lossy(&count.what).into_owned(), count.count));
             }
+            Record::Entry(entry) => self.is_whole |= entry.path.is_empty(),
             Record::Inherited(_)
-            | Record::Entry(_)
             | Record::Loss(_)
             | Record::Sent(_)
             | Record::Received(_)
@@ -447,7 +450,8 @@ impl Story {
             return Err(StoryError::Unseen { what, advice: advice.to_owned() });
         }
         let program = Program::compile(whole.reader(path)?, Options { allow_drops: true })?;
-        let mut story = Self { root, unseen, end_ns: records.end_ns, ..Self::default() };
+        let mut story =
+            Self { root, unseen, end_ns: records.end_ns, is_whole: records.is_whole, ..Self::default() };
         let mut walk = Walk::new(&mut story, &program, &contents);
         walk.before();
         for step in program.steps() {
@@ -555,14 +559,17 @@ impl Story {
     }
 
     fn note(&mut self, program: &Program, records: &Records) {
-        let maps = program.steps().iter().filter(|step| {
-            step.call.op == Op::Mmap && step.result >= 0 && step.call.has(MAP_SHARED) && step.call.has(2)
-        });
-        let count = maps.count();
-        if count > 0 {
+        let ranges =
+            program.steps().iter().filter(|step| step.call.op == Op::SyncRange && step.result >= 0).count();
+        if ranges > 0 {
             self.notes.push(format!(
-                "{} mapped for writing: what is stored through mappings is not seen",
-                self.mapped.join(", ")
+                "{ranges} times sync_file_range, which covers nothing: no size, no name, and the drive is not flushed"
+            ));
+        }
+        if !self.mapped.is_empty() {
+            let (files, are) = (self.mapped.join(", "), if self.mapped.len() == 1 { "is" } else { "are" });
+            self.notes.push(format!(
+                "{files} {are} mapped for writing: of stores, only those are seen which are there at an msync and at the end"
             ));
         }
         for (what, count) in &records.counts {

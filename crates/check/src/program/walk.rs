@@ -11,6 +11,7 @@ use trace::record::Kind;
 use trace::words::{APPEND, CREAT, EXCHANGE, EXCL, KEEP_SIZE, MAP_SHARED, NOFOLLOW, TMPFILE, TRUNC};
 
 use super::halves::HALF;
+use super::mapped::{Mapped, Stores, differing};
 use super::story::{
     Attr, CallInfo, Deed, Done, Entry, Inode, Node, OUTSIDE, ROOT, Slice, Story, StoryError, What, When,
 };
@@ -56,6 +57,7 @@ pub(super) struct Walk<'a> {
     live: FxHashMap<Inode, Live>,
     mappings: FxHashMap<i64, (Inode, i64)>,
     umask: u32,
+    mapped: Mapped,
     /// Calls that never returned.
     late: Vec<(Step, When)>,
 }
@@ -84,6 +86,7 @@ impl<'a> Walk<'a> {
             live: FxHashMap::default(),
             mappings: FxHashMap::default(),
             umask: UMASK,
+            mapped: Mapped::new(&contents.samples),
             late: Vec::new(),
         }
     }
@@ -142,6 +145,7 @@ impl<'a> Walk<'a> {
         for (step, when) in std::mem::take(&mut self.late) {
             self.take(&step, Some(when))?;
         }
+        self.samples(None, u64::MAX, self.story.end_ns)?;
         let told = |known: bool| {
             let halves = self.contents.halves.iter().filter(|half| half.effect.is_some() == known);
             halves.map(|half| String::from_utf8_lossy(&half.call).into_owned()).collect::<Vec<_>>().join(", ")
@@ -297,7 +301,75 @@ impl<'a> Walk<'a> {
             self.late.push((*step, when));
             return Ok(());
         }
+        self.maps_and_syncs(step, when)?;
         self.take(step, when)
+    }
+
+    /// What a call that has returned shows of mappings: samples at an msync, and what else it syncs.
+    fn maps_and_syncs(&mut self, step: &Step, when: Option<When>) -> Result<(), StoryError> {
+        let of_fd = self.file(step.call.fd).map(|(_, open)| open.inode);
+        match step.call.op {
+            Op::Msync => {
+                let inode = self.mappings.get(&i64::from(step.call.mode)).map(|(inode, _)| *inode);
+                let calls = when.map_or(0, |when| when.number - 1);
+                let at_ns = when.map_or(0, |when| when.begin_ns.saturating_sub(1));
+                let is_sampled = self.samples(Some(step), calls, at_ns)?;
+                // Between two msyncs there may be stores, also if nothing else is between them.
+                self.mapped.calls(step.thread, Some(&[]));
+                if !is_sampled {
+                    self.mapped.calls(step.thread, Some(inode.as_slice()));
+                }
+                inode.into_iter().for_each(|inode| self.mapped.msynced(step.thread, inode));
+            }
+            Op::Fsync | Op::Fdatasync => self.mapped.calls(step.thread, Some(of_fd.as_slice())),
+            Op::Sync | Op::Syncfs => self.mapped.calls(step.thread, None),
+            _ => self.mapped.calls(step.thread, Some(&[])),
+        }
+        Ok(())
+    }
+
+    /// Takes the samples that were taken when so many calls had ended, as deeds at `at_ns`; whether there were any.
+    fn samples(&mut self, step: Option<&Step>, calls: u64, at_ns: u64) -> Result<bool, StoryError> {
+        let mut any = false;
+        while let Some((inode, sample)) = self.mapped.next_until(calls) {
+            any = true;
+            let mut stored = Vec::new();
+            for (offset, blob) in &sample.parts {
+                let bytes = self.contents.read(*blob)?;
+                let known = self.bytes_of(inode, *offset, bytes.len() as u64)?;
+                stored.extend(differing(*offset, &bytes, &known).into_iter().map(|(offset, part)| {
+                    (offset, Slice { blob: *blob, start: part.start, len: part.end - part.start })
+                }));
+            }
+            match self.mapped.sampled(inode, !stored.is_empty()) {
+                Stores::Known => self.stores(inode, &stored, step, at_ns),
+                Stores::LostNow => self.story.notes.push(format!(
+                    "{} was synced while it was mapped, and no look is of that moment: what was stored in it is not known",
+                    self.shown(inode)
+                )),
+                Stores::Lost => {}
+            }
+        }
+        Ok(any)
+    }
+
+    fn stores(&mut self, inode: Inode, stored: &[(u64, Slice)], step: Option<&Step>, at_ns: u64) {
+        for (offset, bytes) in stored {
+            let mut deeds = Vec::new();
+            self.write(inode, *offset, *bytes, false, &mut deeds);
+            self.story.calls.push(CallInfo {
+                name: "store",
+                paths: [Some(self.shown(inode)), None],
+                range: Some((*offset, offset + bytes.len)),
+                thread: step.map_or(1, |step| step.thread),
+                line: step.map_or(0, |step| step.line),
+                begin_ns: at_ns,
+                end_ns: at_ns,
+                stack: Vec::new(),
+            });
+            let call = self.story.calls.len() as u32 - 1;
+            self.story.deeds.extend(deeds.into_iter().map(|deed| Done { call, deed }));
+        }
     }
 
     fn take(&mut self, step: &Step, when: Option<When>) -> Result<(), StoryError> {
@@ -526,6 +598,7 @@ impl<'a> Walk<'a> {
         self.mappings.insert(step.result, (open.inode, step.call.offset));
         if step.call.has(MAP_SHARED) && step.call.has(2) {
             let path = self.shown(open.inode);
+            self.mapped.maps(&path, open.inode);
             if !self.story.mapped.contains(&path) {
                 self.story.mapped.push(path);
             }

@@ -186,6 +186,7 @@ fn what_is_no_file_below_a_root_is_counted_with_its_time() {
 1 1.8 futex(0x1, FUTEX_WAIT, 1, NULL) = 0 <0.1>
 1 2.0 openat(AT_FDCWD</w>, "f", O_RDONLY) = 6</w/f> <0.1>
 1 2.2 mmap(NULL, 100, PROT_READ|PROT_WRITE, MAP_SHARED, 6</w/f>, 0) = 0x7000 <0.1>
+1 2.3 msync(0x7000, 50, MS_SYNC) = 0 (DELAYED) <0.1>
 1 2.4 munmap(0x7000, 100) = 0 <0.1>
 1 2.6 io_uring_setup(8, {}) = 7 <0.1>
 1 2.8 sendfile(5<pipe:[1]>, 6</w/f>, NULL, 4096) = 100 <0.1>
@@ -194,6 +195,7 @@ fn what_is_no_file_below_a_root_is_counted_with_its_time() {
     let (text, sums) = import(lines, &["/w"]);
     assert!(text.contains("1 1000000000/500000000/5 100000000 open \"f\""), "{text}");
     assert!(text.contains("mmap 6 100 0 read,write,shared = 0\n"), "{text}");
+    assert!(text.contains("msync 0 50 0 sync = 0\n"), "{text}");
     assert!(text.contains("munmap 0 = 0\n") && text.contains("sendfile 6 4096 -1 = 100\n"), "{text}");
     assert!(text.contains("copy 6 6 10 5 -1 = 10\n"), "{text}");
     let has =

@@ -1,5 +1,6 @@
 //! Small programs, written as the calls of a trace, and what a power loss leaves of them.
 
+mod mapped;
 mod mutations;
 mod promises;
 mod random;
@@ -89,6 +90,13 @@ impl Recorded {
         self.clocks.insert(self.thread, begun + took_ns);
         self.calls += 1;
         let _ = writeln!(self.text, "{} {gap_ns} {took_ns} {call} = {result}", self.thread);
+        self
+    }
+
+    /// A look at a mapped file when the next call, an msync, has returned, or at the end.
+    pub(super) fn sample(&mut self, path: &str, parts: &[(u64, &[u8])]) -> &mut Self {
+        let calls = self.calls;
+        self.kept().sample(calls, path.as_bytes(), parts).unwrap();
         self
     }
 

@@ -14,15 +14,15 @@ fn verdicts(make: &dyn Fn(&mut Recorded), rule: &Rule) -> Vec<String> {
     MODELS.iter().map(|model| outcome.broken(model)).collect()
 }
 
-fn expect(name: &str, expected: [&str; 5], make: &dyn Fn(&mut Recorded), rule: &Rule) {
+pub(super) fn expect(name: &str, expected: [&str; 5], make: &dyn Fn(&mut Recorded), rule: &Rule) {
     assert_eq!(verdicts(make, rule), expected, "{name}");
 }
 
-const D: [&str; 5] = ["D"; 5];
+pub(super) const D: [&str; 5] = ["D"; 5];
 const A: [&str; 5] = ["A"; 5];
-const NONE: [&str; 5] = [""; 5];
+pub(super) const NONE: [&str; 5] = [""; 5];
 
-fn is(found: bool, what: &str) -> Result<(), String> {
+pub(super) fn is(found: bool, what: &str) -> Result<(), String> {
     if found { Ok(()) } else { Err(what.to_owned()) }
 }
 

@@ -10,25 +10,27 @@ use rustc_hash::FxHashMap;
 
 use super::line::Outcome;
 use super::store::{class_of, result_of};
-use super::{FLAGS, Importer, args};
+use super::{FLAGS, Importer, args, mapped};
 use crate::contents::{APPEND, Channel, DSYNC, Frame, Of, SYNC, Sent, Writer};
 
 /// The arguments of strace that show contents too: strings as long as any write (a longer one is named as cut), reads without
-/// their bytes, sends to sockets. Everything else is as in [`FLAGS`].
+/// their bytes, sends to sockets; after an msync the thread waits (`mapped`). Everything else is as in
+/// [`FLAGS`].
 pub fn flags_with_contents() -> Vec<String> {
     let mut all: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
     if let Some(traced) = all.last_mut() {
         traced.push_str(",sendto,sendmsg,?io_submit");
     }
-    let more = ["-s", "16777216", "-e", "raw=read,pread64,readv,preadv,preadv2"];
+    let more = ["-s", "16777216", "-e", "raw=read,pread64,readv,preadv,preadv2", "-e"];
     all.extend(more.map(str::to_owned));
+    all.push(format!("inject=msync:delay_exit={}", mapped::WAITS_NS / 1000));
     all
 }
 
 /// What is kept, and which descriptors lead to the first process's output.
 #[derive(Debug)]
 pub(super) struct Kept {
-    writer: Writer,
+    pub(super) writer: Writer,
     /// By table and descriptor; whether exec closes it.
     channels: FxHashMap<(usize, i32), (Channel, bool)>,
 }
@@ -97,7 +99,8 @@ impl<W: Write> Importer<W> {
         let mut halves: Vec<_> = halves.collect();
         halves.sort_unstable();
         halves.into_iter().try_for_each(|(_, tid)| self.never_returns(tid))?;
-        let Some(kept) = self.kept.take() else { return Ok(()) };
+        let Some(mut kept) = self.kept.take() else { return Ok(()) };
+        self.watched.look_at_all(self.out.calls(), &mut kept.writer)?;
         kept.writer.finish()
     }
 

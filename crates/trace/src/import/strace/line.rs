@@ -143,9 +143,14 @@ fn outcome(text: &[u8]) -> Outcome<'_> {
     let start = text.iter().rposition(|byte| *byte == b'<').filter(|_| text.ends_with(b">"));
     let duration = start.and_then(|start| seconds(&text[start + 1..text.len() - 1]).zip(Some(start)));
     if let Some((duration, start)) = duration {
-        return Outcome { text: trim(&text[..start]), duration_ns: Some(duration) };
+        return Outcome { text: plain(trim(&text[..start])), duration_ns: Some(duration) };
     }
-    Outcome { text, duration_ns: None }
+    Outcome { text: plain(text), duration_ns: None }
+}
+
+/// A result without the word for a call after which strace lets the program wait.
+fn plain(text: &[u8]) -> &[u8] {
+    text.strip_suffix(b"(DELAYED)").map_or(text, trim)
 }
 
 /// Splits what follows the opening bracket of a call into arguments and outcome.

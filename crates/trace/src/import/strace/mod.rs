@@ -18,7 +18,8 @@
 //! second comes; records so stand in the order in which calls end. A thread may show itself before the call that makes it has
 //! returned; where several threads are being made at that moment, its lines are held until it is known whose child it is. `clock`
 //! makes one clock of the times. `passed` follows descriptors through sockets, `asynchronous` reads the control blocks of
-//! `io_submit`, `place` knows roots, mounts and symbolic links. `stacks` takes the lines that `-k` puts behind a call.
+//! `io_submit`, `place` knows roots, mounts and symbolic links, `mapped` looks at files that are mapped for writing. `stacks` takes
+//! the lines that `-k` puts behind a call.
 //!
 //! # What is not known is lost
 //!
@@ -38,6 +39,7 @@ mod calls;
 mod clock;
 mod contents;
 mod line;
+mod mapped;
 mod passed;
 mod place;
 mod process;
@@ -158,6 +160,8 @@ struct Half {
 struct Mapping {
     number: u32,
     len: u64,
+    /// The file, if it is looked at.
+    file: Option<mapped::Id>,
 }
 
 /// A line that waits until its thread is known, with its time.
@@ -199,6 +203,7 @@ pub struct Importer<W: Write> {
     mains: FxHashMap<u32, u32>,
     mappings: FxHashMap<usize, BTreeMap<u64, Mapping>>,
     next_mapping: u32,
+    watched: mapped::Watched,
     now_ns: u64,
     lines: u64,
     /// Lines that were not understood, and the first of them.
@@ -240,6 +245,7 @@ impl<W: Write> Importer<W> {
             mains: FxHashMap::default(),
             mappings: FxHashMap::default(),
             next_mapping: 0,
+            watched: mapped::Watched::default(),
             now_ns: 0,
             lines: 0,
             strange: 0,

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::args::{self, FdRef};
 use super::calls::{self, Seen};
 use super::line::Outcome;
+use super::mapped::Id;
 use super::passed::sends;
 use super::place::Leads;
 use super::process::makes_thread;
@@ -731,19 +732,27 @@ impl<W: Write> Importer<W> {
         let (protection, kind) =
             (args::flags(arg(2), "PROT_", Table::Map), args::flags(arg(3), "MAP_", Table::Map));
         call.flags = protection & 7 | kind & 0xf0;
-        let result = if result == -1 { result } else { self.map(tid, result.cast_unsigned(), call.len) };
-        if call.has(MAP_SHARED) && call.has(2) && result >= 0 {
+        let is_written = call.has(MAP_SHARED) && call.has(2) && result != -1;
+        let table = self.runner(tid).table;
+        let slot = fd.number.and_then(|fd| self.tables[table].get(&fd));
+        // What `-y` shows is where the path has led.
+        let path =
+            fd.beside.clone().or_else(|| slot?.path.clone()).filter(|_| is_written && self.kept.is_some());
+        let file = path.and_then(|path| self.watched.watch(&path, self.scope.inside(&path)?));
+        let range = (result.cast_unsigned(), call.len);
+        let result = if result == -1 { result } else { self.map(tid, range, file) };
+        if is_written {
             self.out.lose(&Loss::bytes(1, "mmap", MAPPED));
         }
         self.out.call(number, times, call, result)
     }
 
     /// The number of a new mapping.
-    fn map(&mut self, tid: u32, address: u64, len: u64) -> i64 {
+    fn map(&mut self, tid: u32, (address, len): (u64, u64), file: Option<Id>) -> i64 {
         let table = self.runner(tid).table;
         let number = self.next_mapping;
         self.next_mapping += 1;
-        self.mappings.entry(table).or_default().insert(address, Mapping { number, len });
+        self.mappings.entry(table).or_default().insert(address, Mapping { number, len, file });
         i64::from(number)
     }
 
@@ -777,6 +786,12 @@ impl<W: Write> Importer<W> {
         } else {
             (call.len, call.offset) = (at(1), (at(0) - start).cast_signed());
             call.flags = args::flags(all.get(2).copied().unwrap_or_default(), "MS_", Table::Msync);
+            if let Some(file) = mapping.file.filter(|_| result >= 0) {
+                let pid = self.runner(tid).pid;
+                let threads = self.threads.values().filter(|runner| runner.pid == pid).count();
+                let writer = self.kept.as_mut().map(|kept| &mut kept.writer);
+                self.watched.msynced(file, (self.out.calls(), threads), times, writer)?;
+            }
         }
         self.out.call(number, times, call, result)
     }

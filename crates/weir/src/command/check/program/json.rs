@@ -28,6 +28,7 @@ pub(super) fn of(ran: &Ran<'_>) -> Value {
         "faults": ran.outcome.faults,
         "unseen": ran.story.unseen,
         "not_judged": ran.not_judged(),
+        "mapped": ran.story.mapped,
     })
 }
 

@@ -12,8 +12,9 @@ mod page;
 mod ran;
 mod text;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ use check::program::promises::{ByPromises, Promised};
 use check::program::run::{Outcome, run};
 use check::program::story::{Acknowledge, Story, StoryError};
 use check::program::tree::Trees;
+use check::program::world::{self, World};
 use clap::Args;
 use media::recorder::Mode;
 
@@ -69,6 +71,13 @@ pub(super) struct ProgramCheck {
     /// how), 77 says nothing. `WEIR_ACKED` names a file with what was acknowledged before the crash
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
+    /// Let the checker use the network; otherwise it has one of its own with nothing but a loopback, where the host allows that
+    #[arg(long, requires = "check")]
+    network: bool,
+    /// Put each tree at PATH, which must not exist, one after the other: for checkers that need the path at which the program was
+    /// recorded, where the host lets no user namespace put the trees there [default: a scratch folder, seen at that path]
+    #[arg(long, value_name = "PATH", requires = "check")]
+    root_at: Option<PathBuf>,
     /// Promises that need no checker: durable, atomic, prefix, no-garbage [default without --check: these; then findings do not
     /// decide the exit code]; durable-prefix, for logs: a file may have more behind what was told
     #[arg(long, value_delimiter = ',', value_name = "A,B", conflicts_with = "check")]
@@ -150,6 +159,10 @@ impl ProgramCheck {
         let (models, designs) = self.models()?;
         let promised = self.promised()?;
         self.check_outputs()?;
+        let root_at = self.root_at.as_deref().map(free).transpose()?;
+        if self.check.is_some() {
+            world::enter();
+        }
         let known = self.baseline.as_deref().map_or(Ok(Vec::new()), json::known)?;
         let path = self.trace.strip_prefix(PREFIX).map(PathBuf::from);
         let path = path.ok_or_else(|| Failure::usage("name the trace as trace:FILE"))?;
@@ -158,21 +171,21 @@ impl ProgramCheck {
         let operations = Operations::of(&story);
         let began = Instant::now();
         let scratch = folder::scratch().map_err(|error| unput(&error))?;
-        let judged = match self.by_command(&story, scratch.clone()) {
-            Some(oracle) => {
-                self.judged(&oracle, &story, &operations, (&models, &designs)).map(|(outcome, designs)| {
+        let judged = match self.by_command(&story, scratch.clone(), root_at) {
+            Some(oracle) => self.judged(&oracle, &story, &operations, (&models, &designs)).map(
+                |(mut outcome, designs)| {
+                    outcome.warnings.extend(self.at_root(&oracle, &outcome));
                     let left_out = oracle.left_out.into_inner().unwrap_or_default();
-                    (outcome, designs, left_out)
-                })
-            }
+                    (outcome, designs, (left_out, oracle.world.lacks))
+                },
+            ),
             None => ByPromises::new(&story, &operations, &promised)
                 .map_err(|error| unput(&error))
                 .and_then(|oracle| self.judged(&oracle, &story, &operations, (&models, &designs)))
-                .map(|(outcome, designs)| (outcome, designs, LeftOut::default())),
+                .map(|(outcome, designs)| (outcome, designs, Default::default())),
         };
         folder::remove(&scratch);
-        let (mut outcome, designs, left_out) = judged?;
-        outcome.warnings.extend(self.live_data(&story));
+        let (mut outcome, designs, (left_out, lacks)) = judged?;
         outcome.warnings.extend(self.check.as_ref().and_then(|_| many_files(&story)));
         let ran = Ran {
             path: &path,
@@ -181,6 +194,7 @@ impl ProgramCheck {
             outcome,
             designs,
             left_out,
+            lacks,
             took: began.elapsed(),
             seed: self.seed,
             tries_fixes: !self.no_fix && self.show.is_none(),
@@ -192,21 +206,28 @@ impl ProgramCheck {
         }
     }
 
-    /// What a command has that looks at live data instead of the tree that it is given.
-    fn live_data(&self, story: &Story) -> Option<String> {
-        let root = String::from_utf8_lossy(&story.root).into_owned();
+    /// Warns of a command that names the path at which the program was recorded, where that is not what it may expect.
+    fn at_root(&self, oracle: &ByCommand<'_>, outcome: &Outcome) -> Option<String> {
+        let root = String::from_utf8_lossy(&oracle.story.root).into_owned();
         let leads_there = |rest: &str| {
             !rest.starts_with("/..") && !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
         };
         let command = self.check.as_deref().filter(|_| root.len() > 1)?;
         let mut named = command.match_indices(&root).map(|(at, _)| &command[at + root.len()..]);
-        if !named.any(leads_there) {
-            return None;
+        let is_named = named.any(leads_there);
+        let is_there =
+            oracle.world.is_bound() || oracle.root_at.as_deref().is_some_and(|at| at == Path::new(&root));
+        match (is_named, is_there) {
+            (true, true) if !outcome.faults.is_empty() => Some(format!(
+                "--check names {root}, where the checker sees the recovered tree and nothing else: put what it needs besides into \
+                 another folder"
+            )),
+            (true, false) => Some(format!(
+                "--check names {root}, where the program was recorded: if it looks at data there and not in its own folder, it \
+                 judges live data"
+            )),
+            _ => None,
         }
-        Some(format!(
-            "--check names {root}, where the program was recorded: if it looks at data there and not in its own folder, it judges \
-             live data"
-        ))
     }
 
     /// Prints and writes what came of it, and says how it ends.
@@ -278,7 +299,8 @@ impl ProgramCheck {
             states: self.states.max(1),
             time: Duration::from_secs(self.time),
             seed: self.seed,
-            jobs: self.jobs.map_or(jobs, |jobs| jobs as usize),
+            // One path has one tree at a time.
+            jobs: if self.root_at.is_some() { 1 } else { self.jobs.map_or(jobs, |jobs| jobs as usize) },
             stop: Some(interrupt::flag()),
         };
         let fixes = !self.no_fix && self.show.is_none();
@@ -291,12 +313,20 @@ impl ProgramCheck {
         Ok((outcome, designs))
     }
 
-    fn by_command<'a>(&self, story: &'a Story, scratch: PathBuf) -> Option<ByCommand<'a>> {
+    fn by_command<'a>(
+        &self,
+        story: &'a Story,
+        scratch: PathBuf,
+        root_at: Option<PathBuf>,
+    ) -> Option<ByCommand<'a>> {
         let command = self.check.clone().filter(|command| !command.trim().is_empty())?;
         let largest = story.inodes.iter().map(|node| node.size).max().unwrap_or(0);
         let timeout = Duration::from_secs_f64(self.timeout.clamp(0.01, 1e6));
         let checker = Checker { command, timeout, largest };
-        Some(ByCommand { story, checker, scratch, left_out: Mutex::new(LeftOut::default()) })
+        let root = Path::new(OsStr::from_bytes(&story.root));
+        let root = Some(root).filter(|_| root_at.is_none() && story.is_whole);
+        let world = World::new(root, self.network, &scratch);
+        Some(ByCommand { story, checker, scratch, root_at, world, left_out: Mutex::new(LeftOut::default()) })
     }
 
     /// The promises that are judged without a checker.
@@ -380,6 +410,22 @@ impl ProgramCheck {
         }
         Ok((models, designs))
     }
+}
+
+/// A path that nothing has yet, in a folder that is there; where links lead.
+fn free(path: &Path) -> Result<PathBuf, Failure> {
+    let shown = path.display();
+    if path.symlink_metadata().is_ok() {
+        return Err(Failure::usage(format!(
+            "--root-at {shown}: it is there already, and trees must not mix with it: move it away for the time of the check"
+        )));
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (folder, name) = (absolute.parent().unwrap_or(Path::new("/")), absolute.file_name());
+    let real = folder.canonicalize().map_err(|error| {
+        Failure::usage(format!("--root-at {shown}: {}: {error}; make that folder", folder.display()))
+    })?;
+    Ok(real.join(name.unwrap_or_default()))
 }
 
 /// Trees of so many names take longer to make than most checkers run: making 10,000 files in memory takes 0.2 s.

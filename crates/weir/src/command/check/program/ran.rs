@@ -32,6 +32,8 @@ pub(super) struct Ran<'a> {
     pub(super) outcome: Outcome,
     pub(super) designs: Vec<Designed>,
     pub(super) left_out: LeftOut,
+    /// Sentences on what the host has refused of the place where the checker runs.
+    pub(super) lacks: Vec<String>,
     pub(super) took: Duration,
     pub(super) seed: u64,
     pub(super) tries_fixes: bool,
@@ -137,6 +139,7 @@ impl Ran<'_> {
     pub(super) fn not_judged(&self) -> Vec<String> {
         let mut all = self.story.unseen.clone();
         all.extend(self.story.notes.iter().cloned());
+        all.extend(self.lacks.iter().cloned());
         if !self.left_out.special.is_empty() {
             all.push(format!(
                 "left out of trees: {} (FIFOs, sockets, devices)",
@@ -150,7 +153,7 @@ impl Ran<'_> {
             ));
         }
         if self.left_out.owners > 0 {
-            all.push("owners, which are not set in trees".to_owned());
+            all.push("owners, which only root may set in trees".to_owned());
         }
         all
     }

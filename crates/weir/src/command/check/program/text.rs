@@ -32,7 +32,7 @@ pub(super) fn of(ran: &Ran<'_>) -> String {
     }
     let on_designs = ran.designs.iter().any(|one| !one.found.is_empty() || !one.gathered.bugs.is_empty());
     if findings.is_empty() && !on_designs && faults.is_empty() && ran.story.unseen.is_empty() {
-        text += "Nothing was found in what was explored.\n";
+        text += &nothing_found(&ran.story.mapped);
     }
     text.push('\n');
     for one in explored {
@@ -47,6 +47,16 @@ pub(super) fn of(ran: &Ran<'_>) -> String {
     let _ = writeln!(text, "not judged: {}", ran.not_judged().join("; "));
     let _ = writeln!(text, "Not covered: {NOT_COVERED}.");
     text
+}
+
+/// The verdict without findings. Files with stores that no call shows are no part of it.
+fn nothing_found(mapped: &[String]) -> String {
+    let but = match mapped {
+        [] => String::new(),
+        [one] => format!("; not judged: {one} is mapped"),
+        all => format!("; not judged: {} are mapped", all.join(", ")),
+    };
+    format!("Nothing was found in what was explored{but}.\n")
 }
 
 /// One finding: what is broken, by which calls, and what helps.
@@ -90,8 +100,14 @@ pub(super) fn why(ran: &Ran<'_>, finding: &Finding) -> Vec<String> {
         ];
     }
     if cause.lost.is_empty() {
-        let what = "Nothing is lost here: the crash alone, between two calls, is enough, and no sync helps.";
-        return vec![what.to_owned()];
+        return vec![match &*ran.story.mapped {
+            [] => "Nothing is lost here: the crash alone, between two calls, is enough, and no sync helps."
+                .to_owned(),
+            all => format!(
+                "No call is lost here: the crash alone is enough, or what was stored in {}; an msync covers that.",
+                all.join(", ")
+            ),
+        }];
     }
     let many = cause.lost.len();
     let enough = if many == 1 {
@@ -135,7 +151,11 @@ pub(super) fn explored(one: &Explored) -> String {
     } else {
         String::new()
     };
-    format!("{} trees; {legal} legal states at {} points{out}{cut}", one.trees, one.points)
+    let none = match one.nothing {
+        0 => String::new(),
+        count => format!(", of {count} of which the checker says nothing"),
+    };
+    format!("{} trees{none}; {legal} legal states at {} points{out}{cut}", one.trees, one.points)
 }
 
 /// How far a design was explored.
