@@ -10,7 +10,7 @@ use crate::machine::MachinePreset;
 /// The medium of a machine that names none, and of results that are older than machines that name one: that of HiNFS's emulator.
 pub const DEFAULT_MEDIUM: &str = "hinfs";
 
-/// A medium that nobody has chosen.
+/// The medium of a plan in which none is named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsualMedium {
     /// Its name.
