@@ -343,6 +343,11 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
             }
         }
         settled.push((place_of(&all[at], 2), len_of(geo, 2)));
+        // The group of the root has inodes, whatever its descriptor says.
+        if group == 0 && all[at].has(group_flag::INODE_UNINIT) && look.weigh_table(group, &all[at]) > 0 {
+            all[at].clear(group_flag::INODE_UNINIT);
+            corrected += u64::from(sound);
+        }
         if !sound {
             corrected += 1;
             let descriptor = &mut all[at];
@@ -408,13 +413,15 @@ fn find(
         (true, false) => of_copies.chain([own]).collect(),
         (false, _) => of_copies.collect(),
     };
-    let others = implied(geo, all, group, part).into_iter().filter(|place| may_be(*place));
+    let implied = implied(geo, all, group, part);
+    let others = implied.iter().copied().filter(|place| may_be(*place));
     let places: Vec<u64> = known.iter().copied().chain(others).collect();
     // The first of equals; of none that holds anything the first that is said somewhere.
     let best = places.into_iter().rev().map(|place| (weigh(place), place)).max_by_key(|(weight, _)| *weight);
     match best {
         Some((weight, place)) if weight > 0 => place,
-        _ => known.first().copied().unwrap_or(0),
+        // Of places that hold nothing, one that the layout has, too.
+        _ => known.iter().find(|place| implied.contains(place)).or(known.first()).copied().unwrap_or(0),
     }
 }
 
