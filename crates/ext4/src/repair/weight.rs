@@ -17,6 +17,8 @@ const MOST_GROUPS: u32 = 64;
 const MOST_TABLE_BYTES: usize = 256 << 10;
 /// What a directory that knows itself counts beside its inode.
 const DIRECTORY: i64 = 4;
+/// What a directory counts that lies in the table itself: more than inodes that garbage looks like.
+const OVERLAID: i64 = -1024;
 
 /// Of two the greater one is by which more agrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +111,7 @@ impl Look<'_> {
         let len = (geo.inodes_per_group as usize * geo.inode_bytes).min(MOST_TABLE_BYTES);
         let Ok(bytes) = read_bytes(self.device, table * u64::from(geo.block_bytes), len) else { return 0 };
         let first = u64::from(group) * u64::from(geo.inodes_per_group) + 1;
+        let own = table..table + u64::from(geo.table_blocks());
         let mut sum = 0;
         for (index, inode) in (0..).zip(bytes.chunks_exact(geo.inode_bytes)) {
             let ino = first + u64::from(index);
@@ -118,6 +121,8 @@ impl Look<'_> {
                 Slot::Free => -i64::from(in_use && ino >= geo.first_ino),
                 Slot::Broken => -1,
                 Slot::Sound(None) => 1 + i64::from(in_use),
+                // A table that is too long lies over the directories behind it.
+                Slot::Sound(Some(block)) if own.contains(&block) && self.knows_itself(ino, block) => OVERLAID,
                 Slot::Sound(Some(block)) if self.knows_itself(ino, block) => DIRECTORY + i64::from(in_use),
                 Slot::Sound(Some(_)) => -DIRECTORY,
             };
