@@ -158,6 +158,32 @@ fn value_inodes(bytes: &[u8], mut at: usize) -> Vec<u64> {
     inodes
 }
 
+/// An inode that keeps the value of an attribute of another, and says so: the image has the feature `ea_inode`, whatever its
+/// superblock says.
+pub(crate) fn value_inode(volume: &Volume) -> Option<u64> {
+    (1..=volume.geo.inodes()).find_map(|ino| {
+        let (raw, extra) = volume.read_inode(ino).ok().filter(|(raw, _)| raw.links.get() > 0)?;
+        let state = InodeState::of(raw, extra);
+        let mut inodes =
+            volume.inode_attributes(&state).map_or_else(Vec::new, |bytes| value_inodes(&bytes, 4));
+        let block = state.raw.file_acl();
+        if block > volume.geo.first_data_block && block < volume.geo.blocks {
+            let of_block = |bytes: &[u8]| match le32(bytes, 0) {
+                MAGIC => value_inodes(bytes, HEADER_BYTES),
+                _ => Vec::new(),
+            };
+            inodes.extend(volume.look(block, of_block).ok()?);
+        }
+        inodes.into_iter().find(|ino| *ino != 0 && keeps_value(volume, *ino).unwrap_or(false))
+    })
+}
+
+/// Whether the flags of an inode say that it keeps the value of an attribute.
+fn keeps_value(volume: &Volume, ino: u64) -> Result<bool> {
+    let (block, at) = volume.inode_at(ino)?;
+    volume.look(block, |bytes| le32(bytes, at + INODE_FLAGS) & flag::KEEPS_VALUE != 0)
+}
+
 /// Reads entries from `at` on; values count from `base`. An error in words.
 fn parse(bytes: &[u8], at: usize, base: usize, into: &mut Attributes) -> Result<(), &'static str> {
     walk(bytes, at, base, &mut |entry| {
@@ -388,32 +414,6 @@ impl Volume {
             self.set_inode_attributes(state, &left);
         }
         damaged
-    }
-
-    /// An inode that keeps the value of an attribute of another, and says so: the image has the feature `ea_inode`, whatever its
-    /// superblock says.
-    pub(crate) fn value_inode(&self) -> Option<u64> {
-        (1..=self.geo.inodes()).find_map(|ino| {
-            let (raw, extra) = self.read_inode(ino).ok().filter(|(raw, _)| raw.links.get() > 0)?;
-            let state = InodeState::of(raw, extra);
-            let mut inodes =
-                self.inode_attributes(&state).map_or_else(Vec::new, |bytes| value_inodes(&bytes, 4));
-            let block = state.raw.file_acl();
-            if block > self.geo.first_data_block && block < self.geo.blocks {
-                let of_block = |bytes: &[u8]| match le32(bytes, 0) {
-                    MAGIC => value_inodes(bytes, HEADER_BYTES),
-                    _ => Vec::new(),
-                };
-                inodes.extend(self.look(block, of_block).ok()?);
-            }
-            inodes.into_iter().find(|ino| *ino != 0 && self.keeps_value(*ino).unwrap_or(false))
-        })
-    }
-
-    /// Whether the flags of an inode say that it keeps the value of an attribute.
-    fn keeps_value(&self, ino: u64) -> Result<bool> {
-        let (block, at) = self.inode_at(ino)?;
-        self.look(block, |bytes| le32(bytes, at + INODE_FLAGS) & flag::KEEPS_VALUE != 0)
     }
 
     /// The same in a block, which keeps its references; false where none is left, or it is no block of attributes.

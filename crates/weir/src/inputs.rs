@@ -52,7 +52,8 @@ pub(crate) fn restore(
     Ok(replaced)
 }
 
-/// Whether two texts say the same: the medium of a machine is one that the plan has already, or that it had before machines had one.
+/// Whether two texts say the same: the medium of a machine is one that the plan has already, or that it had before machines had
+/// one.
 fn is_same(one: &str, other: &str) -> bool {
     let decisive = |text: &str| {
         text.lines().filter(|line| !line.starts_with("medium = {")).map(str::to_owned).collect::<Vec<_>>()

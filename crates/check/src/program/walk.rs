@@ -305,7 +305,7 @@ impl<'a> Walk<'a> {
         self.take(step, when)
     }
 
-    /// What a call that has returned shows of mappings: samples at an msync, and what else it syncs.
+    /// Takes from a call that has returned the samples of mapped files at an msync, and notes the files that it syncs.
     fn maps_and_syncs(&mut self, step: &Step, when: Option<When>) -> Result<(), StoryError> {
         let of_fd = self.file(step.call.fd).map(|(_, open)| open.inode);
         match step.call.op {

@@ -48,7 +48,7 @@ struct Last {
     size: Option<u64>,
 }
 
-/// What a record sets that later ones may set again; nothing of one that is always kept.
+/// The parts of an inode that a record sets and later ones may set again; none of one that is always kept.
 fn parts(record: &Record) -> impl Iterator<Item = Part<'_>> {
     let (write, one): (Option<&Write>, _) = match &record.body {
         Body::Write(write) => (Some(write), None),
@@ -66,7 +66,7 @@ fn parts(record: &Record) -> impl Iterator<Item = Part<'_>> {
     blocks.chain(one)
 }
 
-/// What a record is to those before it.
+/// A record as it supersedes those before it.
 fn as_last(record: &Record) -> Last {
     let (bytes, time, size) = match &record.body {
         Body::Write(write) => (None, write.time, write.size),

@@ -194,8 +194,8 @@ impl Store {
         Ok(())
     }
 
-    /// Empties these zones, whatever they hold: for repair. One that is empty may be opened again for the copies of another, and is not
-    /// emptied once more.
+    /// Empties these zones, whatever they hold: for repair. One that is empty may be opened again for the copies of another, and is
+    /// not emptied once more.
     pub(crate) fn evacuate(&self, zones: &BTreeSet<u32>) -> Result<()> {
         let mut tails: Vec<_> = self.logs.tails.iter().map(sim::Mutex::lock).collect();
         self.logs.cleanings.fetch_add(1, Relaxed);

@@ -99,18 +99,6 @@ impl Volume {
 }
 
 impl Repair<'_> {
-    /// The blocks of the journal: no bad block may lie there. What is wrong with its map is seen later.
-    pub(super) fn count_journal(&mut self) {
-        let number = u64::from(self.volume.superblock.lock().journal_inum.get());
-        if number != 0
-            && self.lost_journal.is_none()
-            && let Ok(inode) = self.inode(number)
-        {
-            let state = inode.state.read();
-            let _ = self.count_special(&inode, &state);
-        }
-    }
-
     /// Frees the inode of the journal; its blocks have not been counted.
     pub(super) fn drop_journal(&self) -> Result<()> {
         let (block, at) = self.volume.inode_at(JOURNAL_INO)?;

@@ -163,10 +163,10 @@ fn try_on(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<(Vec<Str
         // The log may have descriptors.
         done.extend(reading::settle(device)?);
     }
-    if let Some(ino) = open()?.value_inode() {
+    if let Some(ino) = crate::xattr::value_inode(&open()?) {
         let what = format!(
-            "the image uses ea_inode, which weir does not support: inode {ino} keeps the value of an attribute, although the superblock \
-             lacks the feature; e2fsck gives it"
+            "the image uses ea_inode, which weir does not support: inode {ino} keeps the value of an attribute, although the \
+             superblock lacks the feature; e2fsck gives it"
         );
         return Err(FsError::Unsupported { what });
     }

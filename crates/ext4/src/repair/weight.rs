@@ -17,7 +17,7 @@ const MOST_GROUPS: u32 = 64;
 const MOST_TABLE_BYTES: usize = 256 << 10;
 /// What a directory that knows itself counts beside its inode.
 const DIRECTORY: i64 = 4;
-/// What a directory counts that lies in the table itself: more than inodes that garbage looks like.
+/// The weight of a directory that lies in the table itself: more than inodes that garbage looks like.
 const OVERLAID: i64 = -1024;
 
 /// Of two the greater one is by which more agrees.

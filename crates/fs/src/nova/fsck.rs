@@ -262,7 +262,7 @@ impl Checker<'_> {
         true
     }
 
-    /// What would let inodes be read again. What is left of a log has no page that something else has.
+    /// Finds changes by which inodes can be read again. The rest of a log has no page that something else has.
     fn fix_unread(&mut self) {
         for (number, raw) in std::mem::take(&mut self.unread) {
             if is_blank(number, &raw) && number != ROOT_INO {
@@ -292,7 +292,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What is left of a log becomes the log, without a block that has another use.
+    /// Makes the readable rest of a log the log, without a block that has another use.
     fn fix_by_rest(&mut self, number: u64, raw: &RawInode, without: Option<u64>) {
         let taken = |block| match without {
             Some(without) => block == without,

@@ -3,7 +3,7 @@
 //! | violation | becomes right by |
 //! |---|---|
 //! | the superblocks differ | copying the one that is used |
-//! | an impossible state of an inode, a name of a free one | live if it can be read and shares nothing, else free, without the name |
+//! | an impossible state of an inode, a name of a free one | live if it can be read alone, else free, without the name |
 //! | an inode without a name that waits to be freed | free |
 //! | a wrong checksum or number of the fixed part | the right one; the kind is that of the entries of the log |
 //! | a last entry of a log that is torn, or a tail in the midst of it | the tail before it, or behind it |
@@ -55,7 +55,7 @@ pub(crate) enum Fix {
     State(u64, u32),
     /// The fixed part of an inode.
     Seal(u64, RawInode),
-    /// What is left of a log.
+    /// The log ends with its readable rest.
     Log(u64, Rest),
     /// The root is a directory.
     Root,
@@ -257,7 +257,7 @@ impl<'a> Repair<'a> {
         })
     }
 
-    /// What the root's log leads to is found next.
+    /// Makes the root a directory; the names to which its log leads are found next.
     fn make_root(&self) -> Result<String> {
         let at = self.place_of(ROOT_INO)?;
         let raw: RawInode = self.region.read(at)?;

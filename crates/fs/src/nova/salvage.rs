@@ -23,7 +23,7 @@ use base::error::Result;
 /// The longest name.
 const NAME_MAX: u64 = 255;
 
-/// What is left of a log.
+/// The readable rest of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rest {
     /// Where it begins; 0: nothing is left.
@@ -38,7 +38,7 @@ pub(crate) struct Rest {
     links: Vec<(u64, u64)>,
     /// All pages.
     pub(crate) pages: BTreeSet<u64>,
-    /// How many could be read.
+    /// Entries that could be read.
     entries: u64,
     is_dir: bool,
     /// Links and time of the last change, as the entries say.
@@ -268,7 +268,7 @@ pub(crate) fn store_sealed(region: &Region, at: u64, raw: &RawInode) -> Result<(
     Ok(())
 }
 
-/// How many of the first slots of a chunk hold an inode that belongs there.
+/// Counts those of the first slots of a chunk that hold an inode which belongs there.
 fn votes(region: &Region, geometry: &Geometry, (shard, index): (u64, u64), chunk: u64) -> u64 {
     // The lowest free slot is taken first.
     let slots = 0..geometry.slots_per_chunk().min(BLOCK / INODE_BYTES);

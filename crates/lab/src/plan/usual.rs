@@ -1,5 +1,5 @@
-//! The medium of cells to which no axis gives one: it belongs to the machine, and a plan keeps the one that it had when it was read, so
-//! that its result runs again on the same one.
+//! The medium of cells to which no axis gives one: it belongs to the machine, and a plan keeps the one that it had when it was
+//! read, so that its result runs again on the same one.
 
 use serde::{Deserialize, Serialize};
 use sim::Clock;

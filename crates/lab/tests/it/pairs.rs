@@ -14,6 +14,8 @@ repeats = 48
 [[axis]]
 fs = ["pmfs", "nova", "ext4-dax"]
 [[axis]]
+medium = ["hinfs"]
+[[axis]]
 threads = [2]
 [[workload]]
 name = "filebench/fileserver"

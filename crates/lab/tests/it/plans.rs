@@ -87,7 +87,8 @@ fn values_that_make_no_sense_are_refused() {
 
 #[test]
 fn axes_reach_the_design_the_medium_and_the_workload() {
-    let axes = "[[axis]]\nlatency = [\"400ns\"]\nsets = [\"medium.latency\"]\n[[axis]]\nthreads = [3]\n";
+    let axes = "[[axis]]\nmedium = [\"hinfs\"]\n[[axis]]\nlatency = [\"400ns\"]\nsets = [\"medium.latency\"]\n\
+                [[axis]]\nthreads = [3]\n";
     let cells =
         cells(&["[[axis]]\nfs = [{ name = \"hinfs\", label = \"small\", buffer = \"1MiB\" }]\n", axes, WORK]);
     let cell = &cells[0];
