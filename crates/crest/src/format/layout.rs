@@ -160,15 +160,17 @@ impl U40 {
     /// The low 40 bits of a number.
     #[inline]
     pub fn new(value: u64) -> Self {
-        let [a, b, c, d, e, ..] = value.to_le_bytes();
-        Self([a, b, c, d, e])
+        let mut bytes = [0; 5];
+        bytes.copy_from_slice(&value.to_le_bytes()[..5]);
+        Self(bytes)
     }
 
     /// The number.
     #[inline]
     pub fn get(self) -> u64 {
-        let [a, b, c, d, e] = self.0;
-        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+        let mut bytes = [0; 8];
+        bytes[..5].copy_from_slice(&self.0);
+        u64::from_le_bytes(bytes)
     }
 }
 
@@ -176,15 +178,17 @@ impl U48 {
     /// The low 48 bits of a number.
     #[inline]
     pub fn new(value: u64) -> Self {
-        let [a, b, c, d, e, f, ..] = value.to_le_bytes();
-        Self([a, b, c, d, e, f])
+        let mut bytes = [0; 6];
+        bytes.copy_from_slice(&value.to_le_bytes()[..6]);
+        Self(bytes)
     }
 
     /// The number.
     #[inline]
     pub fn get(self) -> u64 {
-        let [a, b, c, d, e, f] = self.0;
-        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+        let mut bytes = [0; 8];
+        bytes[..6].copy_from_slice(&self.0);
+        u64::from_le_bytes(bytes)
     }
 }
 
