@@ -49,23 +49,16 @@ struct Walk {
     dropped: u64,
 }
 
-/// Takes the blocks of the journal: no bad block may lie there. A fault of its map is found later.
-fn count_journal(repair: &mut Repair<'_>) {
-    let number = u64::from(repair.volume.superblock.lock().journal_inum.get());
-    if number != 0
-        && repair.lost_journal.is_none()
-        && let Ok(inode) = repair.inode(number)
-    {
-        let state = inode.state.read();
-        let _ = repair.count_special(&inode, &state);
-    }
-}
-
 impl Repair<'_> {
     /// Judges all inodes and their maps.
     pub(super) fn mend_blocks(&mut self) -> Result<()> {
         // Those of the file system itself come first: nothing else may have their blocks.
-        count_journal(self);
+        let journal = u64::from(self.volume.superblock.lock().journal_inum.get());
+        if let Some(inode) = self.inode(journal).ok().filter(|_| journal != 0 && self.lost_journal.is_none())
+        {
+            // A fault of its map is found later.
+            let _ = self.count_special(&inode, &inode.state.read());
+        }
         self.count_bad_blocks()?;
         self.lost_resize_inode = self.volume.resize_fault().map_or(true, |fault| fault.is_some());
         let first = self.volume.geo.first_ino;

@@ -3,8 +3,8 @@
 //! A repair asks this first, and changes nothing else before. The primary superblock counts while nothing speaks against it. Where
 //! it cannot be, its checksum is wrong, a backup says something else, or bitmaps and tables lie where they cannot, all of these are
 //! tried: the primary one with the fields made right that follow from others, also the other way round, as it is, and the backups.
-//! The one counts by which most of the inode tables agrees with itself: inodes that can be and are in use in the bitmap, directories
-//! whose `.` leads to themselves, the root first. Of equals the first of this order counts.
+//! The one counts by which most of the inode tables agrees with itself: inodes that can be and are in use in the bitmap,
+//! directories whose `.` leads to themselves, the root first. Of equals the first of this order counts.
 //!
 //! The places of a group's bitmaps and table are those of its descriptor, of the copies of the descriptor, or those that follow
 //! from the layout: behind the superblock of the group, beside those of its neighbours. The one counts that holds what looks most

@@ -61,6 +61,13 @@ struct Checker<'a> {
     fixes: Vec<Fix>,
 }
 
+/// The uses of a block that are not data: inodes whose logs have it, and inodes whose attributes have it.
+#[derive(Default)]
+struct Others {
+    logs: Vec<(u64, RawInode)>,
+    attributes: Vec<u64>,
+}
+
 /// What an image is found to be.
 #[derive(Default)]
 pub(crate) struct Examined {
@@ -410,17 +417,17 @@ impl Checker<'_> {
         }
         let mut uses: BTreeMap<u64, Vec<(u64, u64, u64)>> = BTreeMap::new();
         // What is no data: which logs have it, which attributes.
-        let mut others: BTreeMap<u64, (Vec<(u64, RawInode)>, Vec<u64>)> = BTreeMap::new();
+        let mut others: BTreeMap<u64, Others> = BTreeMap::new();
         for (number, at) in &self.places {
             let Ok(raw) = self.region.read::<RawInode>(*at) else { return };
             let Ok(loaded) = replay(self.region, &self.geometry, *number, &raw) else { return };
             for page in loaded.log.pages.iter().filter(|page| self.twice.contains(&page.page)) {
-                others.entry(page.page).or_default().0.push((*number, raw));
+                others.entry(page.page).or_default().logs.push((*number, raw));
             }
             for block in
                 loaded.attributes.iter().map(|at| at / BLOCK).filter(|block| self.twice.contains(block))
             {
-                others.entry(block).or_default().1.push(*number);
+                others.entry(block).or_default().attributes.push(*number);
             }
             loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |page, place| {
                 if self.twice.contains(&place.block()) {
@@ -435,7 +442,7 @@ impl Checker<'_> {
             users.truncate(users.len() - keeps);
             self.fixes.extend(users.into_iter().map(|(_, number, page)| Fix::Hole(number, page)));
         }
-        for (block, (logs, attributes)) in others {
+        for (block, Others { logs, attributes }) in others {
             let is_table = self.is_table(block);
             let (no_attributes, no_logs) =
                 (usize::from(!is_table && logs.is_empty()), usize::from(!is_table));
