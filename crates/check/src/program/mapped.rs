@@ -58,7 +58,8 @@ impl Mapped {
 
     /// The next sample that was taken when so many calls had ended, and its file.
     pub(super) fn next_until(&mut self, calls: u64) -> Option<(Inode, Sample)> {
-        while let Some(sample) = self.samples.pop_front_if(|sample| sample.calls <= calls) {
+        while self.samples.front().is_some_and(|sample| sample.calls <= calls) {
+            let sample = self.samples.pop_front()?;
             if let Some(inode) = self.files.get(&sample.path) {
                 return Some((*inode, sample));
             }

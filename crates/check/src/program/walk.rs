@@ -319,7 +319,9 @@ impl<'a> Walk<'a> {
                 if !is_sampled {
                     self.mapped.calls(step.thread, Some(inode.as_slice()));
                 }
-                inode.into_iter().for_each(|inode| self.mapped.msynced(step.thread, inode));
+                if let Some(inode) = inode {
+                    self.mapped.msynced(step.thread, inode);
+                }
             }
             Op::Fsync | Op::Fdatasync => self.mapped.calls(step.thread, Some(of_fd.as_slice())),
             Op::Sync | Op::Syncfs => self.mapped.calls(step.thread, None),
