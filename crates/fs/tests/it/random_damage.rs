@@ -191,7 +191,9 @@ fn a_repair_of_random_damage_leaves_no_violation() {
     let mut wrong = Vec::new();
     for name in harness::names().filter(|name| name.contains(&wanted) && harness::is_in_memory(name)) {
         let (failures, refusals) = failures(name, seeds);
-        refusals.iter().for_each(|why| println!("{name}: refused: {why}"));
+        for why in &refusals {
+            println!("{name}: refused: {why}");
+        }
         wrong.extend(failures.into_iter().map(|what| format!("{name}: {what}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
