@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     fs: Vec<String>,
     #[command(flatten)]
     kernel: Kernel,
-    /// Medium or its file: hinfs,latency=1us; repeatable [default: the machine's]
+    /// Medium or its file: hinfs,latency=1us [default: the machine's]
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
     /// Thread counts: 1,2,4 [default: the workload's]
