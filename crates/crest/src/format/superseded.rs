@@ -19,9 +19,10 @@
 //!
 //! Memory: a byte for each record, and a table of what is set more than once.
 
-use rustc_hash::FxHashMap;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::inline::{Inline, covers};
 use super::mutant::{self, Rules};
@@ -100,6 +101,10 @@ impl Often {
         ((hash >> 6) as usize & (self.seen.len() - 1), 1 << (hash & 63))
     }
 
+    fn is_empty(&self) -> bool {
+        self.seen.iter().all(|[_, twice]| *twice == 0)
+    }
+
     fn has(&self, part: &Part<'_>) -> bool {
         let (word, bit) = self.place(part);
         self.seen[word][1] & bit != 0
@@ -110,6 +115,9 @@ impl Often {
 pub fn drop_superseded(found: &mut Vec<Found>, rules: Rules) {
     let is_dead: Vec<bool> = {
         let often = Often::of(found);
+        if often.is_empty() {
+            return;
+        }
         let mut last: FxHashMap<Part<'_>, Last> = FxHashMap::default();
         for Found { record, .. } in &*found {
             for part in parts(record).filter(|part| often.has(part)) {

@@ -16,10 +16,11 @@
 use sim::map::{TreeMap, TreeSet};
 use std::sync::atomic::AtomicU32;
 
-use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, Work};
 use smallvec::{Array, SmallVec};
 
+use super::sum::Sum;
 use crate::format::clean::Present;
 use crate::format::layout::{BLOCK, Geometry, LINE};
 use crate::format::mutant::{self, Rules};
@@ -122,64 +123,6 @@ fn begin_of(zone: u32, zone_blocks: u32, most: u64) -> u32 {
     let further = (MODULES + 1 - zone_blocks % MODULES) % MODULES;
     let whole = zone_blocks - zone_blocks % MODULES;
     if whole == 0 || most >= u64::from(zone_blocks) / 8 { 0 } else { zone.wrapping_mul(further) % whole }
-}
-
-/// A count that every call changes: the sum of parts, each on a line that one shard's cores change.
-struct Sum(Box<[Part]>);
-
-#[derive(Default)]
-#[repr(align(64))]
-struct Part {
-    sum: AtomicI64,
-    /// How much of what it counts has gone, ever.
-    gone: AtomicU64,
-}
-
-impl Part {
-    fn add(&self, count: u64) {
-        self.sum.fetch_add(count.cast_signed(), Relaxed);
-    }
-
-    fn sub(&self, count: u64) {
-        self.sum.fetch_sub(count.cast_signed(), Relaxed);
-    }
-
-    fn note_gone(&self, count: u64) {
-        self.gone.fetch_add(count, Relaxed);
-    }
-}
-
-impl Sum {
-    const STEP: i64 = 64;
-
-    fn new(shards: usize) -> Self {
-        Self((0..shards).map(|_| Part::default()).collect())
-    }
-
-    fn part(&self) -> &Part {
-        &self.0[usize::from(sim::core()) % self.0.len()]
-    }
-
-    fn add(&self, count: u64) {
-        self.part().add(count);
-    }
-
-    /// What has gone, ever.
-    fn gone(&self) -> u64 {
-        self.0.iter().map(|part| part.gone.load(Relaxed)).sum()
-    }
-
-    /// Adds a change; whether the part has passed a multiple of [`Self::STEP`].
-    fn change(&self, change: i64) -> bool {
-        let old = self.part().sum.fetch_add(change, Relaxed);
-        old.div_euclid(Self::STEP) != (old + change).div_euclid(Self::STEP)
-    }
-
-    /// The sum; while others change it, of some moments.
-    fn get(&self) -> u64 {
-        let sum: i64 = self.0.iter().map(|part| part.sum.load(Relaxed)).sum();
-        sum.max(0).cast_unsigned()
-    }
 }
 
 /// The states of all zones.

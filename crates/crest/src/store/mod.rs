@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `superblock.rs` `zone_table.rs` | the superblock and its copy; the table of zones, and the word that names a saved index |
-//! | `alloc.rs` | free zones and blocks |
+//! | `alloc.rs` `sum.rs` | free zones and blocks; counts that every call changes |
 //! | `log.rs` `cleaner.rs` `commit.rs` | the logs; freeing log zones; making the records of a call durable |
 //! | `steps.rs` `origins.rs` | emptying log zones step by step; in which zones copies of adds may lie |
 //! | `parity.rs` `end.rs` | parity of log zones that are full, and lines that are computed from it; parity of all at an unmount |
@@ -33,6 +33,7 @@ pub(crate) mod log;
 pub(crate) mod origins;
 pub(crate) mod parity;
 pub(crate) mod steps;
+mod sum;
 pub(crate) mod superblock;
 pub(crate) mod zone_table;
 

@@ -53,7 +53,11 @@ impl Format for NovaFormat {
     }
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        repair::repair(storage.memory()?)
+        repair::repair(storage.memory()?, false)
+    }
+
+    fn repair_at_any_loss(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        repair::repair(storage.memory()?, true)
     }
 
     fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {

@@ -28,7 +28,10 @@
 
 use std::sync::Arc;
 
+use media::fault::Fault;
 use media::nvmm::Region;
+use media::nvmm::null::Null;
+use sim::{Bytes, LINE_BYTES};
 use vfs::{FileKind, NewInode, Owner};
 
 use super::alloc::{Extent, Need};
@@ -82,23 +85,69 @@ pub(crate) enum Fix {
 /// Most passes: a repair can show the next fault, which what it hid had hidden.
 const PASSES: usize = 40;
 
-/// Repairs an image; says what was done.
-pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+/// What a repair does.
+#[derive(Default)]
+struct Done {
+    lines: Vec<String>,
+    /// Those among them that may give up what can be read: nothing leads to it any more.
+    losses: Vec<String>,
+}
+
+/// Repairs an image; says what was done. What may give up more than what cannot be read is tried on a copy in memory, and done only
+/// `at_any_loss`.
+pub(crate) fn repair(region: &Arc<Region>, at_any_loss: bool) -> Result<Vec<String>, FsError> {
+    if !at_any_loss {
+        let losses = carry_out(&copy_of(region)?)?.losses;
+        if !losses.is_empty() {
+            let what = format!(
+                "a repair may lose names and contents that can be read, so nothing was changed ({}); copy what can be read first, \
+                 then `weir fsck --repair --force-loss`",
+                losses.join("; ")
+            );
+            return Err(FsError::WouldLose { what });
+        }
+    }
+    Ok(carry_out(region)?.lines)
+}
+
+/// The bytes of an image that can be read, in memory of this process. What holds nothing takes none.
+fn copy_of(region: &Region) -> Result<Arc<Region>, FsError> {
+    let copy = Region::anonymous(Bytes(region.len()), Box::new(Null))?;
+    let mut page = vec![0; BLOCK as usize];
+    for at in (0..region.len()).step_by(BLOCK as usize) {
+        let page = &mut page[..BLOCK.min(region.len() - at) as usize];
+        // A line that cannot be read cannot be read there either.
+        for (at, line) in (at..).step_by(LINE_BYTES).zip(page.chunks_mut(LINE_BYTES)) {
+            if region.peek(at, line).is_err() {
+                copy.inject(Fault::Poison { offset: at });
+                line.fill(0);
+            }
+        }
+        if page.iter().any(|byte| *byte != 0) {
+            copy.store(at, page)?;
+        }
+    }
+    Ok(Arc::new(copy))
+}
+
+fn carry_out(region: &Arc<Region>) -> Result<Done, FsError> {
     let (superblock, _) = superblock::load(region)?;
     let geometry = Geometry::of(&superblock);
-    let mut done = Vec::new();
+    let mut done = Done::default();
     for shard in 0..geometry.shards {
         match journal::recover(region, &geometry, shard, None) {
             Ok(0) => {}
-            Ok(_) => done.push(format!("journal of shard {shard}: an unfinished change was undone")),
+            Ok(_) => done.lines.push(format!("journal of shard {shard}: an unfinished change was undone")),
             Err(Error::Corrupt(what)) => {
                 journal::give_up(region, &geometry, shard).map_err(damaged)?;
-                done.push(format!("{what}: the change is not undone"));
+                done.lines.push(format!("{what}: the change is not undone"));
             }
             Err(error) => return Err(damaged(error)),
         }
     }
-    done.extend(mend_tables(region, &geometry).map_err(damaged)?);
+    let tables = mend_tables(region, &geometry).map_err(damaged)?;
+    done.losses.extend(tables.iter().filter(|mended| mended.loses).map(|mended| mended.what.clone()));
+    done.lines.extend(tables.into_iter().map(|mended| mended.what));
     if region.load_u64(CLEAN)? == 0 {
         store_clean(region, NOTHING_SAVED).map_err(damaged)?;
     }
@@ -110,11 +159,9 @@ pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         // What unmounting saved speaks of what is being changed.
         store_clean(region, NOTHING_SAVED).map_err(damaged)?;
         let repair = Repair::new(region, geometry, &examined).map_err(damaged)?;
-        let more = repair.apply(&examined.fixes).map_err(damaged)?;
-        if more.is_empty() {
+        if !repair.apply(&examined.fixes, &mut done).map_err(damaged)? {
             break;
         }
-        done.extend(more);
     }
     Ok(done)
 }
@@ -137,17 +184,23 @@ impl<'a> Repair<'a> {
         Ok(Self { region, geometry, volume })
     }
 
-    fn apply(&self, fixes: &[Fix]) -> Result<Vec<String>> {
-        let mut done = Vec::new();
+    /// Applies fixes; whether any could be.
+    fn apply(&self, fixes: &[Fix], done: &mut Done) -> Result<bool> {
+        let before = done.lines.len();
         for fix in fixes {
             match self.apply_one(fix) {
-                Ok(what) => done.push(what),
+                Ok(what) => {
+                    if matches!(fix, Fix::Log(_, rest) if rest.passes_pages()) {
+                        done.losses.push(what.clone());
+                    }
+                    done.lines.push(what);
+                }
                 // What needs an inode that cannot be read, or a block for its entry where none is free, stays as it is.
                 Err(Error::NoSpace | Error::Corrupt(_) | Error::NoEntry) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(done)
+        Ok(done.lines.len() > before)
     }
 
     fn apply_one(&self, fix: &Fix) -> Result<String> {

@@ -20,6 +20,8 @@ use super::layout::{
 use super::log::{Entry, Reader};
 use base::error::Result;
 
+/// Chunks of a shard behind a missing one that are looked for.
+const FOLLOWING: u64 = 8;
 /// The longest name.
 const NAME_MAX: u64 = 255;
 
@@ -34,6 +36,8 @@ pub(crate) struct Rest {
     gaps: Vec<(u64, u64)>,
     /// Positions at which a page ends though it said something else.
     ends: Vec<u64>,
+    /// Pages are passed over that lead to one of the log.
+    passes: bool,
     /// A page, and the one that follows it now.
     links: Vec<(u64, u64)>,
     /// All pages.
@@ -72,6 +76,11 @@ impl Rest {
         walk.last = Some(page).filter(|page| raw.tail != 0 && is_in_room && walk.can_be(*page));
         walk.run(raw)?;
         Ok(walk.rest)
+    }
+
+    /// Whether the log has lost pages that may still be read.
+    pub(crate) fn passes_pages(&self) -> bool {
+        self.passes
     }
 
     /// Stores it, all but head and tail.
@@ -141,6 +150,7 @@ impl Walk<'_> {
         let Some(mut page) = Some(raw.head).filter(|head| self.can_be(*head)).or(self.last) else {
             return Ok(());
         };
+        self.rest.passes = page != raw.head && self.has_others_before(page, None);
         let mut before = None;
         loop {
             let is_last = Some(page) == self.last;
@@ -151,6 +161,7 @@ impl Walk<'_> {
                     if let Some(before) = before
                         && self.region.load_u64(self.geometry.next_at(before))? != page
                     {
+                        self.rest.passes |= self.has_others_before(page, Some(before));
                         self.rest.links.push((before, page));
                     }
                     self.rest.head = if before.is_none() { page } else { self.rest.head };
@@ -176,6 +187,14 @@ impl Walk<'_> {
         let (last, tail) = (self.rest.tail.saturating_sub(1) / BLOCK, self.rest.tail);
         self.rest.ends.retain(|end| *end / BLOCK != last || *end < tail);
         Ok(())
+    }
+
+    /// Whether another block than `known` leads to a page, as a page of the log before it would.
+    fn has_others_before(&self, page: u64, known: Option<u64>) -> bool {
+        let mut places = (self.geometry.first_block()..self.geometry.blocks).map(|block| block * BLOCK);
+        let leads_there =
+            |at: u64| self.region.load_u64(self.geometry.next_at(at)).is_ok_and(|next| next == page);
+        places.any(|at| at != page && Some(at) != known && self.can_be(at) && leads_there(at))
     }
 
     /// Where the entries of a page end; none where there is none. With the tail in it, the last may reach beyond the tail.
@@ -290,10 +309,18 @@ fn is_possible(region: &Region, geometry: &Geometry, (shard, index): (u64, u64),
     (0..slots).filter(belongs).count() as u64 * 2 > slots
 }
 
+/// A change of a list of chunks.
+pub(crate) struct Mended {
+    pub(crate) what: String,
+    /// The list ends there, and chunks that can be read followed.
+    pub(crate) loses: bool,
+}
+
 /// Makes the lists of chunks right: what leads to no chunk leads to the one that belongs there, if it is found, and ends the list
 /// otherwise. Says what was done.
-pub(crate) fn mend_tables(region: &Region, geometry: &Geometry) -> Result<Vec<String>> {
+pub(crate) fn mend_tables(region: &Region, geometry: &Geometry) -> Result<Vec<Mended>> {
     let (mut done, mut known) = (Vec::new(), BTreeSet::new());
+    let every_place = || (geometry.first_block()..geometry.blocks).map(|block| block * BLOCK);
     for shard in 0..geometry.shards {
         let mut link = Geometry::shard_at(shard) + SHARD_INODES;
         for index in 0.. {
@@ -304,20 +331,24 @@ pub(crate) fn mend_tables(region: &Region, geometry: &Geometry) -> Result<Vec<St
                 || can_be(at) && (count(at) > 0 || is_possible(region, geometry, (shard, index), at));
             let mut chunk = at;
             if !is_good {
-                let all = (geometry.first_block()..geometry.blocks).map(|block| block * BLOCK);
-                let found = all.filter(|at| can_be(*at)).map(|at| (count(at), at)).max();
+                let found = every_place().filter(|at| can_be(*at)).map(|at| (count(at), at)).max();
                 chunk = found.filter(|(votes, _)| *votes > 0).map_or(0, |(_, at)| at);
             }
             if chunk != at {
                 region.store_u64(link, chunk)?;
                 region.flush(link, 8);
                 region.fence();
-                done.push(match chunk {
+                let what = match chunk {
                     0 => format!(
                         "inode table of shard {shard}: ends before chunk {index}, which {at} cannot be"
                     ),
                     _ => format!("inode table of shard {shard}: chunk {index} was found at {chunk}"),
-                });
+                };
+                let follows = |at: &u64| {
+                    (1..=FOLLOWING).any(|more| votes(region, geometry, (shard, index + more), *at) > 0)
+                };
+                let loses = chunk == 0 && every_place().any(|at| can_be(at) && follows(&at));
+                done.push(Mended { what, loses });
             }
             if chunk == 0 {
                 break;

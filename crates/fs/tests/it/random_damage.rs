@@ -2,16 +2,14 @@
 //! cannot; what is lost is named.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use design::FsError;
 use media::Storage;
-use media::nvmm::Region;
 use rand::RngExt as _;
 use sim::{Bytes, Seed};
 use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags, NewInode, Owner, XattrMode};
 
-use crate::shared::harness::{self, virtually};
+use crate::shared::harness::{self, bytes_of, region_of, virtually};
 
 /// How many bytes are damaged.
 const DAMAGED: [usize; 4] = [1, 20, 200, 2000];
@@ -60,16 +58,8 @@ fn pool(name: &'static str) -> Vec<u8> {
         let fs = design.mount(&region).expect("mount");
         fill(&*fs).unwrap_or_else(|errno| panic!("{name}: {}", errno.name()));
         fs.unmount().expect("unmount");
-        let mut bytes = vec![0; region.len() as usize];
-        region.peek(0, &mut bytes).expect("a load");
-        bytes
+        bytes_of(&region)
     })
-}
-
-fn region_of(bytes: &[u8]) -> Arc<Region> {
-    let region = harness::region(Bytes(bytes.len() as u64));
-    region.store(0, bytes).expect("a store");
-    region
 }
 
 /// What became of a damaged pool.
@@ -105,11 +95,10 @@ fn fate(name: &str, bytes: &[u8]) -> Result<Fate, String> {
         Err(error) => Err(error.to_string()),
     };
     let before = look();
+    let replayed = bytes_of(&region);
     let done = match format.repair(&storage) {
         Err(FsError::WouldLose { what }) => {
-            let mut now = vec![0; bytes.len()];
-            region.peek(0, &mut now).expect("a load");
-            if now != bytes {
+            if bytes_of(&region) != replayed {
                 return Err(format!("a repair that was refused has changed the pool: {what}"));
             }
             format.repair_at_any_loss(&storage)

@@ -1,7 +1,5 @@
 //! A copy of a pool: what it has written never counts in the original, nor the other way round; and pools without nonces.
 
-use std::sync::Arc;
-
 use check::{NEW, observe};
 use design::FsError;
 use fs::crest::format::layout::{Geometry, SUPERBLOCKS, Superblock, incompat};
@@ -12,25 +10,13 @@ use sim::{Bytes, Machine, Seed, Setup};
 use vfs::FileSystem;
 
 use super::mount::{assert_sound, crest, made, mounted};
-use crate::shared::harness;
+use crate::shared::harness::{self, bytes_of, region_of};
 
 const SIZE: Bytes = Bytes::mib(1);
 
 /// Runs in a process of its own: copies of a pool are mounted by several, at other times.
 fn process<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
     sim::run(&Setup::virtual_clock(Machine::unit(), Seed(seed)), body).expect("the run ends")
-}
-
-fn bytes_of(region: &Region) -> Vec<u8> {
-    let mut bytes = vec![0; region.len() as usize];
-    region.peek(0, &mut bytes).expect("a load");
-    bytes
-}
-
-fn region_of(bytes: &[u8]) -> Arc<Region> {
-    let region = harness::region(Bytes(bytes.len() as u64));
-    region.store(0, bytes).expect("a store");
-    region
 }
 
 /// Makes a pool as code without nonces did.

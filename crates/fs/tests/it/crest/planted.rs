@@ -13,7 +13,7 @@ use media::nvmm::Region;
 use sim::Bytes;
 use vfs::{Errno, IoFlags};
 
-use crate::shared::harness::{self, virtually};
+use crate::shared::harness::{self, bytes_of, virtually};
 
 fn crest() -> &'static dyn Design {
     fs::by_name("crest").expect("crest is a design")
@@ -377,12 +377,6 @@ fn one_damaged_copy_is_read_from_the_other() {
 }
 
 /// Bytes of the pool, as they are stored.
-fn bytes_of(region: &Region) -> Vec<u8> {
-    let mut bytes = vec![0; region.len() as usize];
-    region.peek(0, &mut bytes).expect("a load");
-    bytes
-}
-
 #[test]
 fn what_a_record_says_can_be_edited_when_its_seal_is_made_anew() {
     let region = image();

@@ -256,6 +256,29 @@ fn a_log_is_found_by_its_tail_and_files_of_a_lost_page_get_names() {
     }
 }
 
+/// The head of a long log is damaged: the page of the tail is found by it, and pages lead to that which nothing leads to.
+#[test]
+fn pages_of_a_log_that_can_be_read_are_not_given_up_unasked() {
+    virtually(1, || {
+        let region = image();
+        let storage = Storage::from(&region);
+        let fs = mount(&region);
+        let dir = fs.lookup(fs.root(), b"dir").expect("a name").ino;
+        for number in 0..200 {
+            fs.create(dir, format!("{number:0100}").as_bytes(), &NEW).expect("room");
+        }
+        fs.unmount().expect("unmount");
+        let (at, _) = inode(&region, "dir");
+        store(&region, at + HEAD, load(&region, at + HEAD) ^ 0x55_0000_0000);
+        let damaged = harness::bytes_of(&region);
+        let refused = nova().format().repair(&storage).expect_err("a loss").to_string();
+        assert!(refused.contains("--force-loss"), "{refused}");
+        assert!(harness::bytes_of(&region) == damaged, "nothing was changed");
+        let done = nova().format().repair_at_any_loss(&storage).expect("repair");
+        assert_eq!(nova().format().fsck(&storage).violations, [], "{done:?}");
+    });
+}
+
 /// The word that leads to the first chunk of the inode table.
 #[test]
 fn a_chunk_to_which_nothing_leads_is_found_again() {

@@ -9,7 +9,9 @@ pub(crate) use check::configured::{region, virtually};
 use check::crash::Subject;
 use design::{Checking, Design, Mutant, Needs, Options};
 use fs::FILE_SYSTEMS;
+use media::nvmm::Region;
 use media::recorder::Mode;
+use sim::Bytes;
 use vfs::Promises;
 
 /// Options by name and value.
@@ -79,6 +81,20 @@ pub(crate) fn mounts(name: &str, mutant: Option<Mutant>) -> Vec<Subject> {
 /// Every design of the table in each way in which it is mounted.
 pub(crate) fn subjects() -> Vec<Subject> {
     names().flat_map(|name| mounts(name, None)).collect()
+}
+
+/// The bytes of a pool.
+pub(crate) fn bytes_of(region: &Region) -> Vec<u8> {
+    let mut bytes = vec![0; region.len() as usize];
+    region.peek(0, &mut bytes).expect("a load");
+    bytes
+}
+
+/// A pool of these bytes.
+pub(crate) fn region_of(bytes: &[u8]) -> Arc<Region> {
+    let region = region(Bytes(bytes.len() as u64));
+    region.store(0, bytes).expect("a store");
+    region
 }
 
 /// The design called `name` with these options.
