@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::Volume;
 use super::journal::Handle;
-use super::layout::{crc32c, le32, put32, ro_compat};
+use super::layout::{crc32c, le32, put32};
 use base::error::{Error, Result};
 
 const MAGIC: u32 = 0x0b10_ca04;
@@ -78,7 +78,7 @@ impl Volume {
 
     /// The same where the superblock says that there are some.
     pub(crate) fn present_orphan_slots(&self) -> Result<BTreeMap<u64, Slot>> {
-        let present = self.superblock.lock().has_ro_compat(ro_compat::ORPHAN_PRESENT);
+        let present = self.superblock.lock().has_orphan_file_to_read();
         if present { self.orphan_slots() } else { Ok(BTreeMap::new()) }
     }
 

@@ -12,7 +12,7 @@ use media::block::{BlockDevice, Queue};
 use super::journal::Journal;
 use super::journal::credits::TRUNCATE_CREDITS;
 use super::journal::recovery::Care;
-use super::layout::{ROOT_INO, STATE_CLEAN, Superblock, compat, incompat, ro_compat};
+use super::layout::{ROOT_INO, STATE_CLEAN, Superblock, compat, incompat};
 use super::orphan_file::Slot;
 use super::{Settings, Volume, damaged, repair, superblock};
 use base::error::{Error, Result};
@@ -179,7 +179,7 @@ impl Volume {
             self.remove_orphan(&handle, &inode, &mut state)?;
             self.store_inode(&handle, &inode, &mut state)?;
         }
-        if self.superblock.lock().has_ro_compat(ro_compat::ORPHAN_PRESENT) {
+        if self.superblock.lock().has_orphan_file_to_read() {
             let handle = self.begin(1)?;
             self.change_superblock(&handle, Superblock::leave_orphan_file)?;
         }

@@ -44,11 +44,9 @@ pub(super) fn correct(sb: &mut Superblock) -> Vec<String> {
     if !sb.has_ro_compat(ro_compat::BIGALLOC) {
         let cluster = fields.right("log_cluster_size", sb.log_cluster_size.get().into(), log.into());
         sb.log_cluster_size = (cluster as u32).into();
-        if sb.clusters_per_group.get() != 0 {
-            let (is, blocks) = (sb.clusters_per_group.get(), sb.blocks_per_group.get());
-            sb.clusters_per_group =
-                (fields.right("clusters_per_group", is.into(), blocks.into()) as u32).into();
-        }
+        // A mount takes none, too, as the kernel does; e2fsck does not.
+        let (is, blocks) = (sb.clusters_per_group.get(), sb.blocks_per_group.get());
+        sb.clusters_per_group = (fields.right("clusters_per_group", is.into(), blocks.into()) as u32).into();
     }
     if sb.has_ro_compat(ro_compat::METADATA_CSUM) {
         sb.checksum_type = fields.right("checksum_type", sb.checksum_type.into(), 1) as u8;
@@ -99,6 +97,10 @@ fn correct_inodes(sb: &mut Superblock, fields: &mut Fields) {
     if !sb.has_compat(compat::ORPHAN_FILE) {
         let orphans = fields.right("orphan_file_inum", sb.orphan_file_inum.get().into(), 0);
         sb.orphan_file_inum = (orphans as u32).into();
+    }
+    if !sb.has_compat(compat::ORPHAN_FILE) && sb.has_ro_compat(ro_compat::ORPHAN_PRESENT) {
+        fields.0.push("a file of orphans is to hold some, and there is no such file".to_owned());
+        sb.leave_orphan_file();
     }
     if !sb.has_ro_compat(ro_compat::QUOTA) {
         sb.usr_quota_inum = (fields.right("usr_quota_inum", sb.usr_quota_inum.get().into(), 0) as u32).into();

@@ -27,8 +27,13 @@ impl Superblock {
     pub(crate) fn needs_recovery(&self) -> bool {
         self.has_incompat(incompat::RECOVER)
             || self.last_orphan.get() != 0
-            || self.has_ro_compat(ro_compat::ORPHAN_PRESENT)
+            || self.has_orphan_file_to_read()
             || self.state.get() & STATE_CLEAN == 0
+    }
+
+    /// Whether the kernel's file of orphans holds some. The flag without the file is damage, for `weir fsck` to tell.
+    pub(crate) fn has_orphan_file_to_read(&self) -> bool {
+        self.has_compat(compat::ORPHAN_FILE) && self.has_ro_compat(ro_compat::ORPHAN_PRESENT)
     }
 
     /// The kernel's file of orphans holds none.

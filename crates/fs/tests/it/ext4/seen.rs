@@ -50,7 +50,19 @@ impl Edited {
 /// A damage: its name, how it is planted, what the check says of it, and whether names may move to `lost+found`.
 type Damage = (&'static str, fn(&Edited), &'static str, bool);
 
-const DAMAGES: [Damage; 11] = [
+const DAMAGES: [Damage; 13] = [
+    (
+        "a group has no clusters",
+        |image| image.put_superblock(0x24, &[0; 4], true),
+        "clusters_per_group is 0",
+        false,
+    ),
+    (
+        "a file of orphans is to hold some, and is not there",
+        |image| image.put_superblock(0x66, &[1], true),
+        "a file of orphans is to hold some",
+        false,
+    ),
     (
         "a name is there twice",
         |image| {
