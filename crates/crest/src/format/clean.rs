@@ -165,7 +165,7 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
             Body::Inline(inline) => self.inline(inline, index),
             body => self.whole(body, index).then(|| body.clone()),
         };
-        body.map(|body| Record { id, part, group: 0, body })
+        body.map(|body| Record { id, part, group: 0, batch: 0, body })
     }
 
     fn lacks(&self, rule: design::Mutant) -> bool {

@@ -78,6 +78,8 @@ pub struct Geometry {
     pub parity: bool,
     /// Whether the seals of a zone depend on the nonce in its Open.
     pub keyed: bool,
+    /// Whether copies may be stored in batches.
+    pub batches: bool,
 }
 
 impl Geometry {
@@ -85,7 +87,8 @@ impl Geometry {
     pub fn of(superblock: &Superblock) -> Self {
         let parity = superblock.incompat & incompat::PARITY != 0;
         let keyed = superblock.incompat & incompat::NONCE != 0;
-        Self { parity, keyed, ..Self::new(superblock.size, superblock.made) }
+        let batches = superblock.incompat & incompat::BATCHES != 0;
+        Self { parity, keyed, batches, ..Self::new(superblock.size, superblock.made) }
     }
 
     /// Of a pool of `size` bytes that was made with `made` bytes, without features.
@@ -94,7 +97,7 @@ impl Geometry {
         let zones = size.saturating_sub(first_zone) / zone_bytes;
         let table_bytes = table_bytes(made);
         let zones = zones.min(table_bytes / 8) as u32;
-        Self { zone_bytes, first_zone, zones, table_bytes, parity: false, keyed: false }
+        Self { zone_bytes, first_zone, zones, table_bytes, parity: false, keyed: false, batches: false }
     }
 
     /// Lines of a zone.
@@ -238,7 +241,7 @@ pub(crate) struct Head {
     pub(crate) lines: u8,
     /// Lines of its group before this record; a copy keeps it.
     pub(crate) part: u16,
-    /// Lines of its group; 0: the record stands alone.
+    /// Lines of its group; 0: the record stands alone. With [`sets::BATCH`] something else.
     pub(crate) group: u16,
     /// What the record sets: see [`sets`].
     pub(crate) sets: u8,
@@ -260,6 +263,8 @@ pub mod incompat {
     pub const PARITY: u64 = 4;
     /// The seals of a zone depend on the nonce in its Open, which a copy of the pool does not share.
     pub const NONCE: u64 = 8;
+    /// Copies that the cleaner makes may be durable in any order with others of their batch (`sets::BATCH`).
+    pub const BATCHES: u64 = 16;
 }
 
 /// Kinds of records.
@@ -302,6 +307,9 @@ pub mod sets {
     pub const CHECKED: u8 = 4;
     /// The attribute is removed (Xattr).
     pub const REMOVED: u8 = 8;
+    /// The record is a copy that was stored with others under one fence: in the place of `group` are the lines of these before it,
+    /// and one. Only in a pool with [`super::incompat::BATCHES`].
+    pub const BATCH: u8 = 128;
 }
 
 /// Bits of `RawTimes::mask`.

@@ -70,7 +70,7 @@ pub fn live(record: &Record, known: &impl Known) -> Option<Record> {
         Body::Inline(inline) => known.ask(inline.ino, |file| live_inline(inline, file)).flatten(),
         whole => is_live(record, known).then(|| whole.clone()),
     };
-    body.map(|body| Record { id: record.id, part: record.part, group: 0, body })
+    body.map(|body| Record { id: record.id, part: record.part, group: 0, batch: 0, body })
 }
 
 /// Whether a record must be kept of which nothing can be left out.

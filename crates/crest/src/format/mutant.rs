@@ -60,6 +60,7 @@ mutants! {
     FREED_BEFORE_FENCE "freed-before-fence" "a zone is used again before the word that freed it is durable";
     WAITER_BEFORE_FENCE "waiter-before-fence" "what waits for a zone dies before the word that freed it is durable";
     CLEANED_BEFORE_FENCE "cleaned-before-fence" "a zone is freed before the copies of its records are durable";
+    BATCH_UNMARKED "batch-unmarked" "copies under one fence do not say so";
     APPENDED_AFTER_CRASH "appended-after-crash" "a mount appends to a zone of an earlier one";
     CLOCK_OF_SHARD "clock-of-shard" "an operation's id depends on the shard's clock only";
     CLOCK_FROM_ZERO "clock-from-zero" "clocks start at zero after a mount";

@@ -55,6 +55,8 @@ pub struct Record {
     pub part: u16,
     /// Lines of its group, of which all or none count; 0: it stands alone.
     pub group: u16,
+    /// Of a copy that was stored with others under one fence: lines of these before it, and one; 0: it was not. Each counts alone.
+    pub batch: u16,
     /// What it says.
     pub body: Body,
 }
@@ -357,7 +359,7 @@ impl Body {
 impl Record {
     /// A record that stands alone.
     pub fn alone(id: Id, body: Body) -> Self {
-        Self { id, part: 0, group: 0, body }
+        Self { id, part: 0, group: 0, batch: 0, body }
     }
 
     /// Lines that the record takes.
@@ -389,11 +391,12 @@ impl Record {
         if head.seal != seal.of(line, whole) {
             return Err(Refused::NotSealed);
         }
-        if lines > RECORD_LINES_MAX || head.group != 0 && head.part >= head.group {
+        let (group, batch) = if head.sets & sets::BATCH != 0 { (0, head.group) } else { (head.group, 0) };
+        if lines > RECORD_LINES_MAX || group != 0 && head.part >= group {
             return Err(Refused::Malformed);
         }
         let body = decode_body(&head, whole.get(LINE..).unwrap_or_default())?;
-        Ok((Self { id: Id(head.id), part: head.part, group: head.group, body }, lines))
+        Ok((Self { id: Id(head.id), part: head.part, group, batch, body }, lines))
     }
 
     /// Adds the lines of the record to some bytes, without the seal.
@@ -414,7 +417,9 @@ impl Record {
             Body::Inline(inline) => inline.raw(out),
         };
         out.resize(first + (out.len() - first).next_multiple_of(LINE), 0);
-        let (part, group, id, lines) = (self.part, self.group, self.id.0, (out.len() - first) / LINE);
+        let (part, id, lines) = (self.part, self.id.0, (out.len() - first) / LINE);
+        let (group, sets) =
+            if self.batch > 0 { (self.batch, sets | sets::BATCH) } else { (self.group, sets) };
         let head = Head { seal: 0, kind, lines: lines as u8, part, group, sets, items, id, body };
         out[first..first + LINE].copy_from_slice(head.as_bytes());
     }

@@ -9,13 +9,14 @@
 //! A *freed* zone still counts as present for everything that waits for it: a crash may bring it back.
 
 use std::fmt;
+use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
 use super::layout::{BITS_40, LINE};
 use super::mutant::{self, Rules};
 use super::raw::Refused;
-use super::record::{Body, Id, Record, Seal};
+use super::record::{Body, Id, Previous, Record, Seal};
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -203,6 +204,8 @@ pub struct Log {
     pub ends: Vec<(u32, u64, u32)>,
     /// Zone, opening, and the line of the last record that counts.
     pub lasts: Vec<(u32, u64, u32)>,
+    /// Zone, opening, and the first line that is missing in its last batch of copies: by a crash, if its shard did not go on behind it.
+    pub torn: Vec<(u32, u64, u32)>,
     /// Records that were read and count.
     pub read: u64,
     /// The largest inode number in one.
@@ -259,6 +262,7 @@ impl Log {
         self.damage.append(&mut other.damage);
         self.ends.append(&mut other.ends);
         self.lasts.append(&mut other.lasts);
+        self.torn.append(&mut other.torn);
         self.read += other.read;
         self.last_ino = self.last_ino.max(other.last_ino);
         self.with_parity.append(&mut other.with_parity);
@@ -278,6 +282,9 @@ impl Log {
         } else if let Some(line) = gaps.iter().find(unexplained) {
             self.damage.push(Damage::Gap { zone, line: *line });
         }
+        let batch = found.last().filter(|last| last.record.batch > 0);
+        let torn = gaps.iter().find(|gap| batch.is_some_and(|last| last.operation().contains(gap)));
+        self.torn.extend(torn.zip(batch).map(|(line, last)| (zone, last.opening, *line)));
         if !rules.lacks(mutant::GROUP_IN_PART) {
             let whole: Vec<bool> = found.iter().map(|record| is_whole(&found, record)).collect();
             let mut whole = whole.into_iter();
@@ -291,37 +298,48 @@ impl Log {
     }
 }
 
-/// Zones that end before the line that their shard noted when it left them. `ends`: as in [`Log`].
+/// Zones that end before the line that their shard noted when it left them, or lack one before it. `ends`, `torn`: as in [`Log`].
 pub fn lost_ends<'a>(
     records: impl Iterator<Item = &'a Found>,
-    ends: &[(u32, u64, u32)],
+    (ends, torn): (&[(u32, u64, u32)], &[(u32, u64, u32)]),
     rules: Rules,
 ) -> Vec<Damage> {
     let lost = |found: &Found| {
         let Body::Open(open) = &found.record.body else { return None };
-        let previous = open.previous?;
-        let end = ends.iter().find(|end| (end.0, end.1) == (previous.zone, previous.opening))?;
-        let lines = u32::from(previous.lines);
-        (end.2 < lines).then_some(Damage::LostEnd { zone: previous.zone, lines })
+        let Previous { zone, opening, lines } = open.previous?;
+        let of =
+            |of: &[(u32, u64, u32)]| of.iter().find(|one| (one.0, one.1) == (zone, opening)).map(|one| one.2);
+        let lines = u32::from(lines);
+        let gap = of(torn).filter(|gap| *gap < lines).map(|line| Damage::Gap { zone, line });
+        gap.or_else(|| of(ends).filter(|end| *end < lines).map(|_| Damage::LostEnd { zone, lines }))
     };
     if rules.lacks(mutant::LAST_RECORDS_UNKNOWN) { Vec::new() } else { records.filter_map(lost).collect() }
 }
 
-impl Found {
-    /// The lines of the group, or of the record if it stands alone.
-    fn operation(&self) -> std::ops::Range<u32> {
-        match self.record.group {
-            0 => self.line..self.line + self.lines,
-            lines => {
-                let start = self.line.saturating_sub(u32::from(self.record.part));
-                start..start + u32::from(lines)
+impl Record {
+    /// The lines that were stored under one fence with a record at these: of its group, or of its batch up to it; or its own.
+    pub(crate) fn operation(&self, line: u32, lines: u32) -> Range<u32> {
+        match (self.batch, self.group) {
+            (0, 0) => line..line + lines,
+            (0, group) => {
+                let start = line.saturating_sub(u32::from(self.part));
+                start..start + u32::from(group)
             }
+            (batch, _) => line.saturating_sub(u32::from(batch) - 1)..line + lines,
         }
+    }
+}
+
+impl Found {
+    fn operation(&self) -> Range<u32> {
+        self.record.operation(self.line, self.lines)
     }
 
     fn belongs_to(&self, other: &Self) -> bool {
-        (self.record.id, self.record.group) == (other.record.id, other.record.group)
-            && self.operation() == other.operation()
+        let is_batch = self.record.batch > 0 && other.record.batch > 0;
+        is_batch && self.operation().start == other.operation().start
+            || (self.record.id, self.record.group) == (other.record.id, other.record.group)
+                && self.operation() == other.operation()
     }
 }
 

@@ -71,7 +71,8 @@ impl Format for CrestFormat {
         let checksums = options.choice("checksum") == "data";
         let checksums = if checksums { incompat::CHECKSUMS } else { 0 };
         let parity = if options.flag("parity") { incompat::PARITY } else { 0 };
-        mkfs(region, shards, incompat::INLINE | incompat::NONCE | checksums | parity).map_err(damaged)
+        let always = incompat::INLINE | incompat::NONCE | incompat::BATCHES;
+        mkfs(region, shards, always | checksums | parity).map_err(damaged)
     }
 
     fn recognises(&self, storage: &Storage) -> bool {

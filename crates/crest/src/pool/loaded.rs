@@ -55,6 +55,9 @@ impl Loaded {
         for (zone, opening, lines) in &self.log.ends {
             let word = self.words.get(*zone as usize).copied().flatten();
             let Some(end) = word.and_then(|word| ends.get_mut(usize::from(word.shard))) else { continue };
+            // What is left of a batch behind a gap is none of what the next zone vouches for.
+            let gap = self.log.torn.iter().find(|torn| (torn.0, torn.1) == (*zone, *opening));
+            let lines = gap.map_or(lines, |(_, _, gap)| gap);
             if end.is_none_or(|end| end.opening < *opening) {
                 *end = Some(Previous { zone: *zone, opening: *opening, lines: *lines as u16 });
             }
@@ -130,7 +133,7 @@ fn load_logs(
         loaded.log.add(log);
         all_facts.add(more);
     }
-    let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), &loaded.log.ends, rules);
+    let lost: Vec<Damage> = lost_ends(loaded.log.records.iter(), (&loaded.log.ends, &loaded.log.torn), rules);
     loaded.log.damage.extend(lost);
     Ok((loaded, all_facts))
 }

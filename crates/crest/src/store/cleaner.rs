@@ -25,7 +25,7 @@ use crate::format::merge::merge;
 use crate::format::mutant::{self, Rules};
 use crate::format::record::{Body, Id};
 use crate::format::sieve::{Facts, Sieve};
-use crate::format::zone::{Found, Log, Use, Want, Word};
+use crate::format::zone::{Damage, Found, Log, Use, Want, Word};
 use crate::parts;
 use base::error::{Error, Result};
 
@@ -50,7 +50,15 @@ impl Store {
             parity::read_zone(&self.region, &self.geometry, (*zone, seal), &mut bytes, &mut log)?;
         }
         self.losses.tell_computed(&log.computed);
+        self.judge_torn(&mut log);
         Ok(log)
+    }
+
+    /// A batch of copies was durable where its shard has left the zone behind it: a line that is missing is no crash's.
+    fn judge_torn(&self, log: &mut Log) {
+        let left = |zone, opening| self.logs.origins.end_of(zone, opening).unwrap_or_default();
+        let lost = log.torn.iter().filter(|(zone, opening, gap)| *gap < left(*zone, *opening));
+        log.damage.extend(lost.map(|(zone, _, line)| Damage::Gap { zone: *zone, line: *line }));
     }
 
     /// The same without records that are dead for certain, and what is known of these then. `open`: inodes that live without a
@@ -69,6 +77,7 @@ impl Store {
         }
         let Ok(sieve) = facts.settle(&all.records) else { return Ok((self.read_logs(zones)?, None)) };
         self.losses.tell_computed(&all.computed);
+        self.judge_torn(&mut all);
         all.records.retain_mut(|found| sieve.keeps(found));
         Ok((all, Some(sieve)))
     }

@@ -1,7 +1,7 @@
 //! The cleaner in steps: empties the oldest log zones, a few lines at a time, before zones run out.
 //!
 //! ```text
-//! read some lines of the victim ── of each record: ask the state what is live (live.rs) ── append a copy, FENCE
+//! read some lines of the victim ── of each record: ask the state what is live (live.rs) ── append all copies, FENCE
 //! victim is parsed ── its word := free, FENCE ── free
 //! ```
 //!
@@ -56,7 +56,6 @@
 //! Lock order: `crest.cleaner` of a shard; then inodes; then `crest.log` (`locks.rs`).
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use sim::sync::Ordering::Relaxed;
 use sim::{Mutex, Work};
@@ -99,8 +98,10 @@ struct Victim {
     oldest: u64,
     /// The first line that holds no record.
     gap: Option<u32>,
-    /// The operation to which that line belongs, of which a crash has left a part.
-    torn: Option<Range<u32>>,
+    /// Where the operation or batch begins to which that line belongs, of which a crash has left a part.
+    torn: Option<u32>,
+    /// Whether that is a batch.
+    is_batch: bool,
     /// The line behind the last record.
     end: u32,
     /// Lines that were copied.
@@ -251,7 +252,21 @@ impl Store {
         let others: Vec<_> = present.into_iter().filter(|other| other.zone != zone).collect();
         let oldest = others.iter().map(|other| other.opening).min().unwrap_or(u64::MAX);
         let (seal, line, gap, torn, end, copied) = (self.seal(opening), 0, None, None, 0, 0);
-        Some(Victim { zone, opening, seal, line, cleanings, others, oldest, gap, torn, end, copied })
+        let is_batch = false;
+        Some(Victim {
+            zone,
+            opening,
+            seal,
+            line,
+            cleanings,
+            others,
+            oldest,
+            gap,
+            torn,
+            is_batch,
+            end,
+            copied,
+        })
     }
 
     /// Claims a zone that was listed; false: another shard works on it or has freed it since, or it cannot be emptied.
@@ -301,12 +316,27 @@ impl Store {
         bytes: &mut Vec<u8>,
         objects: &dyn Objects,
     ) -> Result<bool, Stop> {
+        let records = self.next_records(victim, bytes)?;
+        let is_parsed = victim.line >= self.geometry.record_lines();
+        let ends_before = |left: u32| victim.end < left;
+        let end = self.logs.origins.end_of(victim.zone, victim.opening);
+        if is_parsed && end.is_some_and(ends_before) || end.is_some_and(|end| victim.lacks_copies_before(end))
+        {
+            return Err(Stop::Damaged);
+        }
+        self.keep(victim, stepper, &records, objects)?;
+        Ok(is_parsed)
+    }
+
+    /// The next records of a victim that count.
+    fn next_records(&self, victim: &mut Victim, bytes: &mut Vec<u8>) -> Result<Vec<Record>, Stop> {
         let (begin, end) = (victim.line, self.geometry.record_lines());
         let mut loaded = (end - begin).min(STEP + RECORD_LINES_MAX as u32);
         self.load_lines(victim, bytes, loaded)?;
         if begin == 0 {
             victim.seal = victim.seal.of_zone(bytes).ok_or(Stop::Damaged)?;
         }
+        let mut records = Vec::with_capacity(STEP as usize);
         while victim.line < end && victim.line - begin < STEP {
             let (line, at) = (victim.line, (victim.line - begin) as usize * LINE);
             let (record, lines) = match Record::decode(&bytes[at..], victim.seal, line) {
@@ -325,7 +355,7 @@ impl Store {
             if group > 0 && record.part == 0 && line - begin + group > loaded && line + group <= end {
                 if line > begin {
                     // The next step begins with the group.
-                    return Ok(false);
+                    break;
                 }
                 loaded = group;
                 self.load_lines(victim, bytes, loaded)?;
@@ -335,44 +365,39 @@ impl Store {
                 _ if record.part > 0 => Vec::new(),
                 _ => group_at(&bytes[at..], victim.seal, line, group),
             };
-            if members.is_empty() {
-                victim.line += lines;
-                continue;
-            }
+            victim.line += if members.is_empty() { lines } else { 0 };
             for (record, lines) in members {
-                self.keep(victim, stepper, &record, objects)?;
+                if matches!(record.body, Body::Void(_)) {
+                    return Err(Stop::Damaged);
+                }
+                records.push(record);
                 victim.line += lines;
             }
         }
-        let ends_before = |left: u32| victim.end < left;
-        if victim.line >= end
-            && self.logs.origins.end_of(victim.zone, victim.opening).is_some_and(ends_before)
-        {
-            return Err(Stop::Damaged);
-        }
-        Ok(victim.line >= end)
+        Ok(records)
     }
 
-    /// Copies what of a record is live.
+    /// Copies what of these records is live.
     fn keep(
         &self,
         victim: &mut Victim,
         stepper: &mut Stepper,
-        record: &Record,
+        records: &[Record],
         objects: &dyn Objects,
     ) -> Result<(), Stop> {
-        if matches!(record.body, Body::Void(_)) {
-            return Err(Stop::Damaged);
-        }
         let (shard, end) = (self.shard(), self.geometry.record_lines());
+        let mut rest = records;
         loop {
-            let Some(copy) = live(record, &Beside { store: self, objects, victim }) else { return Ok(()) };
-            let lines = copy.lines() as u32;
+            let beside = Beside { store: self, objects, victim };
+            let asked = rest.iter().enumerate();
+            let mut copies = asked.filter_map(|(at, record)| Some((at, live(record, &beside)?))).peekable();
+            let Some(first) = copies.peek().map(|(_, copy)| copy.lines() as u32) else { return Ok(()) };
+            let copies: Vec<_> = copies.collect();
             let mut tail = self.logs.tails[shard].lock();
             if self.is_moved(victim) {
                 return Err(Stop::Moved);
             }
-            let Some(at) = tail.open.filter(|at| at.line + lines <= end) else {
+            let Some(at) = tail.open.filter(|at| at.line + first <= end) else {
                 if !self.zones.has_room(Want::Removals) {
                     return Err(Stop::NoPlace);
                 }
@@ -385,16 +410,38 @@ impl Store {
                 stepper.place = Some(at.opening);
                 continue;
             }
+            let (last, batch, lines) = self.batch(copies, end - at.line);
             let call = Call { want: Want::Copies, after: 0, makes: false, needs: &[] };
-            self.append_records(&mut tail, shard, call, &[copy])?;
+            self.append_records(&mut tail, shard, call, &batch)?;
             if !self.rules.lacks(mutant::CLEANED_BEFORE_FENCE) {
                 self.region.fence();
             }
             // Some of it may be dead already, which no other count has.
             tail.soft += u64::from(lines);
             victim.copied += lines;
-            return Ok(());
+            rest = &rest[last + 1..];
         }
+    }
+
+    /// The first of these copies that are stored under one fence, in so many lines at most: the index of the last one, they
+    /// themselves, and their lines. Each says which lines before it are of them, so that a crash that leaves only some of these
+    /// is told from damage; in a pool without such batches it is one.
+    fn batch(&self, copies: Vec<(usize, Record)>, room: u32) -> (usize, Vec<Record>, u32) {
+        let most = if self.geometry.batches { usize::MAX } else { 1 };
+        let (mut last, mut batch, mut lines) = (0, Vec::new(), 0);
+        for (at, mut copy) in copies.into_iter().take(most) {
+            let more = copy.lines() as u32;
+            if lines + more > room {
+                break;
+            }
+            if self.geometry.batches && !self.rules.lacks(mutant::BATCH_UNMARKED) {
+                copy.batch = lines as u16 + 1;
+            }
+            lines += more;
+            last = at;
+            batch.push(copy);
+        }
+        (last, batch, lines)
     }
 
     /// Frees a victim that is parsed.
@@ -416,21 +463,21 @@ impl Store {
 }
 
 impl Victim {
+    /// Whether it lacks a line of a batch before the one where its shard left it, which so was durable.
+    fn lacks_copies_before(&self, left: u32) -> bool {
+        self.is_batch && self.gap.is_some_and(|gap| gap < left)
+    }
+
     /// Judges a record by the lines before it that hold none.
     fn note(&mut self, line: u32, lines: u32, record: &Record) -> Result<(), Stop> {
         let Some(gap) = self.gap else { return Ok(()) };
-        let operation = match u32::from(record.group) {
-            0 => line..line + lines,
-            group => {
-                let first = line.saturating_sub(u32::from(record.part));
-                first..first + group
-            }
-        };
-        let is_torn = operation.contains(&gap) && self.torn.as_ref().is_none_or(|torn| *torn == operation);
+        let operation = record.operation(line, lines);
+        let is_torn = operation.contains(&gap) && self.torn.is_none_or(|torn| torn == operation.start);
         if !is_torn {
             return Err(Stop::Damaged);
         }
-        self.torn = Some(operation);
+        self.torn = Some(operation.start);
+        self.is_batch = record.batch > 0;
         Ok(())
     }
 }

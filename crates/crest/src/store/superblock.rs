@@ -15,7 +15,8 @@ use crate::format::zone::shards_max;
 use base::error::Result;
 
 /// Features without which a pool may not be mounted, as this code knows them.
-const KNOWN_INCOMPAT: u64 = incompat::CHECKSUMS | incompat::INLINE | incompat::PARITY | incompat::NONCE;
+const KNOWN_INCOMPAT: u64 =
+    incompat::CHECKSUMS | incompat::INLINE | incompat::PARITY | incompat::NONCE | incompat::BATCHES;
 /// Features without which a pool may only be read: none yet.
 const KNOWN_RO_COMPAT: u64 = 0;
 

@@ -1,5 +1,6 @@
 //! The tests of this crate that make and mount pools: one program, a module for each topic.
 
+mod batches;
 mod images;
 mod mounts;
 mod room;

@@ -502,7 +502,7 @@ pub(crate) struct Read {
 
 impl Read {
     fn check_ends(&mut self, rules: Rules) {
-        self.damage.extend(lost_ends(self.records.iter().map(|found| &**found), &self.ends, rules));
+        self.damage.extend(lost_ends(self.records.iter().map(|found| &**found), (&self.ends, &[]), rules));
     }
 }
 
