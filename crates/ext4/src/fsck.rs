@@ -515,12 +515,12 @@ impl Check<'_> {
 
     /// The inodes on the list of orphans, as a mount reads it.
     fn orphans(&mut self) -> Vec<u64> {
-        let (mut list, inodes) = (Vec::new(), self.volume.geo.inodes());
+        let mut list = Vec::new();
         let superblock = self.volume.superblock.lock().clone();
         let mut next = u64::from(superblock.last_orphan.get());
         let mut fault = None;
         while next != 0 && fault.is_none() {
-            if list.contains(&next) || next > inodes {
+            if list.contains(&next) || !self.volume.geo.may_be_orphan(next) {
                 fault = Some(format!("the list of orphans does not end: inode {next}"));
                 break;
             }

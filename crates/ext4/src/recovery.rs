@@ -143,8 +143,9 @@ impl Volume {
         let mut list = Vec::new();
         let mut next = u64::from(self.superblock.lock().last_orphan.get());
         while next != 0 {
-            if list.len() as u64 >= self.geo.inodes() || list.contains(&next) || next > self.geo.inodes() {
-                return Err(self.corrupt("the list of orphans does not end".to_owned()));
+            if list.len() as u64 >= self.geo.inodes() || list.contains(&next) || !self.geo.may_be_orphan(next)
+            {
+                return Err(self.corrupt(format!("the list of orphans does not end: inode {next}")));
             }
             list.push(next);
             let (raw, _) = self.read_inode(next)?;

@@ -218,6 +218,11 @@ impl Geo {
         u64::from(self.groups) * u64::from(self.inodes_per_group)
     }
 
+    /// Whether the list of orphans may lead to an inode of this number: not to a reserved one.
+    pub(crate) fn may_be_orphan(&self, ino: u64) -> bool {
+        (self.first_ino..=self.inodes()).contains(&ino)
+    }
+
     /// The checksum of a group's descriptor; `bytes` are as many as a descriptor has here.
     pub(crate) fn descriptor_checksum(&self, group: u32, bytes: &[u8]) -> u16 {
         const AT: usize = 0x1e;

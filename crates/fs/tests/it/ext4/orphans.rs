@@ -9,6 +9,7 @@ use media::nvmm::Region;
 use sim::Bytes;
 use vfs::IoFlags;
 
+use crate::ext4::edited::{Edited, file};
 use crate::ext4::judged;
 use crate::ext4::kernel_images::{copy, fill, made_by_mkfs, shown};
 use crate::ext4::kernel_mounts::in_kernel;
@@ -192,4 +193,23 @@ fn an_orphan_in_the_file_is_freed_by_a_mount_and_by_fsck_and_a_damaged_file_is_r
     virtually(1, move || judged("ext4", &[]).repair(&damaged)).expect("a repair");
     assert_ne!(word(&region, INODE), number, "it was given up");
     assert_eq!(judged("ext4", &[]).fsck(&region), Vec::<String>::new());
+}
+
+/// The list that leads to the journal, or to another reserved inode: a recovery that worked it off would stop in the middle.
+#[test]
+fn a_list_of_orphans_that_leads_to_a_reserved_inode_is_damage_and_is_emptied() {
+    let image = || {
+        Edited::made("ext4", &[("block_size", "1k"), ("journal", "1MiB")], Bytes::mib(8), |fs| {
+            file(fs, "file", &[7; 3000]);
+        })
+    };
+    let before = image().files();
+    for reserved in [2, 7, 8] {
+        let image = image();
+        image.put_superblock(0xe8, &[reserved], true);
+        let done = image.repair();
+        assert!(done.iter().any(|what| what.contains("lists of orphans")), "{reserved}: {done:?}");
+        assert_eq!(image.violations(), Vec::<String>::new(), "{reserved}");
+        assert_eq!(image.files(), before, "{reserved}");
+    }
 }
