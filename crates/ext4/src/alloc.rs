@@ -41,15 +41,14 @@ impl Volume {
         if !descriptor.has(group_flag::BLOCK_UNINIT) {
             return Ok(());
         }
-        let start = self.geo.group_start(group);
-        let table = descriptor.inode_table();
         let base = self.geo.base_blocks(group);
-        let metadata = [descriptor.block_bitmap(), descriptor.inode_bitmap()]
-            .into_iter()
-            .chain(table..table + u64::from(self.geo.table_blocks()));
-        let inside = |block: u64| block >= start && block < start + u64::from(self.geo.group_blocks(group));
-        let own = metadata.filter(|block| inside(*block)).map(|block| (block - start) as u32);
-        let own = ran::collected(own);
+        let own = ran::collected(self.geo.own_metadata(group, descriptor));
+        // As the kernel judges it: blocks of files would be given out again.
+        if self.geo.group_blocks(group) - base - own.len() as u32 != descriptor.free_blocks() {
+            return Err(
+                self.corrupt(format!("group {group} says that it was never used, and has blocks in use"))
+            );
+        }
         self.change_new(handle, descriptor.block_bitmap(), |bitmap| {
             (0..base).chain(own).for_each(|at| set_bit(bitmap, at));
             set_padding(bitmap, self.geo.group_blocks(group));

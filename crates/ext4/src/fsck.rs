@@ -617,6 +617,11 @@ impl Check<'_> {
                 Err(error) => found.push(("bitmap_right", error.to_string())),
             }
         }
+        let own = geo.own_metadata(group, descriptor).count() as u32;
+        if !has_bitmap && is_free != blocks - geo.base_blocks(group).min(blocks) - own {
+            let what = format!("group {group} says that it was never used, and has blocks in use");
+            found.push(("bitmap_right", what));
+        }
         // Each group tells its own.
         let found = found.into_iter().map(|(predicate, what)| Violation { predicate, what });
         self.report.violations.extend(found);

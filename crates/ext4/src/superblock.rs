@@ -218,6 +218,19 @@ impl Geo {
         u64::from(self.groups) * u64::from(self.inodes_per_group)
     }
 
+    /// The places within a group of its bitmaps and its table of inodes, where they lie in it.
+    pub(crate) fn own_metadata(
+        &self,
+        group: u32,
+        descriptor: &GroupDescriptor,
+    ) -> impl Iterator<Item = u32> + use<> {
+        let (start, table) = (self.group_start(group), descriptor.inode_table());
+        let blocks = start..start + u64::from(self.group_blocks(group));
+        let bitmaps = [descriptor.block_bitmap(), descriptor.inode_bitmap()].into_iter();
+        let all = bitmaps.chain(table..table + u64::from(self.table_blocks()));
+        all.filter(move |block| blocks.contains(block)).map(move |block| (block - start) as u32)
+    }
+
     /// Whether the list of orphans may lead to an inode of this number: not to a reserved one.
     pub(crate) fn may_be_orphan(&self, ino: u64) -> bool {
         (self.first_ino..=self.inodes()).contains(&ino)

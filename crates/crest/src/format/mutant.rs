@@ -60,7 +60,6 @@ mutants! {
     FREED_BEFORE_FENCE "freed-before-fence" "a zone is used again before the word that freed it is durable";
     WAITER_BEFORE_FENCE "waiter-before-fence" "what waits for a zone dies before the word that freed it is durable";
     CLEANED_BEFORE_FENCE "cleaned-before-fence" "a zone is freed before the copies of its records are durable";
-    BATCH_UNMARKED "batch-unmarked" "copies under one fence do not say so";
     APPENDED_AFTER_CRASH "appended-after-crash" "a mount appends to a zone of an earlier one";
     CLOCK_OF_SHARD "clock-of-shard" "an operation's id depends on the shard's clock only";
     CLOCK_FROM_ZERO "clock-from-zero" "clocks start at zero after a mount";
@@ -162,6 +161,9 @@ pub const MAPPED_WRITTEN_BACK: Mutant =
 /// Copies of adds that the cleaner makes are not noted.
 pub const COPIES_FORGOTTEN: Mutant =
     Mutant::new("copies-forgotten", "steps: a removal does not wait for copies of its add");
+/// Copies that are stored under one fence do not say so.
+pub const BATCH_UNMARKED: Mutant =
+    Mutant::new("batch-unmarked", "steps: what a crash leaves of copies under one fence looks like damage");
 /// A zone is emptied that was there when the log zones were listed.
 pub const VICTIM_OF_OLD_LIST: Mutant = Mutant::new(
     "victim-of-old-list",

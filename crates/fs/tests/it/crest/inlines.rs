@@ -84,7 +84,7 @@ fn a_pool_without_the_feature_is_mounted_and_gets_no_such_record() {
             let mut superblock: Superblock = region.read(at).expect("a load");
             assert_eq!(
                 superblock.incompat,
-                incompat::INLINE | incompat::NONCE,
+                incompat::INLINE | incompat::NONCE | incompat::BATCHES,
                 "other code refuses a pool that may have them"
             );
             superblock.incompat = 0;

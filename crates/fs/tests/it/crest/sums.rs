@@ -191,7 +191,10 @@ fn a_page_that_is_stored_to_has_no_checksum_and_every_other_keeps_its_own() {
 fn a_pool_with_checksums_says_so_to_code_that_does_not_know_them() {
     virtually(1, || {
         let superblock: Superblock = made().read(0).expect("a load");
-        assert_eq!(superblock.incompat, incompat::CHECKSUMS | incompat::INLINE | incompat::NONCE);
+        assert_eq!(
+            superblock.incompat,
+            incompat::CHECKSUMS | incompat::INLINE | incompat::NONCE | incompat::BATCHES
+        );
     });
 }
 

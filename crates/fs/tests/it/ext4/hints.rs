@@ -1,11 +1,15 @@
 //! A descriptor that says of inodes in use that they were never used (`bg_itable_unused`, `INODE_UNINIT`): a hint, not a fact.
 
+use std::sync::Arc;
+
+use check::configured::virtually;
 use sim::Bytes;
 
 use crate::ext4::edited::{Edited, GROUP_FLAGS, UNUSED_INODES, file};
 
 const NO_JOURNAL: [(&str, &str); 2] = [("block_size", "1k"), ("journal", "0")];
 const INODE_UNINIT: u16 = 1;
+const BLOCK_UNINIT: u16 = 2;
 
 /// Eight files in an image whose descriptor knows of none of them.
 fn stale(given: &[(&str, &str)]) -> Edited {
@@ -71,4 +75,32 @@ fn a_new_file_zeroes_no_inode_beyond_a_stale_count() {
     before.remove("");
     assert_eq!(after, before);
     assert_eq!(image.violations(), Vec::<String>::new());
+}
+
+/// A group with blocks in use that says that none ever was: a bitmap that was made anew would give them out again.
+#[test]
+fn blocks_of_a_group_that_says_that_it_was_never_used_are_not_given_out() {
+    for given in [&NO_JOURNAL[..], &[("block_size", "1k"), ("journal", "1MiB")]] {
+        let before = stale(given).files();
+        let image = stale(given);
+        image.repair();
+        image.change_descriptor(GROUP_FLAGS, BLOCK_UNINIT);
+        let found = image.violations();
+        assert!(found.iter().any(|what| what.contains("was never used, and has blocks")), "{found:?}");
+        let (region, design) = (Arc::clone(&image.region), Arc::clone(&image.design));
+        let grows = virtually(1, move || {
+            let fs = design.mount(&region).expect("mount");
+            let made = fs.create(fs.root(), b"new", &check::NEW)?;
+            let grows = fs.write(made.ino, 0, &[9; 3000], vfs::IoFlags::empty()).and_then(|_| fs.sync());
+            // It takes no more changes since.
+            let _ = fs.unmount();
+            grows
+        });
+        assert!(grows.is_err(), "{grows:?}");
+        image.repair();
+        assert_eq!(image.violations(), Vec::<String>::new());
+        let mut after = image.files();
+        after.retain(|path, _| before.contains_key(path));
+        assert_eq!(after, before);
+    }
 }
