@@ -44,7 +44,9 @@ impl Volume {
         let base = self.geo.base_blocks(group);
         let own = ran::collected(self.geo.own_metadata(group, descriptor));
         // As the kernel judges it: blocks of files would be given out again.
-        if self.geo.group_blocks(group) - base - own.len() as u32 != descriptor.free_blocks() {
+        if u64::from(base) + own.len() as u64 + u64::from(descriptor.free_blocks())
+            != u64::from(self.geo.group_blocks(group))
+        {
             return Err(
                 self.corrupt(format!("group {group} says that it was never used, and has blocks in use"))
             );

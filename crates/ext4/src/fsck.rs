@@ -617,10 +617,8 @@ impl Check<'_> {
                 Err(error) => found.push(("bitmap_right", error.to_string())),
             }
         }
-        let own = geo.own_metadata(group, descriptor).count() as u32;
-        if !has_bitmap && is_free != blocks - geo.base_blocks(group).min(blocks) - own {
-            let what = format!("group {group} says that it was never used, and has blocks in use");
-            found.push(("bitmap_right", what));
+        if !has_bitmap {
+            found.extend(self.unwritten_bitmap(group, descriptor, is_free));
         }
         // Each group tells its own.
         let found = found.into_iter().map(|(predicate, what)| Violation { predicate, what });
@@ -628,6 +626,23 @@ impl Check<'_> {
         if has_bitmap {
             self.check_bitmap_ends(group, descriptor, true);
         }
+    }
+
+    /// What is wrong with a group whose bitmap of blocks was never written: it has its own metadata and nothing else, and is not
+    /// the last one.
+    fn unwritten_bitmap(
+        &self,
+        group: u32,
+        descriptor: &GroupDescriptor,
+        is_free: u32,
+    ) -> Vec<(&'static str, String)> {
+        let geo = &self.volume.geo;
+        let own = geo.base_blocks(group) + geo.own_metadata(group, descriptor).count() as u32;
+        let (has_more, is_last) = (is_free + own != geo.group_blocks(group), group + 1 == geo.groups);
+        let more = format!("group {group} says that it was never used, and has blocks in use");
+        let last = format!("the bitmap of blocks of group {group}, the last one, was never written");
+        let both = [(has_more, more), (is_last, last)].into_iter().filter(|(is_so, _)| *is_so);
+        both.map(|(_, what)| ("bitmap_right", what)).collect()
     }
 
     /// The bitmap of inodes has as many free ones as the descriptor says, which also counts the directories.
