@@ -116,6 +116,10 @@ impl Fsck {
         })?;
         let mut found = design.format().fsck(storage);
         notes.append(&mut found.notes);
+        // The note says why; a pool of which nothing was read is not clean.
+        if found.violations.is_empty() && found.checked.is_empty() {
+            found.violate("can_be_checked", "nothing was checked");
+        }
         Ok(FsckReport { notes, ..found })
     }
 
