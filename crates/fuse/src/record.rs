@@ -5,9 +5,9 @@
 //! behind, request threads wait for it, and nothing is lost. Without a recorder a request costs one branch more.
 //!
 //! The kernel sends numbers of inodes, not paths: the recorder keeps the names under which each was found, and takes the last
-//! that is still there. A request on an inode of which no name is known is lost. Open files get handles of their own, which stand
-//! for descriptors; all callers share one table of them. Directories are listed without attributes while a recorder is there
-//! (`READDIRPLUS`), so that every inode comes by a lookup of its name.
+//! that is still there. A request on an inode of which no name is known is one on a file that is open there; where none is, it is
+//! lost. Open files get handles of their own, which stand for descriptors; all callers share one table of them. Directories are
+//! listed without attributes while a recorder is there (`READDIRPLUS`), so that every inode comes by a lookup of its name.
 
 mod requests;
 
@@ -107,6 +107,8 @@ struct Trace {
     names: HashMap<(u64, Box<[u8]>), u64>,
     /// Handles of files that were opened when no name of them was known.
     nameless: HashSet<u64>,
+    /// Handles of the other open files by inode.
+    opened: HashMap<u64, Vec<u64>>,
     /// Inodes that requests have made: nothing needs to be said of what they were before.
     made: HashSet<u64>,
 }
@@ -119,6 +121,7 @@ impl Trace {
             nodes: HashMap::new(),
             names: HashMap::new(),
             nameless: HashSet::new(),
+            opened: HashMap::new(),
             made: HashSet::new(),
         }
     }

@@ -134,6 +134,9 @@ fn unknown(name: &str) -> Error {
     let near = nearest_of(short, entries.iter().map(|(_, entry)| entry.name));
     let near = near.and_then(|near| entries.iter().find(|(_, entry)| entry.name == near));
     let advice = match near {
+        _ if name.contains(',') => {
+            "several are separated by spaces; in a plan each is a [[workload]]".to_owned()
+        }
         Some((suite, entry)) => format!("did you mean \"{}\"?", suite::full_name(*suite, *entry)),
         None => "`weir list workloads` prints all".to_owned(),
     };

@@ -480,16 +480,14 @@ impl Medium {
 
     /// The medium as a preset file, with the source of each value.
     pub fn to_toml(&self) -> String {
-        let head = [
-            format!("model = {:?}\nsummary = {:?}", self.kind.name(), self.summary),
-            format!("date = {:?}\nfitted_on = {:?}", self.date, self.fitted_on),
-        ];
-        let errors = (!self.errors.is_empty()).then(|| format!("errors = {:?}", self.errors));
-        let head = head.into_iter().chain(errors).chain(["\n[parameters]".to_owned()]);
-        let parameter = |Param { name, value, source }: &Param| {
-            format!("{name} = {{ value = \"{value}\", source = {source:?} }}")
+        let head = preset::Head {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            date: self.date.clone(),
+            fitted_on: self.fitted_on.clone(),
+            errors: self.errors.clone(),
         };
-        head.chain(self.params.0.iter().map(parameter)).map(|line| line + "\n").collect()
+        preset::write(self.kind.name(), &head, self.params.all())
     }
 
     fn of_type(name: &str, summary: &str, kind: &'static dyn MediumType) -> Self {

@@ -15,7 +15,7 @@
 
 use document::{Item, Problem, Problems, Table};
 
-use crate::medium::{MediumError, file_stem};
+use crate::medium::{MediumError, Param, file_stem};
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
@@ -79,6 +79,20 @@ pub(crate) fn read<T>(
         Ok(medium.expect("what is missing is a problem"))
     });
     Ok(read?)
+}
+
+/// A preset as a file, with the source of each value.
+pub(crate) fn write(model: &str, head: &Head, parameters: &[Param]) -> String {
+    let lines = [
+        format!("model = {model:?}\nsummary = {:?}", head.summary),
+        format!("date = {:?}\nfitted_on = {:?}", head.date, head.fitted_on),
+    ];
+    let errors = (!head.errors.is_empty()).then(|| format!("errors = {:?}", head.errors));
+    let lines = lines.into_iter().chain(errors).chain(["\n[parameters]".to_owned()]);
+    let parameter = |Param { name, value, source }: &Param| {
+        format!("{name} = {{ value = \"{value}\", source = {source:?} }}")
+    };
+    lines.chain(parameters.iter().map(parameter)).map(|line| line + "\n").collect()
 }
 
 /// The model that a preset names, whatever else may be wrong with it.

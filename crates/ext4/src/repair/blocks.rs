@@ -74,7 +74,7 @@ impl Repair<'_> {
         // From here on it is known what is free.
         let shared = self.over_metadata || self.counts.iter().any(|count| (2..METADATA).contains(count));
         if !self.broken.is_empty() || shared {
-            self.copy_shared()?;
+            self.copy_shared(journal)?;
         }
         self.close_directories()?;
         self.fill_directories()?;
@@ -723,7 +723,7 @@ impl Repair<'_> {
     }
 
     /// Gives every file its own copy of the blocks that it shares with others, and a new tree of extents if it needs one.
-    fn copy_shared(&mut self) -> Result<()> {
+    fn copy_shared(&mut self, journal: u64) -> Result<()> {
         if self.volume.has(mutant::REPAIR_SHARES_BLOCKS) {
             return Ok(());
         }
@@ -731,8 +731,8 @@ impl Repair<'_> {
         for (ino, kind) in mapped {
             let inode = self.inode(ino)?;
             let mut state = inode.state.write();
-            if !state.has_map(self.volume) {
-                continue;
+            if !state.has_map(self.volume) || ino == journal && self.lost_journal.is_none() {
+                continue; // a journal in a file with a name keeps its blocks
             }
             if state.raw.has(flag::EXTENTS) {
                 self.renew_extents(&inode, &mut state, kind)?;

@@ -49,7 +49,7 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
         }
         volume.keep_superblock().map_err(damaged)?;
         return Ok(Some(format!(
-            "the superblock said that the journal is in inode {number}: it is in {JOURNAL_INO}"
+            "inode {number}, where the superblock has the journal, holds none: that of inode {JOURNAL_INO} was taken"
         )));
     }
     let restored = volume.restore_journal_inode().map_err(damaged)?;

@@ -300,6 +300,24 @@ impl Trace {
         Ok(())
     }
 
+    /// The descriptor of a file that is open, for requests on an inode that has no name, or none any more.
+    fn open_descriptor(&self, node: u64) -> Option<i32> {
+        self.opened.get(&node)?.last().copied().map(descriptor)
+    }
+
+    fn is_open(&mut self, node: u64, handle: u64) {
+        self.opened.entry(node).or_default().push(handle);
+    }
+
+    fn is_closed(&mut self, node: u64, handle: u64) {
+        if let Some(handles) = self.opened.get_mut(&node) {
+            handles.retain(|open| *open != handle);
+            if handles.is_empty() {
+                self.opened.remove(&node);
+            }
+        }
+    }
+
     /// Remembers where an inode is. Says whether the name is new.
     fn learn(&mut self, directory: u64, name: &[u8], node: u64) -> bool {
         let known = Known { parent: directory, name: name.into() };
@@ -362,8 +380,14 @@ impl Trace {
             opcode::SYMLINK => call.path2 = Some(seen.name2.clone()),
             opcode::MKNOD => (call.mode, call.offset) = (seen.mode, seen.len.cast_signed()),
             opcode::LINK => {
-                let Some(old) = self.path(seen.node2) else { return self.nameless(thread, seen) };
-                call.path2 = call.path.replace(old.into());
+                match (self.path(seen.node2), self.open_descriptor(seen.node2)) {
+                    (Some(old), _) => call.path2 = call.path.replace(old.into()),
+                    // One that was made without a name.
+                    (None, Some(fd)) => {
+                        (call.op, call.fd, call.path2) = (Op::LinkFd, Some(fd), call.path.take());
+                    }
+                    (None, None) => return self.nameless(thread, seen),
+                }
             }
             opcode::CREATE => call.flags = seen.flags & !APPEND | CREAT | EXCL,
             opcode::TMPFILE => call.flags = seen.flags & !APPEND | TMPFILE,
@@ -380,6 +404,9 @@ impl Trace {
             if seen.opcode != opcode::LINK {
                 self.made.insert(node);
             }
+            if let Some(handle) = seen.handle {
+                self.is_open(node, handle);
+            }
         }
         self.call(thread, seen, call, result)
     }
@@ -393,8 +420,11 @@ impl Trace {
         if seen.opcode == opcode::OPENDIR {
             call.flags |= DIRECTORY;
         }
-        let result =
-            if seen.result < 0 { seen.result } else { i64::from(descriptor(seen.handle.unwrap_or(0))) };
+        let mut result = seen.result;
+        if let Some(handle) = seen.handle.filter(|_| result >= 0) {
+            self.is_open(seen.node, handle);
+            result = i64::from(descriptor(handle));
+        }
         self.call(thread, seen, call, result)
     }
 
@@ -448,6 +478,9 @@ impl Trace {
             opcode::COPY_FILE_RANGE => Op::Copy,
             _ => Op::Fstat,
         });
+        if let Some(handle) = seen.handle.filter(|_| call.op == Op::Close) {
+            self.is_closed(seen.node, handle);
+        }
         call.fd = seen.handle.map(descriptor);
         (call.len, call.offset) = (seen.len, seen.offset.cast_signed());
         match call.op {
@@ -464,17 +497,23 @@ impl Trace {
 
     /// A request on an inode by its number: of a symbolic link, on the link itself.
     fn by_node(&mut self, thread: u32, seen: &Seen) -> io::Result<()> {
-        let Some(path) = self.path(seen.node) else { return self.nameless(thread, seen) };
+        let path = self.path(seen.node);
+        let fd = self.open_descriptor(seen.node).filter(|_| path.is_none());
+        if path.is_none() && (fd.is_none() || seen.opcode == opcode::READLINK) {
+            return self.nameless(thread, seen);
+        }
+        let ops = |by_path: Op, by_handle: Op| if fd.is_some() { by_handle } else { by_path };
         let mut call = Call::new(match seen.opcode {
-            opcode::STATFS => Op::Statfs,
+            opcode::STATFS => ops(Op::Statfs, Op::Fstatfs),
             opcode::READLINK => Op::Readlink,
-            opcode::SETXATTR => Op::Lsetxattr,
-            opcode::GETXATTR => Op::Lgetxattr,
-            opcode::LISTXATTR => Op::Llistxattr,
-            opcode::REMOVEXATTR => Op::Lremovexattr,
-            _ => Op::Lstat,
+            opcode::SETXATTR => ops(Op::Lsetxattr, Op::Fsetxattr),
+            opcode::GETXATTR => ops(Op::Lgetxattr, Op::Fgetxattr),
+            opcode::LISTXATTR => ops(Op::Llistxattr, Op::Flistxattr),
+            opcode::REMOVEXATTR => ops(Op::Lremovexattr, Op::Fremovexattr),
+            _ => ops(Op::Lstat, Op::Fstat),
         });
-        (call.path, call.len, call.flags) = (Some(path.into()), seen.len, seen.flags);
+        (call.path, call.fd) = (path.map(Into::into), fd);
+        (call.len, call.flags) = (seen.len, seen.flags);
         if !seen.name.is_empty() {
             call.path2 = Some(seen.name.clone());
         }
@@ -492,9 +531,11 @@ impl Trace {
             return self.nameless(thread, seen);
         }
         let path = self.path(seen.node);
+        let unnamed = || self.open_descriptor(seen.node).filter(|_| path.is_none());
+        let fd = seen.handle.map(descriptor).or_else(unnamed);
         let has = |bit: u32| set.valid & bit != 0;
         let mut calls = Vec::new();
-        let ops = |by_path: Op, by_handle: Op| if seen.handle.is_some() { by_handle } else { by_path };
+        let ops = |by_path: Op, by_handle: Op| if fd.is_some() { by_handle } else { by_path };
         if has(abi::set::MODE) {
             let mut call = Call::new(ops(Op::Chmod, Op::Fchmod));
             call.mode = set.mode & 0o7777;
@@ -524,8 +565,8 @@ impl Trace {
         }
         let mut times = (seen.start_ns, seen.duration_ns);
         for mut call in calls {
-            match (seen.handle, &path) {
-                (Some(handle), _) => call.fd = Some(descriptor(handle)),
+            match (fd, &path) {
+                (Some(_), _) => call.fd = fd,
                 (None, Some(path)) => call.path = Some(path.clone().into()),
                 (None, None) => return self.nameless(thread, seen),
             }
@@ -541,6 +582,7 @@ mod tests {
     use trace::Writer;
     use trace::import::Emitter;
     use trace::record::Head;
+    use zerocopy::FromZeros as _;
 
     use super::*;
     use crate::convert::KERNEL_ROOT;
@@ -562,5 +604,38 @@ mod tests {
         trace.learn(KERNEL_ROOT, b"b", 9);
         trace.forget(KERNEL_ROOT, b"b");
         assert_eq!(at(&trace), None);
+    }
+
+    /// A temporary file that is removed while it is open, and one that gets its first name when it is whole.
+    #[test]
+    fn requests_on_an_open_file_without_a_name_are_calls_on_its_descriptor() {
+        let buffer: Vec<u8> = Vec::with_capacity(4096);
+        let out: super::super::Out = Box::new(buffer);
+        let mut trace = Trace::new(Emitter::new(Writer::new(out, &Head::default(), false).unwrap()));
+        let found = |node| Some(Found { node, mode: 0o10_0644, size: 0, links: 1 });
+        let seen = |opcode, node, name: &[u8]| Seen { opcode, node, name: name.into(), ..Seen::default() };
+        let create = Seen { handle: Some(3), found: found(9), ..seen(opcode::CREATE, KERNEL_ROOT, b"gone") };
+        let tmpfile = Seen { handle: Some(4), found: found(8), ..seen(opcode::TMPFILE, KERNEL_ROOT, b"") };
+        let zeros = abi::SetattrIn::new_zeroed();
+        let set = abi::SetattrIn { valid: abi::set::MODE, mode: 0o600, ..zeros };
+        let link = Seen { node2: 8, found: found(8), ..seen(opcode::LINK, KERNEL_ROOT, b"named") };
+        for one in [
+            create,
+            seen(opcode::UNLINK, KERNEL_ROOT, b"gone"),
+            seen(opcode::GETXATTR, 9, b"security.capability"),
+            Seen { set: Some(Box::new(set)), ..seen(opcode::SETATTR, 9, b"") },
+            seen(opcode::GETATTR, 9, b""),
+            tmpfile,
+            link,
+            seen(opcode::GETATTR, 8, b""),
+        ] {
+            trace.request(&one).unwrap();
+        }
+        assert!(trace.out.losses().is_empty(), "{:?}", trace.out.losses());
+        assert_eq!((trace.path(9), trace.path(8)), (None, Some(b"named".to_vec())));
+        // Closed, it cannot be named.
+        trace.request(&Seen { handle: Some(3), ..seen(opcode::RELEASE, 9, b"") }).unwrap();
+        trace.request(&seen(opcode::GETXATTR, 9, b"user.a")).unwrap();
+        assert_eq!(trace.out.losses().names().as_deref(), Some("1 request"));
     }
 }

@@ -126,6 +126,7 @@ pub static PARAMETERS: &[ParamSpec] = &[
 pub struct SsdModel {
     name: String,
     summary: String,
+    date: String,
     fitted_on: Vec<String>,
     kind: Kind,
     params: Params,
@@ -173,8 +174,8 @@ impl SsdModel {
             let known = KINDS.iter().map(|(word, _)| *word);
             let kind = kind.ok_or_else(|| unknown("model of an SSD", model, known))?;
             let params = Params::defaults(PARAMETERS);
-            let (name, summary, fitted_on) = (head.name, head.summary, head.fitted_on);
-            Ok(Self { name, summary, fitted_on, kind, params })
+            let preset::Head { name, summary, date, fitted_on, .. } = head;
+            Ok(Self { name, summary, date, fitted_on, kind, params })
         };
         preset::read(origin, text, begin, Self::set)
     }
@@ -197,6 +198,19 @@ impl SsdModel {
     /// The claims that a value was fitted on: they do not count as reproduced on this device.
     pub fn fitted_on(&self) -> &[String] {
         &self.fitted_on
+    }
+
+    /// The device as a preset file, with the source of each value.
+    pub fn to_toml(&self) -> String {
+        let head = preset::Head {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            date: self.date.clone(),
+            fitted_on: self.fitted_on.clone(),
+            errors: String::new(),
+        };
+        let kind = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("", |(word, _)| word);
+        preset::write(kind, &head, self.params.all())
     }
 
     /// Every parameter with its value and source.

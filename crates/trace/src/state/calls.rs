@@ -97,7 +97,8 @@ impl State {
         if changes {
             self.tree.set_size(node, 0);
         }
-        if call.has(DIRECTORY) {
+        // O_TMPFILE has the bit of O_DIRECTORY.
+        if call.has(DIRECTORY) && call.flags & TMPFILE != TMPFILE {
             self.tree.node(node).kind = Kind::Directory;
         }
         effect.objects.push((node, if changes { Use::Changes } else { Use::Reads }));

@@ -248,6 +248,19 @@ T 1 1 1 \"\"
     assert_eq!(program.summary.contradictions, 0);
 }
 
+/// `O_TMPFILE` as it is in memory, and as strace spells it.
+#[test]
+fn a_file_that_gets_its_name_later_is_a_file() {
+    for flags in ["rdwr,directory,tmpfile", "rdwr,tmpfile"] {
+        let program = compiled(&format!(
+            "T 1 1 1 \"\"\n1 0 0 open \".\" {flags} 0644 = 3\n1 0 0 write 3 5 = 5\n1 0 0 linkfd 3 \"named\" = 0\n\
+             1 0 0 write 3 2 = 2\n"
+        ));
+        let last: Vec<_> = program.last.iter().map(|entry| (&*entry.path, entry.kind, entry.size)).collect();
+        assert_eq!(last, [(&b"named"[..], trace::record::Kind::File, 7)], "{flags}");
+    }
+}
+
 #[test]
 fn hard_and_symbolic_links_lead_to_one_file() {
     let program = two("\

@@ -105,6 +105,40 @@ fn a_descriptor_that_is_passed_is_the_same_open_file_also_where_it_arrives_befor
 }
 
 #[test]
+fn a_descriptor_that_is_taken_out_of_another_process_is_lost_by_name() {
+    let lines = r#"
+1 1.0 openat(AT_FDCWD</w>, "f", O_RDWR|O_CREAT, 0600) = 3</w/f> <0.1>
+2 1.2 pidfd_getfd(4<anon_inode:[pidfd]>, 3, 0) = 5</w/f> <0.1>
+2 1.4 write(5</w/f>, "x", 8) = 8 <0.1>
+"#;
+    assert!(lost(lines).contains(&("open".to_owned(), 1)), "{:?}", lost(lines));
+    let elsewhere = lines.replace("5</w/f>", "5</etc/f>");
+    assert!(
+        lost(&elsewhere).iter().all(|(name, _)| name != "open" && name != "write"),
+        "{:?}",
+        lost(&elsewhere)
+    );
+}
+
+/// The others of a process end with it, by whatever it ends.
+#[test]
+fn calls_that_the_end_of_their_process_cuts_off_are_not_lost() {
+    let begin = "1 1.0 openat(AT_FDCWD</w>, \"a\", O_RDWR|O_CREAT, 0600) = 3</w/a> <0.1>\n\
+                 1 1.1 clone(child_stack=0x1, flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD) = 2 <0.1>\n\
+                 2 1.2 fsync(3</w/a> <unfinished ...>\n";
+    for end in [
+        "1 1.3 exit_group(0) = ?\n2 1.4 <... fsync resumed>) = ?\n2 1.5 +++ exited with 0 +++\n1 1.5 +++ exited with 0 +++\n",
+        "1 1.3 execve(\"/bin/x\", [\"x\"], 0x1 /* 0 vars */) = 0 <0.1>\n2 1.3 +++ exited with 0 +++\n",
+        "1 1.3 write(3</w/a>, \"x\", 4096 <unfinished ...>) = ?\n1 1.5 +++ killed by SIGXFSZ +++\n2 1.5 +++ killed by SIGXFSZ +++\n",
+    ] {
+        assert_eq!(lost(&format!("{begin}{end}")), [], "{end}");
+    }
+    // Another thread that goes on is no end.
+    let ended = format!("{begin}2 1.3 <... fsync resumed>) = 0 <0.1>\n");
+    assert!(import(&ended).0.contains(" fsync 3 = 0\n"));
+}
+
+#[test]
 fn paths_below_a_new_root_are_those_of_the_host_and_names_that_may_lead_elsewhere_are_lost() {
     let lines =
         "chroot(\"/w/jail\") = 0\nchdir(\"/\") = 0\nmkdir(\"/d\", 0755) = 0\nmkdir(\"../../e\", 0755) = 0\n";

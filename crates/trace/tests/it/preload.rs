@@ -43,7 +43,9 @@ fn by_preload(folder: &Path, program: &[&str]) -> Recorded {
     let library = place.path().join("preload.so");
     std::fs::write(&library, LIBRARY).unwrap();
     let mut rings = Rings::new(place.path()).unwrap();
-    let mut importing = Importing::new(importer(folder));
+    let mut importer = importer(folder);
+    importer.begins_with(Vec::new());
+    let mut importing = Importing::new(importer);
     let mut child = Command::new(program[0])
         .args(&program[1..])
         .current_dir(folder)
@@ -273,4 +275,16 @@ fn a_standard_stream_that_was_a_file_is_asked_for_before_the_program_closes_it()
     let program = by_preload(&two, &["/bin/sh", "-c", "ls -d / > out"]);
     let told = program.sums.losses.names().unwrap_or_default();
     assert!(of_op(&program, Op::Write) == 1 || told.contains("write"), "{told}");
+}
+
+#[test]
+fn names_that_lead_into_the_folder_by_a_symbolic_link_are_the_names_there() {
+    let (place, one, _) = folders();
+    std::os::unix::fs::symlink("one/same", place.path().join("link")).unwrap();
+    let script =
+        r#"mkdir "$0/made" "$0/sub"; mv "$0/made" "$0/sub/../moved"; rmdir "$0/sub"; ln -s moved "$0/to""#;
+    let link = place.path().canonicalize().unwrap().join("link");
+    let recorded = by_preload(&one, &["/bin/sh", "-c", script, link.to_str().unwrap()]);
+    assert_eq!(recorded.sums.losses.lines(), Vec::<String>::new());
+    assert_eq!(sizes(&recorded).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["moved", "to"]);
 }

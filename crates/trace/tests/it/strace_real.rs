@@ -14,6 +14,8 @@ use trace::scope::Scope;
 use trace::snapshot::Snapshot;
 use trace::{Reader, Writer};
 
+use crate::shared::text;
+
 /// Records a shell script in a folder; none where that cannot be done.
 fn recorded(folder: &Path, script: &str) -> Option<(Program, BTreeMap<Op, usize>)> {
     let folder = folder.canonicalize().unwrap();
@@ -117,4 +119,87 @@ fn a_program_that_is_killed_leaves_what_it_did() {
     let Some((program, counts)) = recorded(folder.path(), script) else { return };
     assert_eq!(counts.get(&Op::Write), Some(&1), "{counts:?}");
     assert_eq!(program.summary.cut_after, None);
+}
+
+/// Calls of each thread, by the number of the thread, without times.
+fn calls(importer: Importer<Vec<u8>>) -> Vec<String> {
+    let (bytes, _) = importer.finish(None).unwrap();
+    let records: Vec<_> =
+        Reader::new(std::io::Cursor::new(bytes), "t").unwrap().map(Result::unwrap).collect();
+    let is_call = |line: &&str| line.starts_with(|first: char| first.is_ascii_digit());
+    let words = |line: &str| {
+        let mut words = line.splitn(4, ' ');
+        (words.next().unwrap().parse::<u32>().unwrap(), words.nth(2).unwrap().to_owned())
+    };
+    let mut all: Vec<_> = text(&records).lines().filter(is_call).map(words).collect();
+    all.sort_by_key(|(thread, _)| *thread);
+    all.into_iter().map(|(thread, call)| format!("{thread} {call}")).collect()
+}
+
+/// One process after the other, so that the order of calls is always the same; no word among those of strace.
+const SCRIPT: &str = "exec 2> /dev/null; umask 022; echo a > x; mv x y; (echo b >> y); mkdir d; ln y d/l; ln -s l d/s; rm y; \
+                      touch -d @5 d/l; chmod 600 d/l; truncate -s 10 d/l; ls d; cat d/s; rm -r d; sh -c 'kill -9 $$'; true";
+
+#[test]
+fn what_strace_writes_is_the_same_program_in_every_form() {
+    let (folder, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = folder.path().canonicalize().unwrap();
+    let root = root.as_os_str().as_bytes();
+    let out = place.path().join("out");
+    let importer = || {
+        let writer = Writer::new(Vec::new(), &Head::new("test", root), true).unwrap();
+        Importer::new(Emitter::new(writer), Scope::new(&[root]), Start::Unknown, root)
+    };
+    let strace = |flags: &[&str]| {
+        let mut strace = Command::new("strace");
+        strace.args(flags).args(["sh", "-c", SCRIPT]).current_dir(folder.path()).env_remove("LD_PRELOAD");
+        strace.stdout(std::process::Stdio::null()).output()
+    };
+    let to_file = |flags: &[&str]| {
+        let run = strace(&[flags, &["-o", out.to_str().unwrap()]].concat());
+        run.ok().filter(|run| run.status.success()).map(|_| std::fs::read(&out).unwrap())
+    };
+    let Some(plain) = to_file(&["-f", "-y", "-ttt", "-T"]) else {
+        eprintln!("skipped: strace is missing or may not trace here");
+        return;
+    };
+    let read = |text: &[u8], flags: &[&str]| {
+        let mut importer = importer();
+        importer.read(text, "out").unwrap();
+        assert_eq!(importer.strange(), None, "{flags:?}");
+        calls(importer)
+    };
+    let wanted = read(&plain, &[]);
+    assert!(wanted.len() > 60 && wanted.iter().any(|call| call.contains("rmdir \"d\"")), "{wanted:?}");
+    let forms: [&[&str]; 9] = [
+        &["-f", "-y", "-X", "verbose"],
+        &["-f", "-y", "-xx", "-ttt"],
+        &["-f", "-yy", "-r"],
+        &["-f", "-y", "-t", "-T"],
+        &["-f", "-y", "-tt"],
+        &["-f", "-y", "-C"],
+        &["-f", "-y", "-v", "-s", "4096"],
+        &["-f", "-Y", "-y"],
+        &["-f"],
+    ];
+    for flags in forms {
+        assert_eq!(read(&to_file(flags).unwrap(), flags), wanted, "{flags:?}");
+    }
+    let shown = strace(&["-f", "-y"]).unwrap().stderr;
+    assert!(shown.windows(4).any(|part| part == b"[pid"), "numbers stand in brackets there");
+    assert_eq!(read(&shown, &["to the terminal"]), wanted);
+    std::fs::remove_file(&out).unwrap();
+    assert!(strace(&["-ff", "-y", "-ttt", "-T", "-o", out.to_str().unwrap()]).unwrap().status.success());
+    let each = std::fs::read_dir(place.path()).unwrap().map(|file| file.unwrap().path());
+    let each: Vec<_> = each
+        .map(|path| (std::io::Cursor::new(std::fs::read(&path).unwrap()), path.display().to_string()))
+        .collect();
+    assert!(each.len() > 8, "a file of each process: {}", each.len());
+    let mut files = importer();
+    files.read_each(each).unwrap();
+    assert_eq!(calls(files), wanted, "-ff");
+    // Numbers alone would be other calls.
+    let raw = to_file(&["-f", "-y", "-X", "raw"]).unwrap();
+    let refused = importer().read(&raw[..], "out").unwrap_err().to_string();
+    assert!(refused.contains("-X raw") && refused.contains("record with words"), "{refused}");
 }

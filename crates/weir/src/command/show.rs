@@ -149,11 +149,16 @@ fn as_file(kind: Option<&str>, name: &str) -> Result<String, Failure> {
         shown?;
         return Ok(MachinePreset::load(name)?.to_toml());
     }
+    if is("medium")
+        && let Ok(ssd) = SsdModel::parse(name)
+    {
+        return Ok(ssd.to_toml());
+    }
     match Medium::parse(name) {
         Ok(medium) if is("medium") => Ok(medium.to_toml()),
         _ if kind.map_or_else(|| knows(name), |kind| names(kind).contains(&name)) => {
             Err(Failure::usage(format!(
-                "--toml: {name} is no machine and no medium of memory, which alone are files that --machine and --medium take"
+                "--toml: {name} is no machine, no memory and no SSD, which alone are files that --machine and --medium take"
             )))
         }
         _ => Err(unknown(kind, name)),

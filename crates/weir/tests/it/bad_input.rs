@@ -375,7 +375,20 @@ const MISTAKEN: [Case; 14] = [
 ];
 
 /// Words that other programs take, and limits that nothing says beforehand.
-const STRANGERS: [Case; 17] = [
+const STRANGERS: [Case; 20] = [
+    (
+        "workloads joined by commas",
+        &["bench", "filebench/varmail,filebench/webserver", "--fs", "pmfs"],
+        2,
+        &["\"filebench/varmail,filebench/webserver\"", "separated by spaces"],
+    ),
+    (
+        "a type of the mount",
+        &["mount", "pmfs", "good.pm", ".", "-o", "subtype=mine"],
+        2,
+        &["subtype=mine", "fuse.weir.DESIGN"],
+    ),
+    ("a group of all files", &["mount", "pmfs", "good.pm", ".", "-o", "gid=5"], 2, &["gid=5", "chgrp(1)"]),
     (
         "a run longer than the clock",
         &["bench", "varmail", "--fs", "pmfs", "--runtime", "100000h"],

@@ -220,18 +220,19 @@ fn words_of_pages_are_explained_and_an_importer_offers_what_it_reads() {
     assert!(offered.contains("strace, dbench, mobigen, nbw, fio") && !offered.contains("lasr"), "{offered}");
 }
 
-/// A machine and a medium as files are the machine and the medium.
+/// A machine, a memory and an SSD as files are what they were.
 #[test]
 fn what_show_prints_as_a_file_is_taken_as_one() {
     let home = tempfile::tempdir().unwrap();
-    for (flag, name, file) in
-        [("--machine", "spr-server", "machine.toml"), ("--medium", "optane.100", "medium.toml")]
-    {
+    for (fs, flag, name, file) in [
+        ("pmfs", "--machine", "spr-server", "machine.toml"),
+        ("pmfs", "--medium", "optane.100", "medium.toml"),
+        ("ext4", "--medium", "nvme-a", "ssd.toml"),
+    ] {
         let text = printed(home.path(), &["show", name, "--toml"]);
         std::fs::write(home.path().join(file), &text).unwrap();
         let rows = |of: &str| {
-            let bench =
-                ["bench", "fxmark/DWAL", "--fs", "pmfs", "--runtime", "1ms", "-q", "--json", flag, of];
+            let bench = ["bench", "fxmark/DWAL", "--fs", fs, "--runtime", "1ms", "-q", "--json", flag, of];
             document(&run(home.path(), &bench))["samples"][0]["operations"].clone()
         };
         assert_eq!(rows(file), rows(name), "{name}");

@@ -215,3 +215,71 @@ fn a_directory_that_cannot_be_written_is_named() {
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
     }
 }
+
+/// What strace recorded on a busy host: what recording cost of the gaps varied by more than all that the program computed.
+#[test]
+fn where_recording_cost_more_than_the_program_computed_nothing_is_said_of_computing() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let lines = "1 500000 0 mkdir \"d\" 0755 = 0\n1 300000 0 open \"d/f\" wronly,creat 0600 = 3\n\
+                 1 0 0 write 3 5000 = 5000\n";
+    for (noise_ns, tells) in [(900_000, false), (1_000, true)] {
+        let end = format!("E at=800000 calls=3 dropped=0 user=800000 level=0 noise={noise_ns}\n");
+        let head = "#weir-trace 1\n#root /r\n#clock traced\nT 1 1 1 \"\"\n";
+        fs::write(home.join("t.wtrace"), format!("{head}{lines}{end}")).unwrap();
+        let output = bench(home, "t.wtrace", &["--fs", "pmfs,nova", "--medium", "dram", "-o", "r.json"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let explained = weir().current_dir(home).args(["explain", "r.json"]).output().unwrap();
+        for said in [&output.stdout, &explained.stdout] {
+            let text = String::from_utf8_lossy(said).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(text.contains("cannot be told from what recording cost"), !tells, "{text}");
+            assert_eq!(text.contains("itself computes for"), tells, "{text}");
+            assert!(tells || !text.contains("the program computes"), "{text}");
+        }
+        let stat = weir().current_dir(home).args(["trace", "stat", "t.wtrace"]).output().unwrap();
+        let stat = String::from_utf8_lossy(&stat.stdout).into_owned();
+        assert_eq!(stat.contains("when it did cannot be told"), !tells, "{stat}");
+        fs::remove_file(home.join("r.json")).unwrap();
+    }
+}
+
+/// A FIFO that was there before the program, which has it open alone: opened as it was, it would wait for ever.
+#[test]
+fn a_replay_does_not_wait_at_a_fifo_that_was_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let lines = "1 0 0 open \"pipe\" rdonly 0 = 3\n1 0 0 read 3 100 = 6\n1 0 0 open \"got\" wronly,creat 0600 = 4\n\
+                 1 0 0 copy 3 4 6 -1 -1 = 6\n1 0 0 write 4 6 = 6\n1 0 0 unlink \"pipe\" = 0\n";
+    let text = format!("#weir-trace 1\n#root /r\nS p 0600 0 \"pipe\"\nT 1 1 1 \"\"\n{lines}");
+    fs::write(home.join("t.wtrace"), text).unwrap();
+    fs::create_dir(home.join("host")).unwrap();
+    let host = format!("host:{}", home.join("host").display());
+    for more in [&["--fs", "nova", "--medium", "dram"][..], &["--fs", &host, "--clock", "real"]] {
+        let mut limited = std::process::Command::new("timeout");
+        limited.arg("100").arg(weir().get_program()).args(["bench", "trace:t.wtrace", "--check"]).args(more);
+        let output =
+            limited.current_dir(home).env("XDG_DATA_HOME", home.join("data")).output().expect("coreutils");
+        assert!(output.status.success(), "{more:?}: {}", stderr(&output));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("calls were not made: they are on FIFOs"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_trace_lacks_is_told_by_its_name_in_every_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let lines = "1 0 0 sync = 0\nL calls 7 \"vmsplice\" \"is not followed\" \"pump\"\nE at=9 calls=1 dropped=7 level=0\n";
+    fs::write(home.join("t.wtrace"), format!("{HEAD}{lines}")).unwrap();
+    let refused = bench(home, "t.wtrace", &ON_DRAM);
+    assert!(!refused.status.success() && stderr(&refused).contains("7 vmsplice"), "{}", stderr(&refused));
+    let stat = weir().current_dir(home).args(["trace", "stat", "t.wtrace"]).output().unwrap();
+    let allowed =
+        bench(home, "t.wtrace", &[&ON_DRAM[..], &["--switch", "allow_drops", "-o", "r.html"]].concat());
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    let page = fs::read(home.join("r.html")).unwrap();
+    for said in [&stat.stdout, &allowed.stdout, &page] {
+        let said = String::from_utf8_lossy(said);
+        assert!(said.contains("7 vmsplice"), "{}", &said[..said.len().min(2000)]);
+    }
+}

@@ -189,6 +189,23 @@ fn documents_name_files_that_exist() {
 
 // ---- tables against files ----
 
+/// The tests that the table of cases names, which no document of the code would miss.
+fn absent_tests(table: &str, code: &str) -> Vec<String> {
+    let named = table.split('`').skip(1).step_by(2).filter_map(|word| word.rsplit_once("::"));
+    let tests = named.map(|(_, name)| name).filter(|name| *name != "tests");
+    tests.filter(|name| !code.contains(&format!("fn {name}("))).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_table_of_cases_names_tests_that_are_there() {
+    let code: String = rust_files().into_iter().map(|(_, text)| text).collect();
+    let table = read(&root().join("tests/cases/README.md"));
+    assert!(table.matches("::").count() > 20, "no table");
+    assert_none("tests of cases", &absent_tests(&table, &code));
+    let canary = absent_tests("`a::is_there`, `b::tests`, `c::is_not`", "fn is_there() {}");
+    assert_eq!(canary, ["is_not"]);
+}
+
 #[test]
 fn every_design_has_its_line() {
     let crates = root().join("crates");

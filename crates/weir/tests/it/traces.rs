@@ -155,6 +155,31 @@ fn a_program_is_recorded_by_preload_with_its_exit_code_and_replays_as_it_was() {
     assert_eq!(replay["samples"][0]["counters"]["replay.differing"], 0, "{replay}");
 }
 
+/// A job of the shell that the program does not wait for, and which writes when the program has long ended.
+#[test]
+fn what_a_program_leaves_running_is_recorded_until_it_ends() {
+    for how in ["preload", "strace"] {
+        if how == "strace" && !can_trace() {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path();
+        fs::create_dir(home.join("tree")).unwrap();
+        let script = "cd tree; (sleep 0.5; printf 12345 > late) & exit 3";
+        let words = ["record", "--how", how, "--root", "tree", "-o", "t.wtrace", "--", "sh", "-c", script];
+        let output = run(home, &words);
+        assert_eq!(output.status.code(), Some(3), "{how}: {}", stderr(&output));
+        assert!(home.join("tree/late").exists(), "{how}: it has not waited");
+        let tree = ok(home, &["trace", "tree", "--allow-drops", "t.wtrace"]);
+        let tree = String::from_utf8_lossy(&tree.stdout).into_owned();
+        let told = document(home, &["trace", "stat", "t.wtrace", "--json"]);
+        assert!(
+            tree.contains(" late") && (tree == "f 5 late\n" || told["lost"] != 0),
+            "{how}: {tree} {told}"
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_recorded_is_said() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //! wrong makes it look where the others say, and where there is something to lose it says so and stops.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use check::NEW;
@@ -18,8 +19,14 @@ const BLOCKS_COUNT: u64 = 4;
 const INODES_PER_GROUP: u64 = 0x28;
 const INODE_SIZE: u64 = 0x58;
 const RESERVED_GDT_BLOCKS: u64 = 0xce;
-/// Offset of `bg_inode_table_lo` in a descriptor.
+const JOURNAL_INUM: u64 = 0xe0;
+const JOURNAL_BACKUP_TYPE: u64 = 0xfd;
+const JOURNAL_INO: u64 = 8;
+/// Offsets of `bg_inode_table_lo` and `bg_free_blocks_count_lo` in a descriptor.
 const TABLE: u64 = 8;
+const FREE_BLOCKS: usize = 0xc;
+/// The map in an inode.
+const MAP: Range<usize> = 0x28..0x64;
 
 type Options = &'static [(&'static str, &'static str)];
 
@@ -168,4 +175,29 @@ fn fields_that_follow_from_others_are_written_and_not_only_told() {
             assert!(field != INODES_PER_GROUP || image.word(1024 + field) == is, "{kind:?}");
         }
     }
+}
+
+/// A journal in an inode with a name, as tune2fs makes it on a mounted file system. Its blocks are not those of two files.
+#[test]
+fn a_journal_in_a_named_file_stays_where_it_is() {
+    let (name, options) = KINDS[2];
+    let image = Edited::made(name, options, Bytes::mib(7), fill);
+    let [ino, one, other] = image.mounted(|fs| {
+        [file(fs, ".journal", b"").0, file(fs, "one", &[1; 3000]).0, file(fs, "other", &[2; 3000]).0]
+    });
+    let (old, new) = (image.inode(JOURNAL_INO), image.inode(ino));
+    let len = usize::from(image.half(1024 + INODE_SIZE));
+    let inode = image.bytes(old, len);
+    image.put(new, &inode);
+    image.put(old, &vec![0; len]);
+    image.put_superblock(JOURNAL_INUM, &(ino as u32).to_le_bytes(), true);
+    image.put_superblock(JOURNAL_BACKUP_TYPE, &[0], true);
+    assert_eq!(image.violations(), Vec::<String>::new(), "a mount takes it");
+    image.change_descriptor(FREE_BLOCKS, 5);
+    // Two others share their blocks, of which one gets copies.
+    image.put(image.inode(other), &image.bytes(image.inode(one), len));
+    let before = image.files();
+    kept(&image, &before, "a wrong count of free blocks");
+    assert_eq!(image.bytes(new, len)[MAP], inode[MAP]);
+    assert_eq!(u64::from(image.word(1024 + JOURNAL_INUM)), ino);
 }

@@ -149,6 +149,13 @@ pub(super) fn has(text: &[u8], word: &str) -> bool {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').any(|part| part == word.as_bytes())
 }
 
+/// Whether a line has the number of `AT_FDCWD` alone, as `strace -X raw` writes it: what its flags mean is not read then.
+pub(super) fn is_raw(line: &[u8]) -> bool {
+    let (name, rest) = line.split_at(line.iter().position(|byte| *byte == b'(').unwrap_or(line.len()));
+    let begins = |with: &[u8]| rest.starts_with(with);
+    name.ends_with(b"openat") && (begins(b"(-100,") || begins(b"(-100<"))
+}
+
 /// A line without the numbers of constants where `strace -X verbose` has written both: `0x41 /* O_WRONLY|O_CREAT */`.
 pub(super) fn spelled(line: &[u8]) -> Option<Vec<u8>> {
     const OPEN: &[u8] = b" /* ";
@@ -258,6 +265,7 @@ mod tests {
         let other = br"getdents64(3, 0x5 /* 3 entries */, 32768) = 72";
         assert_eq!(spelled(other).as_deref(), Some(&other[..]));
         assert_eq!(spelled(b"close(3) = 0"), None);
+        assert!(!is_raw(line) && !is_raw(plain) && is_raw(br#"7 1.5 openat(-100</w>, "a", 0x41, 0644) = 3"#));
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! | `-y` | what descriptors lead to that were opened before: calls on them are counted, not stored |
 //! | times | gaps and durations, which are 0 |
 //! | `-s 255` | the ends of long attribute names |
-//! | constants as words (`-X raw`) | every such line |
+//!
+//! Text whose constants are numbers alone (`-X raw`) is refused: its flags and commands would be taken for none.
 //!
 //! # What happens to a line
 //!
@@ -323,6 +324,7 @@ impl<W: Write> Importer<W> {
             let whole = text.last() == Some(&b'\n');
             let before = self.strange;
             self.line(text.trim_ascii_end())?;
+            refuse_raw(&text, file, self.lines)?;
             if self.strange > before && !whole {
                 // strace was killed while it wrote.
                 self.strange = before;
@@ -533,6 +535,7 @@ impl<R: BufRead> Each<R> {
         let mut text = Vec::new();
         while self.next.is_none() && self.source.read_until(b'\n', &mut text)? > 0 {
             self.line += 1;
+            refuse_raw(&text, &self.file, self.line)?;
             let whole = text.trim_ascii_end();
             let whole = args::spelled(whole).unwrap_or_else(|| whole.to_vec());
             if !whole.is_empty() {
@@ -555,6 +558,16 @@ impl<R: BufRead> Each<R> {
         }
         Ok(())
     }
+}
+
+/// A line of `strace -X raw` is refused: it would be read as another call.
+fn refuse_raw(text: &[u8], file: &str, line: u64) -> Result<(), ImportError> {
+    if !args::is_raw(text) {
+        return Ok(());
+    }
+    let what = "strace -X raw has numbers in place of words, which are not read: record with words (-X abbrev, which is usual, or \
+                -X verbose)";
+    Err(ImportError::Line { file: file.to_owned(), line, what: what.to_owned() })
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
