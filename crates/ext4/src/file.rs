@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{FallocateMode, FileKind, SeekTo};
-use sim::Activity;
+use sim::{Activity, ByteRun, Run};
 
 use super::extent;
 use super::inode::{Inode, InodeState, change_time};
@@ -483,7 +483,7 @@ impl Volume {
         inode: &Arc<Inode>,
         state: &mut InodeState,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         self.allocate_delayed(inode, state)?;
         let punch = mode.contains(FallocateMode::PUNCH_HOLE);

@@ -13,7 +13,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
+//! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], [`ByteRun`], [`Run`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
 //! | [`cache`] | what is still in the caches: [`Recency`], [`CachedPage`] |
@@ -87,4 +87,4 @@ pub use task::{
     Attached, Handle, JoinHandle, LONGEST_RUN, MOST_TASKS, RunError, Setup, TaskSpec, core, pin, run,
     run_here, socket, spawn, work_for, works_for,
 };
-pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};
+pub use units::{ByteRun, Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate, Run};

@@ -5,10 +5,14 @@
 //! | [`Nanos`] | nanoseconds: a span, or a time since the start of the run | `200ns`, `1.5ms`, `30s` |
 //! | [`Bytes`] | bytes | `4096`, `4k`, `1.5GiB`, `1GB` |
 //! | [`Rate`] | bytes a second | `1GB/s`, `1GiB/s` |
+//! | [`ByteRun`] | bytes: where they begin and how many | – |
+//! | [`Run`] | numbered units, as blocks: the first and how many | – |
 
 mod parse;
+mod range;
 
 pub use parse::ParseUnitError;
+pub use range::{ByteRun, Run};
 
 use std::fmt;
 use std::iter::Sum;

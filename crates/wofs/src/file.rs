@@ -11,7 +11,7 @@
 
 use ::vfs::IoFlags;
 use media::event::Mark;
-use sim::ran;
+use sim::{ByteRun, Run, ran};
 
 use crate::alloc::Slot;
 use crate::inode::{Body, Contents, Inode, Setter, State, now};
@@ -133,7 +133,7 @@ impl Wofs {
         copied?;
         let _part = sim::part(&parts::PATCHED);
         let word = setter.place + PATCH;
-        self.region.mark(Mark::Commit { at: word, needs: &[(to, data.len() as u64)] });
+        self.region.mark(Mark::Commit { at: word, needs: &[ByteRun::new(to, data.len() as u64)] });
         self.region.store_u64(word, patch_of(setter.vtail, size))?;
         self.region.flush(word, 8);
         self.region.fence();
@@ -231,7 +231,7 @@ impl Wofs {
         ran::collected((0..).zip(slots.iter().zip(&plan.pieces)).map(one))
     }
 
-    fn store_packages(&self, all: &[(Slot, Data)], needs: &[(u64, u64)]) -> Result<()> {
+    fn store_packages(&self, all: &[(Slot, Data)], needs: &[ByteRun]) -> Result<()> {
         for (slot, data) in all {
             let bytes = Package::Data(*data).encode(self.rules);
             self.region.mark(Mark::CommitBlock { at: slot.place, needs });
@@ -248,7 +248,7 @@ impl Wofs {
         contents: &Contents,
         plan: &Plan,
         (offset, data): (u64, &[u8]),
-    ) -> Result<Vec<(u64, u64)>> {
+    ) -> Result<Vec<ByteRun>> {
         let _part = sim::part(&parts::COPY);
         let end = offset + data.len() as u64;
         let mut stored = Vec::new();
@@ -267,7 +267,7 @@ impl Wofs {
                 let part = &data[(whole.0 - offset) as usize..(whole.1 - offset) as usize];
                 self.region.nt_store(block * BLOCK + (whole.0 - from), part)?;
             }
-            ran::push(&mut stored, (block * BLOCK, blocks * BLOCK));
+            ran::push(&mut stored, ByteRun::new(block * BLOCK, blocks * BLOCK));
             at += blocks;
         }
         Ok(stored)
@@ -298,7 +298,7 @@ impl Wofs {
         contents: &Contents,
         offset: u64,
         first: u64,
-        stored: &mut Vec<(u64, u64)>,
+        stored: &mut Vec<ByteRun>,
     ) -> Result<()> {
         if offset > contents.size && first > contents.size / BLOCK {
             ran::extend(stored, self.zero_tail(contents)?);
@@ -307,15 +307,15 @@ impl Wofs {
     }
 
     /// Stores zeros from the size of a file to the end of its block, unless they are there; durable after a fence.
-    fn zero_tail(&self, contents: &Contents) -> Result<Option<(u64, u64)>> {
+    fn zero_tail(&self, contents: &Contents) -> Result<Option<ByteRun>> {
         let within = contents.size % BLOCK;
         if within == 0 || contents.tail_is_zero || self.rules.lacks(mutant::TAIL_NOT_ZEROED) {
             return Ok(None);
         }
         let Some(piece) = contents.map.find(contents.size / BLOCK) else { return Ok(None) };
-        let (at, len) = (piece.block * BLOCK + within, BLOCK - within);
-        self.region.nt_zero(at, len)?;
-        Ok(Some((at, len)))
+        let tail = ByteRun::new(piece.block * BLOCK + within, BLOCK - within);
+        self.region.nt_zero(tail.at, tail.len)?;
+        Ok(Some(tail))
     }
 
     /// Takes the time in which the published code sets so many blocks of a file's index, which it does one by one.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ::vfs::{FileKind, Ino, Owner, RenameFlags, rename};
 use media::event::Mark;
-use sim::ran;
+use sim::{ByteRun, ran};
 use sim::sync::Ordering::SeqCst;
 
 use crate::alloc::Slot;
@@ -103,7 +103,7 @@ impl Wofs {
             changed: now,
             renamed: false,
         };
-        let needs = ran::collected(target.iter().map(|(slot, _)| (slot.place, UNIT)));
+        let needs = ran::collected(target.iter().map(|(slot, _)| ByteRun::new(slot.place, UNIT)));
         let stored = self.store_create(slot, create, &needs);
         let _part = sim::part(&parts::NEW_INODE);
         let mut space = self.space.lock();
@@ -170,7 +170,7 @@ impl Wofs {
         Ok((slot, data))
     }
 
-    fn store_create(&self, slot: Slot, create: Create, needs: &[(u64, u64)]) -> Result<()> {
+    fn store_create(&self, slot: Slot, create: Create, needs: &[ByteRun]) -> Result<()> {
         let _part = sim::part(&parts::PACKAGE);
         let bytes = Package::Create(create).encode(self.rules);
         self.region.mark(Mark::CommitBlock { at: slot.place, needs });
@@ -420,7 +420,8 @@ impl Wofs {
                 self.store_unlink(*slot, unlink)?;
             }
             self.region.fence();
-            let needs = ran::collected(slots[..hidden.len()].iter().map(|slot| (slot.place, UNIT)));
+            let needs =
+                ran::collected(slots[..hidden.len()].iter().map(|slot| ByteRun::new(slot.place, UNIT)));
             let (key, name) = (inode.key, ran::copied(name));
             let body = Create { vtail, key, parent, name, attributes, rdev, changed: now, renamed: true };
             self.store_create(create, body, &needs)?;

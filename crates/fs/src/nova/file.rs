@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use media::event::Mark;
+use sim::ByteRun;
 use vfs::{FallocateMode, SeekTo, SetAttr, SetTime, Timestamp};
 
 use super::alloc::{Extent, Need, Taken};
@@ -386,7 +387,7 @@ impl Volume {
         &self,
         file: &mut Changing<'_>,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         let end =
             offset.checked_add(len).filter(|end| *end <= FILE_BLOCKS_MAX * BLOCK).ok_or(Error::TooLarge)?;

@@ -16,7 +16,7 @@ use std::sync::{OnceLock, atomic};
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::sync::{AtomicU64, Ordering::Relaxed};
-use sim::{Clock, LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+use sim::{ByteRun, Clock, LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
@@ -602,7 +602,7 @@ impl Volume {
 pub(crate) fn link_chunk(region: &Region, (link, offset): (u64, u64), bytes: u64) -> Result<()> {
     region.nt_zero(offset, bytes)?;
     region.fence();
-    region.mark(Mark::Commit { at: link, needs: &[(offset, bytes)] });
+    region.mark(Mark::Commit { at: link, needs: &[ByteRun::new(offset, bytes)] });
     region.store_u64(link, offset)?;
     region.flush(link, 8);
     region.fence();

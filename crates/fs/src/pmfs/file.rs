@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use media::event::Mark;
-use sim::Activity;
+use sim::{Activity, ByteRun, Run};
 use vfs::{FallocateMode, SeekTo, Timestamp};
 
 use super::Volume;
@@ -160,7 +160,12 @@ impl Volume {
         {
             let at = at + (offset & ((1 << tree.shift) - 1));
             self.region.nt_store(at, data)?;
-            self.finish_in_place(inode, raw, offset + data.len() as u64, (at, data.len() as u64))?;
+            self.finish_in_place(
+                inode,
+                raw,
+                offset + data.len() as u64,
+                ByteRun::new(at, data.len() as u64),
+            )?;
             return Ok(data.len());
         }
         if self.has(mutant::TWO_COMMITS) && data.len() as u64 > 1 << BLOCK_SHIFT {
@@ -175,13 +180,7 @@ impl Volume {
 
     /// Size and times after a write into existing blocks, durable on return: an fsync of another task cannot fence what this one
     /// has written.
-    fn finish_in_place(
-        &self,
-        inode: &Inode,
-        raw: &mut RawInode,
-        end: u64,
-        written: (u64, u64),
-    ) -> Result<()> {
+    fn finish_in_place(&self, inode: &Inode, raw: &mut RawInode, end: u64, written: ByteRun) -> Result<()> {
         if end > raw.size {
             self.region.fence();
             self.store_size(inode, raw, end, &[written])?;
@@ -217,7 +216,7 @@ impl Volume {
     /// Begins a transaction that may add blocks to a file: its inode's first half is logged.
     pub(crate) fn begin_growth(&self, inode: &Inode, entries: u32) -> Result<Transaction> {
         let mut tx = self.journal.begin(1 + entries)?;
-        match self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]) {
+        match self.journal.log(&mut tx, &[inode.half()]) {
             Ok(()) => Ok(tx),
             Err(error) => {
                 self.journal.abort(tx)?;
@@ -321,7 +320,7 @@ impl Volume {
         inode: &Inode,
         raw: &mut RawInode,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         let end = offset.checked_add(len).ok_or(Error::TooLarge)?;
         if end > Tree::most_bytes(raw.block_shift()) {
@@ -437,7 +436,7 @@ impl Volume {
         slots: &[(u64, u64)],
     ) -> Result<()> {
         if let (Some((low, _)), Some((high, _))) = (slots.first(), slots.last()) {
-            self.journal.log(tx, &[(*low, high - low + 8)])?;
+            self.journal.log(tx, &[ByteRun::new(*low, high - low + 8)])?;
         }
         for (slot, _) in slots {
             if *slot == inode.offset + ino::ROOT {

@@ -14,7 +14,7 @@
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Work, ran};
+use sim::{ByteRun, Run, Work, ran};
 
 use super::Volume;
 use super::journal::Transaction;
@@ -146,7 +146,7 @@ impl Tree {
         Ok(Filled { mapped: end.saturating_sub(first), added: fill.added })
     }
 
-    /// Log entries that filling the holes of `first..first + count` needs in a transaction which has made `new_nodes`.
+    /// Log entries that filling the holes of a run needs in a transaction which has made `new_nodes`.
     pub(crate) fn fill_need(
         &self,
         region: &Region,
@@ -425,7 +425,7 @@ impl Fill<'_> {
             let child_is_new = child == 0;
             if child_is_new {
                 if !logged {
-                    self.volume.journal.log(self.tx, &[(slot, 8 * (high - index + 1))])?;
+                    self.volume.journal.log(self.tx, &[ByteRun::new(slot, 8 * (high - index + 1))])?;
                     logged = true;
                 }
                 let Some(node) = self.new_node()? else { return Ok(end) };
@@ -467,7 +467,8 @@ impl Fill<'_> {
             return Ok(self.base + u64::from(first_hole));
         }
         ran::extend(&mut self.tx.taken, blocks[..taken].iter().map(|block| (*block, self.shift)));
-        let range = (at + 8 * u64::from(first_hole), 8 * (u64::from(holes[taken - 1] - first_hole) + 1));
+        let slots = u64::from(holes[taken - 1] - first_hole) + 1;
+        let range = ByteRun::new(at + 8 * u64::from(first_hole), 8 * slots);
         if !is_new {
             self.volume.journal.log(self.tx, &[range])?;
         }
@@ -476,7 +477,7 @@ impl Fill<'_> {
             (self.fresh)(self.base + u64::from(index), block)?;
         }
         if is_new {
-            region.flush(range.0, range.1);
+            region.flush(range.at, range.len);
         }
         self.added += taken as u64;
         Ok(if taken == count { last + 1 } else { self.base + u64::from(holes[taken]) })

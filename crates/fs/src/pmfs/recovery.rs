@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Mutex, TaskSpec};
+use sim::{ByteRun, Mutex, Run, TaskSpec};
 
 use super::alloc::BlockMap;
 use super::inode::{InodeTable, is_free_slot};
@@ -273,7 +273,7 @@ impl Volume {
         }
         let mut tx = self.journal.begin(2)?;
         let work = (|| {
-            self.journal.log(&mut tx, &[(inode.offset, ino::HALF), (sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
+            self.journal.log(&mut tx, &[inode.half(), ByteRun::new(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
             self.store_half(inode, &RawInode { root: 0, height: 0, size: 0, blocks: 0, ..raw })?;
             Superblock { saved_extents: 0, ..superblock }.store_fast_mount(&self.region)
         })();
@@ -367,7 +367,7 @@ impl Volume {
         let superblock: Superblock = self.region.read(0)?;
         let (inodes, inodes_free) = self.inodes.counts();
         let mut tx = self.journal.begin(2)?;
-        let logged = self.journal.log(&mut tx, &[(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)]);
+        let logged = self.journal.log(&mut tx, &[ByteRun::new(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)]);
         let counted = Superblock {
             write_time: seconds(),
             saved_extents,
