@@ -322,10 +322,10 @@ impl FileSystem for Mounted {
         Volume::check_regular(&state)?;
         let size = u64::from(self.0.geo.block_bytes);
         let extents = self.0.extents(&inode, &state)?.into_iter();
-        let bytes = |(index, start, len, unwritten)| FileExtent {
+        let bytes = |(index, run, unwritten): (u64, Run, bool)| FileExtent {
             offset: index * size,
-            physical: start * size,
-            len: len * size,
+            physical: run.first * size,
+            len: run.count * size,
             unwritten,
         };
         Ok(sim::ran::collected(extents.map(bytes)))
