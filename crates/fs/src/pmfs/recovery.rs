@@ -6,6 +6,7 @@
 //! The block map comes before the truncate list, because replaying the list frees blocks.
 
 use std::mem::offset_of;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use media::event::Mark;
@@ -17,7 +18,7 @@ use super::inode::{InodeTable, is_free_slot};
 use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, INODE_SLOT, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry,
-    MAX_IMAGE, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, ino, jd, sb,
+    MAX_IMAGE, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, jd, sb,
 };
 use super::map::{FILL_MAX, Tree, fill_entries};
 use super::mutant;
@@ -223,7 +224,8 @@ impl Volume {
         let mut next = first;
         let tree = Tree::of(&raw);
         for number in 0..superblock.saved_extents {
-            let Some((low, high)) = saved_extent(&self.region, &tree, number)? else { return Ok(None) };
+            let Some(saved) = saved_extent(&self.region, &tree, number)? else { return Ok(None) };
+            let (low, high) = saved.into_inner();
             let in_order = if number == 0 { low == 0 && high + 1 >= first } else { low > next };
             if high < low || high >= blocks || !in_order {
                 return Ok(None);
@@ -343,13 +345,13 @@ impl Volume {
             return self.save_nothing();
         }
         let tree = Tree::of(&raw);
-        for (number, (low, high)) in (0u64..).zip(&runs) {
+        for (number, run) in (0u64..).zip(&runs) {
             let byte = number * EXTENT;
             let at = tree.lookup(&self.region, byte / BLOCK)?;
             let at = at
                 .ok_or_else(|| Error::Corrupt("the block map was just mapped and has a hole".to_owned()))?
                 + byte % BLOCK;
-            self.region.store_pair(at, [*low, *high])?;
+            self.region.store_pair(at, [*run.start(), *run.end()])?;
             self.region.flush(at, EXTENT);
         }
         // The log of that transaction fences before anything can lead to the map.
@@ -383,11 +385,11 @@ impl Volume {
 }
 
 /// Extent `number` of a saved block map; none when the map has a hole there.
-pub(super) fn saved_extent(region: &Region, tree: &Tree, number: u64) -> Result<Option<(u64, u64)>> {
+pub(super) fn saved_extent(region: &Region, tree: &Tree, number: u64) -> Result<Option<RangeInclusive<u64>>> {
     let byte = number * EXTENT;
     let Some(at) = tree.lookup(region, byte >> tree.shift)? else { return Ok(None) };
     let at = at + (byte & ((1 << tree.shift) - 1));
-    Ok(Some((region.load_u64(at)?, region.load_u64(at + 8)?)))
+    Ok(Some(region.load_u64(at)?..=region.load_u64(at + 8)?))
 }
 
 /// Takes the blocks of an inode out of the map: its tree, and its attributes.
