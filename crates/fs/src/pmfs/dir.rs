@@ -418,7 +418,7 @@ impl Volume {
     fn append_dir_block(&self, tx: &mut Transaction, raw: &mut RawInode) -> Result<u64> {
         let mut tree = Tree::of(raw);
         let mut at = 0;
-        let filled = tree.fill(self, tx, (raw.size / BLOCK, 1), &mut |_, block| {
+        let filled = tree.fill(self, tx, Run::new(raw.size / BLOCK, 1), &mut |_, block| {
             at = block;
             Ok(())
         })?;

@@ -264,7 +264,7 @@ impl Volume {
         let mut tree = Tree::of(raw);
         let write = WriteRange { offset, end: offset + data.len() as u64, size: raw.size, shift: tree.shift };
         let (first, last) = (offset >> tree.shift, (write.end - 1) >> tree.shift);
-        let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
+        let filled = tree.fill(self, tx, Run::new(first, last - first + 1), &mut |block, at| {
             let _scope = sim::scope(Activity::DATA);
             self.clear_parts(at, write.cleared(block, self.settings.clears))
         })?;
@@ -329,7 +329,7 @@ impl Volume {
         if mode.contains(FallocateMode::PUNCH_HOLE) {
             return self.punch_hole(inode, raw, offset, end);
         }
-        self.reserve(inode, raw, (offset, end), mode.contains(FallocateMode::KEEP_SIZE))?;
+        self.reserve(inode, raw, offset..end, mode.contains(FallocateMode::KEEP_SIZE))?;
         if mode.contains(FallocateMode::ZERO_RANGE) {
             self.zero_mapped(raw, offset, end)?;
         }
@@ -342,7 +342,7 @@ impl Volume {
         &self,
         inode: &Inode,
         raw: &mut RawInode,
-        (offset, end): (u64, u64),
+        Range { start: offset, end }: Range<u64>,
         keep_size: bool,
     ) -> Result<()> {
         if end > raw.size && !keep_size {
@@ -354,7 +354,7 @@ impl Volume {
             let count = (stop - first).min(FILL_MAX - first % FILL_MAX);
             let size = if keep_size || first + count < stop { 0 } else { end };
             let mut tx = self.begin_growth(inode, fill_entries(count))?;
-            let done = self.reserve_chunk(inode, raw, &mut tx, (first, count), size);
+            let done = self.reserve_chunk(inode, raw, &mut tx, Run::new(first, count), size);
             self.end(tx, done)?;
             first += count;
         }
@@ -366,12 +366,12 @@ impl Volume {
         inode: &Inode,
         raw: &mut RawInode,
         tx: &mut Transaction,
-        (first, count): (u64, u64),
+        Run { first, count }: Run,
         end: u64,
     ) -> Result<()> {
         let mut tree = Tree::of(raw);
         let shift = tree.shift;
-        let filled = tree.fill(self, tx, (first, count), &mut |_, at| {
+        let filled = tree.fill(self, tx, Run::new(first, count), &mut |_, at| {
             let _scope = sim::scope(Activity::DATA);
             Ok(self.region.nt_zero(at, 1 << shift)?)
         })?;
@@ -417,7 +417,7 @@ impl Volume {
     /// Takes mapped blocks of one lowest node out of the tree in a transaction, then frees them.
     fn unmap_chunk(&self, inode: &Inode, raw: &mut RawInode, first: u64, count: u64) -> Result<()> {
         let tree = Tree::of(raw);
-        let slots = tree.slots(&self.region, inode.offset + ino::ROOT, (first, count))?;
+        let slots = tree.slots(&self.region, inode.offset + ino::ROOT, Run::new(first, count))?;
         if slots.is_empty() {
             return Ok(());
         }

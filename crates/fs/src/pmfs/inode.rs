@@ -341,7 +341,7 @@ impl Volume {
         let mut raw: RawInode = self.region.read(TABLE_INODE)?;
         let mut tree = Tree::of(&raw);
         let (shift, mut offset) = (tree.shift, 0);
-        let filled = tree.fill(self, tx, (block, 1), &mut |_, at| {
+        let filled = tree.fill(self, tx, Run::new(block, 1), &mut |_, at| {
             offset = at;
             Ok(self.region.nt_zero(at, 1 << shift)?)
         })?;

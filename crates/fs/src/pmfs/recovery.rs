@@ -330,7 +330,7 @@ impl Volume {
             let count = (blocks - block).min(FILL_MAX - block % FILL_MAX);
             let mut tx = self.begin_growth(inode, fill_entries(count))?;
             let mut tree = Tree::of(&raw);
-            let filled = tree.fill(self, &mut tx, (block, count), &mut |_, _| Ok(()));
+            let filled = tree.fill(self, &mut tx, Run::new(block, count), &mut |_, _| Ok(()));
             let stored = filled.and_then(|filled| {
                 self.store_growth(inode, &mut raw, &tree, filled, (block + filled.mapped) * BLOCK)?;
                 Ok(filled.mapped)
