@@ -26,8 +26,8 @@ use base::error::{Error, Result};
 /// Where bytes go, in the file and on the device.
 struct Plan {
     first: u64,
-    /// Blocks of the device, and how many.
-    pieces: Vec<(u64, u64)>,
+    /// Blocks of the device.
+    pieces: Vec<Run>,
     /// Blocks behind the last piece, for appends to come.
     more: u64,
 }
@@ -153,10 +153,10 @@ impl Wofs {
             Ok(slots) => slots,
             Err(error) => {
                 let mut space = self.space.lock();
-                for (block, blocks) in &plan.pieces {
+                for Run { first: block, count: blocks } in &plan.pieces {
                     space.put(*block, *blocks);
                 }
-                if let Some((block, blocks)) = plan.pieces.last() {
+                if let Some(Run { first: block, count: blocks }) = plan.pieces.last() {
                     space.put(block + blocks, plan.more);
                 }
                 return Err(error);
@@ -212,7 +212,7 @@ impl Wofs {
         let count = slots.len() as u64;
         let vtail = self.numbers(count.max(1));
         let (mut first, time) = (plan.first, now());
-        let one = |(index, (slot, (block, blocks))): (u64, (&Slot, &(u64, u64)))| {
+        let one = |(index, (slot, Run { first: block, count: blocks })): (u64, (&Slot, &Run))| {
             let more = if index + 1 == count { plan.more } else { 0 };
             let data = Data {
                 vtail: vtail + index,
@@ -253,7 +253,7 @@ impl Wofs {
         let end = offset + data.len() as u64;
         let mut stored = Vec::new();
         let mut at = plan.first;
-        for (block, blocks) in &plan.pieces {
+        for Run { first: block, count: blocks } in &plan.pieces {
             let (from, to) = (at * BLOCK, (at + blocks) * BLOCK);
             let whole = (from.max(offset.next_multiple_of(BLOCK)), to.min(end / BLOCK * BLOCK));
             let edges = [(from, whole.0.min(to)), (whole.1.max(whole.0.min(to)), to)];
@@ -337,12 +337,12 @@ impl Wofs {
         (size, all): (u64, Vec<(Slot, Data)>),
     ) -> Result<()> {
         let _part = sim::part(&parts::CLAIM);
-        plan.pieces.iter().for_each(|(_, blocks)| Self::index(*blocks));
+        plan.pieces.iter().for_each(|run| Self::index(run.count));
         let now = all.first().map_or_else(now, |(_, data)| data.time);
         (state.attributes.mtime, state.attributes.ctime, state.times_at_risk) = (now, now, false);
         let contents = state.contents_mut()?;
         let (mut replaced, mut first) = (Vec::new(), plan.first);
-        for (at, (block, blocks)) in plan.pieces.iter().enumerate() {
+        for (at, Run { first: block, count: blocks }) in plan.pieces.iter().enumerate() {
             let from = all.get(at).map_or(0, |(_, data)| data.vtail);
             ran::extend(
                 &mut replaced,

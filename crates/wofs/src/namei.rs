@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ::vfs::{FileKind, Ino, Owner, RenameFlags, rename};
 use media::event::Mark;
-use sim::{ByteRun, ran};
 use sim::sync::Ordering::SeqCst;
+use sim::{ByteRun, ran};
 
 use crate::alloc::Slot;
 use crate::dir::{Dir, Entry};
@@ -143,7 +143,7 @@ impl Wofs {
     /// Stores the target of a symbolic link and its DATA, which counts once the CREATE of that birth is there.
     fn store_target(&self, key: Key, target: &[u8], time: Time) -> Result<(Slot, Data)> {
         let (slot, block) = {
-            let block = self.take_blocks(1, 0)?.0[0].0;
+            let block = self.take_blocks(1, 0)?.0[0].first;
             match self.take(Kind::Data) {
                 Ok(slot) => (slot, block),
                 Err(error) => {
