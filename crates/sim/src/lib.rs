@@ -70,9 +70,9 @@ mod virt;
 
 pub use cache::{CachedPage, Recency};
 pub use clock::{
-    Clock, buffer_at, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past,
-    copy_past_to, copy_to, copy_to_page, copy_uncached, cost_of, cpu_time, follows_originals, interact,
-    is_priced, linux, medium, medium_until, now, priced, sleep, sleep_until, work,
+    Clock, buffer_at, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past_to, copy_to,
+    copy_to_page, copy_uncached, cost_of, cpu_time, follows_originals, interact, is_priced, linux, medium,
+    medium_until, now, priced, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, Part, count, op, part, scope};
 pub use machine::{Caches, Machine, PartPrice, Scheduling, Work};

@@ -204,11 +204,6 @@ impl Persistency {
         Self { base, lines, sectors, tasks: BTreeMap::new(), mode, seq: 0 }
     }
 
-    /// The guaranteed content.
-    pub fn guaranteed(&self) -> &Snapshot {
-        &self.base
-    }
-
     /// Lines in flight, in the order of offsets.
     pub fn in_flight(&self) -> impl Iterator<Item = LineReport> {
         self.lines.iter().map(|(number, line)| {

@@ -109,7 +109,7 @@ impl OwnedEvent {
     }
 
     /// As it was told.
-    pub fn as_event(&self) -> Event<'_> {
+    pub(crate) fn as_event(&self) -> Event<'_> {
         match self {
             Self::Store(off, data, kind) => Event::Store { off: *off, data, kind: *kind },
             Self::NtStore(off, data) => Event::NtStore { off: *off, data },
