@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use media::nvmm::Region;
-use sim::LINE_BYTES;
+use sim::{LINE_BYTES, Run};
 use vfs::mapping::PAGE;
 
 use crate::error::{Error, Result};
@@ -116,7 +116,7 @@ impl DirectMaps {
         }
         for (page, lines) in &dirty {
             let Some(at) = place(*page)? else { continue };
-            for (first, count) in runs(*lines) {
+            for Run { first, count } in runs(*lines) {
                 region.flush(at + first * LINE, count * LINE);
             }
         }
@@ -185,8 +185,8 @@ fn lines_of(within: u64, len: u64) -> u64 {
     u64::MAX >> (63 - (last - first)) << first
 }
 
-/// Neighbouring lines: the first, and how many.
-fn runs(mut lines: u64) -> impl Iterator<Item = (u64, u64)> {
+/// Neighbouring lines.
+fn runs(mut lines: u64) -> impl Iterator<Item = Run> {
     std::iter::from_fn(move || {
         if lines == 0 {
             return None;
@@ -194,7 +194,7 @@ fn runs(mut lines: u64) -> impl Iterator<Item = (u64, u64)> {
         let first = lines.trailing_zeros();
         let count = (lines >> first).trailing_ones();
         lines &= !(u64::MAX >> (64 - count) << first);
-        Some((u64::from(first), u64::from(count)))
+        Some(Run::new(u64::from(first), u64::from(count)))
     })
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn neighbouring_lines_are_flushed_together() {
-        let all = |lines| runs(lines).collect::<Vec<_>>();
+        let all = |lines| runs(lines).map(|run| (run.first, run.count)).collect::<Vec<_>>();
         assert_eq!(all(0), []);
         assert_eq!(all(0b1011_0001), [(0, 1), (4, 2), (7, 1)]);
         assert_eq!(all(u64::MAX), [(0, 64)]);

@@ -437,7 +437,7 @@ impl Model {
 
     /// An operation found no space: it has changed nothing, except perhaps the time of its file, and may have reserved a part of
     /// it.
-    pub fn found_no_space(&mut self, op: &Op) {
+    pub(crate) fn found_no_space(&mut self, op: &Op) {
         let id = match op {
             Op::Fallocate(file, ..) => self.file(file).ok(),
             Op::Store(number, ..) => self.mapped.get(number).copied(),

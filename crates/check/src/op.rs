@@ -230,7 +230,7 @@ impl Runner {
     }
 
     /// Closes everything that operations have opened or mapped.
-    pub fn close_opened(&mut self) {
+    pub(crate) fn close_opened(&mut self) {
         for ino in std::mem::take(&mut self.mapped).into_values() {
             self.unmap(ino);
         }

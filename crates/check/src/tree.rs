@@ -57,7 +57,12 @@ pub fn difference(seen: &Tree, expected: &Tree) -> Option<String> {
 }
 
 /// The same, where each aligned `unit` of bytes of a file may also be that of another tree.
-pub fn difference_by(seen: &Tree, expected: &Tree, other_tree: Option<&Tree>, unit: usize) -> Option<String> {
+pub(crate) fn difference_by(
+    seen: &Tree,
+    expected: &Tree,
+    other_tree: Option<&Tree>,
+    unit: usize,
+) -> Option<String> {
     if let Some(path) = seen.keys().find(|path| !expected.contains_key(*path)) {
         return Some(format!("\"{path}\" should not be there"));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sim::sync::Ordering::Relaxed;
-use sim::{Work, ran};
+use sim::{ByteRun, Work, ran};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, Listener, MappedFiles,
     NewInode, OpenFlags, Paths, Promises, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Verified,
@@ -269,7 +269,7 @@ impl FileSystem for Mounted {
         let mut file = inode.changing()?;
         file.blocks()?;
         PROMISES.check_reserving(mode)?;
-        Ok(self.0.fallocate(&mut file, mode, (offset, len))?)
+        Ok(self.0.fallocate(&mut file, mode, ByteRun::new(offset, len))?)
     }
 
     fn clone_unit(&self) -> Option<u64> {

@@ -2,6 +2,7 @@
 //! other fields are zero. They are in use, so nothing is ever put there; no call reads them.
 
 use ::vfs::FileKind;
+use sim::Run;
 
 use super::Volume;
 use super::block_map;
@@ -14,7 +15,7 @@ use base::error::{Error, Result};
 
 impl Volume {
     /// The blocks that the medium cannot use, and those of their map, as runs; none where inode 1 has no map.
-    pub(crate) fn bad_blocks(&self) -> Result<Vec<(u64, u64)>> {
+    pub(crate) fn bad_blocks(&self) -> Result<Vec<Run>> {
         let (raw, extra) = match self.read_inode(BAD_INO) {
             Err(Error::NoEntry) => return Ok(Vec::new()),
             read => read?,
@@ -23,15 +24,15 @@ impl Volume {
         let state = inode.state.read();
         let mut runs = Vec::new();
         let mut seen = |visited: Visited| {
-            let (start, len) = match visited {
-                Visited::Map(block) => (block, 1),
-                Visited::Data(_, start, len, _) => (start, len),
+            let run = match visited {
+                Visited::Map(block) => Run::new(block, 1),
+                Visited::Data(_, run, _) => run,
             };
-            self.check_data_blocks(&inode, start, len)?;
+            self.check_data_blocks(&inode, run.first, run.count)?;
             if runs.len() as u64 > self.geo.blocks {
                 return Err(Error::Corrupt("the list of bad blocks does not end".to_owned()));
             }
-            runs.push((start, len));
+            runs.push(run);
             Ok(())
         };
         if state.raw.has(flag::EXTENTS) {

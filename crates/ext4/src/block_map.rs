@@ -1,6 +1,8 @@
 //! Block maps: twelve pointers in the inode, then trees of pointers one, two and three blocks deep (ext2).
 
-use sim::ran;
+use std::ops::Range;
+
+use sim::{Run, ran};
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
@@ -155,7 +157,7 @@ pub(crate) fn remove(
     handle: &Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
-    (from, to): (u64, u64),
+    Range { start: from, end: to }: Range<u64>,
     metadata: bool,
 ) -> Result<(u64, bool)> {
     let mut work = Removal { volume, handle, inode, metadata, from, to, freed: 0, runs: Vec::new() };
@@ -296,7 +298,7 @@ pub(crate) fn visit(
     let per_block = per_block(volume);
     let pointer = |slot: usize| u64::from(le32(&state.raw.block, slot * 4));
     for slot in (0..DIRECT).filter(|slot| pointer(*slot as usize) != 0) {
-        seen(Visited::Data(slot, pointer(slot as usize), 1, false))?;
+        seen(Visited::Data(slot, Run::new(pointer(slot as usize), 1), false))?;
     }
     let mut open = Vec::new();
     let mut start = DIRECT;
@@ -315,7 +317,7 @@ pub(crate) fn visit(
         for (slot, pointer) in pointers.into_iter().enumerate().filter(|(_, pointer)| *pointer != 0) {
             let (pointer, first) = (u64::from(pointer), start + slot as u64 * span);
             match levels {
-                1 => seen(Visited::Data(first, pointer, 1, false))?,
+                1 => seen(Visited::Data(first, Run::new(pointer, 1), false))?,
                 _ => open.push((pointer, levels - 1, first)),
             }
         }

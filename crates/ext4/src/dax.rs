@@ -169,11 +169,11 @@ impl Volume {
         let (first, last) = (offset / size, (offset + data.len() as u64).div_ceil(size));
         let extents = state.raw.has(flag::EXTENTS);
         let was_orphan = state.orphan;
-        let mut runs = self.written_runs(inode, state, (first, last))?;
+        let mut runs = self.written_runs(inode, state, first..last)?;
         let mut handle = None;
         if runs.is_none() {
             let reserving = self.begin(WRITE_CREDITS)?;
-            let mut reserved = self.reserve_runs(&reserving, inode, state, (first, last))?;
+            let mut reserved = self.reserve_runs(&reserving, inode, state, first..last)?;
             let zeroed = if extents && self.settings.zeroes_new {
                 let grows = offset + data.len() as u64 > state.raw.size();
                 self.zero_runs(&reserving, (memory, inode), state, (&mut reserved, grows))
@@ -246,7 +246,7 @@ impl Volume {
         &self,
         inode: &Inode,
         state: &InodeState,
-        (first, last): (u64, u64),
+        Range { start: first, end: last }: Range<u64>,
     ) -> Result<Option<Vec<Run>>> {
         let (mut runs, mut index) = (Vec::new(), first);
         while index < last {
@@ -267,19 +267,19 @@ impl Volume {
         handle: &Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
-        (first, last): (u64, u64),
+        Range { start: first, end: last }: Range<u64>,
     ) -> Result<Vec<Run>> {
         let (mut runs, mut index) = (Vec::new(), first);
         while index < last {
             let run = match self.map(inode, state, index, last - index)? {
                 Mapped::Blocks { start, len, unwritten } => Ok(Run { index, start, len, fresh: unwritten }),
                 Mapped::Hole(len) => self
-                    .map_new(handle, inode, state, (index, len), true)
-                    .map(|(start, len)| Run { index, start, len, fresh: true }),
+                    .map_new(handle, inode, state, sim::Run::new(index, len), true)
+                    .map(|new| Run { index, start: new.first, len: new.count, fresh: true }),
             };
             let isolate = |run: Run| {
                 if run.fresh && state.raw.has(flag::EXTENTS) {
-                    extent::isolate(self, handle, inode, state, (run.index, run.index + run.len))?;
+                    extent::isolate(self, handle, inode, state, run.index..run.index + run.len)?;
                 }
                 Ok(run)
             };
@@ -326,11 +326,11 @@ impl Volume {
         state: &mut InodeState,
         runs: &[Run],
     ) -> Result<()> {
-        let mut stretches: Vec<(u64, u64)> = Vec::new();
+        let mut stretches: Vec<Range<u64>> = Vec::new();
         for run in runs.iter().filter(|run| run.fresh) {
             match stretches.last_mut() {
-                Some((_, to)) if *to == run.index => *to += run.len,
-                _ => ran::push(&mut stretches, (run.index, run.index + run.len)),
+                Some(last) if last.end == run.index => last.end += run.len,
+                _ => ran::push(&mut stretches, run.index..run.index + run.len),
             }
         }
         stretches.into_iter().try_for_each(|range| extent::convert(self, handle, inode, state, range))

@@ -23,9 +23,10 @@
 //! Source: Linux 5.15, `fs/ext4/inode.c`: `ext4_da_write_begin`, `ext4_nonda_switch`, `mpage_map_and_submit_extent`,
 //! `ext4_alloc_da_blocks`; A. Mathur et al., "The new ext4 filesystem" (Linux Symposium 2007), section 3.2.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use sim::{RwLockReadGuard, Work};
+use sim::{Run, RwLockReadGuard, Work};
 
 use super::inode::{Inode, InodeState};
 use super::journal::DataMode;
@@ -67,14 +68,14 @@ impl Volume {
         &self,
         inode: &Arc<Inode>,
         state: &mut InodeState,
-        (first, last): (u64, u64),
+        Range { start: first, end: last }: Range<u64>,
     ) -> Result<bool> {
         if !self.delays(state) {
             return Ok(false);
         }
         let short = 2 * self.space.unused() < 3 * (self.space.reserved() + (last - first));
         let on_device = state.delayed.disk_size.unwrap_or(state.raw.size()).div_ceil(self.block_bytes());
-        if !short && !self.has_blocks(inode, state, (first.max(on_device), last))? {
+        if !short && !self.has_blocks(inode, state, first.max(on_device)..last)? {
             return Ok(true);
         }
         self.allocate_delayed(inode, state)?;
@@ -82,7 +83,8 @@ impl Volume {
     }
 
     /// Whether a range of a file has a block on the device.
-    fn has_blocks(&self, inode: &Inode, state: &InodeState, (mut index, last): (u64, u64)) -> Result<bool> {
+    fn has_blocks(&self, inode: &Inode, state: &InodeState, blocks: Range<u64>) -> Result<bool> {
+        let Range { start: mut index, end: last } = blocks;
         while index < last {
             match self.map(inode, state, index, last - index)? {
                 Mapped::Blocks { .. } => return Ok(true),
@@ -93,13 +95,13 @@ impl Volume {
     }
 
     /// Sets blocks aside for a hole of a file; how many, from the first on.
-    pub(super) fn reserve_delayed(&self, state: &mut InodeState, (index, len): (u64, u64)) -> u64 {
+    pub(super) fn reserve_delayed(&self, state: &mut InodeState, hole: Run) -> u64 {
         if !self.grants_space() {
             return 0;
         }
         sim::work(Work::STEP, 2);
         let groups = self.groups.lock();
-        let mut got = len;
+        let Run { first: index, count: mut got } = hole;
         loop {
             let map = state.map_need(self, state.delayed.len() + got).max(state.delayed.map);
             let need = got + (map - state.delayed.map);
@@ -127,9 +129,9 @@ impl Volume {
         self.groups.lock().unreserve(blocks);
     }
 
-    /// Delayed blocks from `from` to before `to` are none any more: their pages were forgotten.
-    pub(super) fn drop_delayed(&self, state: &mut InodeState, (from, to): (u64, u64)) {
-        let gone = sim::ran::collected(state.delayed.blocks.range(from..to).copied());
+    /// Delayed blocks of a range are none any more: their pages were forgotten.
+    pub(super) fn drop_delayed(&self, state: &mut InodeState, blocks: Range<u64>) {
+        let gone = sim::ran::collected(state.delayed.blocks.range(blocks).copied());
         if gone.is_empty() {
             return;
         }
@@ -140,11 +142,11 @@ impl Volume {
     }
 
     /// After a failed write: blocks that it has reserved and not filled are holes again.
-    pub(super) fn drop_unfilled(&self, inode: &Inode, state: &mut InodeState, (first, last): (u64, u64)) {
+    pub(super) fn drop_unfilled(&self, inode: &Inode, state: &mut InodeState, blocks: Range<u64>) {
         let filled = |index| inode.mapping().get(index).is_some_and(|page| page.is_dirty());
-        for index in first..last {
+        for index in blocks {
             if state.delayed.holds(index) && !filled(index) {
-                self.drop_delayed(state, (index, index + 1));
+                self.drop_delayed(state, index..index + 1);
             }
         }
     }
@@ -166,7 +168,8 @@ impl Volume {
             for _ in 0..HANDLE_STRETCHES {
                 let Some(index) = state.delayed.next(0) else { break };
                 let len = state.delayed.run(index).min(STRETCH_BLOCKS);
-                let (start, len) = self.map_new(&handle, inode, state, (index, len), false)?;
+                let Run { first: start, count: len } =
+                    self.map_new(&handle, inode, state, Run::new(index, len), false)?;
                 self.place_pages(inode, state, (index, start, len));
                 for index in index..index + len {
                     state.delayed.blocks.remove(&index);

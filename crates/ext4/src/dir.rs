@@ -11,6 +11,7 @@
 //! split meanwhile; the cursor is the hash. In a directory that is long and not indexed records never move, and the cursor is
 //! the position.
 
+use sim::Run;
 use vfs::{DirEntry, FileKind, Ino};
 
 use super::Volume;
@@ -79,7 +80,7 @@ impl Volume {
         state: &mut InodeState,
     ) -> Result<(u64, u64)> {
         let index = self.dir_blocks(state);
-        let (block, _) = self.map_new(handle, inode, state, (index, 1), false)?;
+        let block = self.map_new(handle, inode, state, Run::new(index, 1), false)?.first;
         state.raw.set_size((index + 1) * u64::from(self.geo.block_bytes));
         Ok((index, block))
     }

@@ -16,6 +16,7 @@
 //!
 //! Source: Linux 5.15, `fs/iomap/direct-io.c`, `fs/ext4/file.c`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::block::{Hint, Piece};
@@ -46,7 +47,7 @@ impl Volume {
     }
 
     /// Writes back what the cache has of a range, and waits for what is under way.
-    fn settle_range(&self, inode: &Inode, (from, to): (u64, u64)) -> Result<()> {
+    fn settle_range(&self, inode: &Inode, Range { start: from, end: to }: Range<u64>) -> Result<()> {
         let pages = inode.mapping().range(from, to);
         if pages.iter().any(|page| page.is_busy()) {
             self.write_data(inode.mapping())?;
@@ -72,7 +73,7 @@ impl Volume {
         }
         let block_bytes = self.block_bytes();
         let whole = len.next_multiple_of(unit as usize);
-        self.settle_range(inode, (offset / block_bytes, (offset + whole as u64).div_ceil(block_bytes)))?;
+        self.settle_range(inode, offset / block_bytes..(offset + whole as u64).div_ceil(block_bytes))?;
         pin_buffer(whole);
         let (mut at, mut rest) = (offset, &mut buffer[..whole]);
         let mut pieces: Vec<(u64, &mut [u8])> = Vec::new();
@@ -119,7 +120,7 @@ impl Volume {
             sim::ran::push(&mut pieces, Piece { off: start * block_bytes, data, hint: Hint::None });
             index += len;
         }
-        self.settle_range(inode, (first, last))?;
+        self.settle_range(inode, first..last)?;
         pin_buffer(data.len());
         let written = {
             let _scope = sim::scope(Activity::DATA);
@@ -135,7 +136,7 @@ impl Volume {
         self.cache.forget(inode.mapping(), first, last);
         written?;
         if state.check_live().is_ok() {
-            self.finish_direct(inode, &mut state, (first, last), (0, false))?;
+            self.finish_direct(inode, &mut state, first..last, (0, false))?;
         }
         Ok(true)
     }
@@ -157,8 +158,8 @@ impl Volume {
             return Ok(None);
         }
         let (first, last) = (offset / block_bytes, end / block_bytes);
-        self.settle_range(inode, (first, last))?;
-        if self.reserve_range(inode, state, (offset, end)).is_err() {
+        self.settle_range(inode, first..last)?;
+        if self.reserve_range(inode, state, offset..end).is_err() {
             // The way through the cache writes as much as there is space for, or tells the error.
             return Ok(None);
         }
@@ -184,7 +185,7 @@ impl Volume {
         // Also after a failure: a part may have arrived.
         self.cache.forget(inode.mapping(), first, last);
         written?;
-        self.finish_direct(inode, state, (first, last), (end, unwritten))?;
+        self.finish_direct(inode, state, first..last, (end, unwritten))?;
         Ok(Some(data.len()))
     }
 
@@ -193,12 +194,12 @@ impl Volume {
         &self,
         inode: &Arc<Inode>,
         state: &mut InodeState,
-        (first, last): (u64, u64),
+        blocks: Range<u64>,
         (end, unwritten): (u64, bool),
     ) -> Result<()> {
         let handle = self.begin(WRITE_CREDITS)?;
         if unwritten {
-            extent::convert(self, &handle, inode, state, (first, last))?;
+            extent::convert(self, &handle, inode, state, blocks)?;
         }
         if end > state.raw.size() {
             state.raw.set_size(end);

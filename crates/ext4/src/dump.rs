@@ -87,9 +87,9 @@ fn inode(volume: &Volume, number: u64, out: &mut dyn io::Write) -> Result<(), Fs
     )?;
     writeln!(out, "owner {}:{}, attributes in block {}", raw.uid(), raw.gid(), raw.file_acl())?;
     if state.has_map(volume) {
-        for (index, start, len, unwritten) in volume.extents(&inode, &state).map_err(damaged)? {
+        for (index, run, unwritten) in volume.extents(&inode, &state).map_err(damaged)? {
             let note = if unwritten { " unwritten" } else { "" };
-            writeln!(out, "  {index}+{len} at {start}{note}")?;
+            writeln!(out, "  {index}+{} at {}{note}", run.count, run.first)?;
         }
     }
     Ok(())

@@ -7,7 +7,10 @@
 //! The key of an entry that leads to a node is the first block of the file that the node maps. Blocks for splits are allocated
 //! before anything is changed, so that a change that finds no space has changed nothing.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+
+use sim::Run;
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
@@ -389,7 +392,7 @@ impl<'a> Tree<'a> {
         handle: &Handle<'_>,
         state: &mut InodeState,
         node: Node,
-        (from, to): (u64, u64),
+        Range { start: from, end: to }: Range<u64>,
         out: &mut Removed,
     ) -> Result<Node> {
         match node {
@@ -420,7 +423,7 @@ impl<'a> Tree<'a> {
                     }
                     let child = self.read(state, At::Block(block), Some(depth - 1))?;
                     let before = (child.len(), out.gone.len());
-                    let child = self.remove_from(handle, state, child, (from, to), out)?;
+                    let child = self.remove_from(handle, state, child, from..to, out)?;
                     match child.first() {
                         None => {
                             children.remove(place);
@@ -509,7 +512,7 @@ pub(crate) fn remove(
     handle: &Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
-    (from, to): (u64, u64),
+    Range { start: from, end: to }: Range<u64>,
     metadata: bool,
 ) -> Result<(u64, bool)> {
     let mut tree = Tree::of(volume, inode, state);
@@ -518,7 +521,7 @@ pub(crate) fn remove(
     }
     let mut out = Removed::default();
     let root = tree.read(state, At::Root, None)?;
-    let root = tree.remove_from(handle, state, root, (from, to), &mut out)?;
+    let root = tree.remove_from(handle, state, root, from..to, &mut out)?;
     tree.write(handle, state, At::Root, &root)?;
     let mut freed = 0;
     for (start, len) in &out.gone {
@@ -539,7 +542,7 @@ pub(crate) fn isolate(
     handle: &Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
-    (from, to): (u64, u64),
+    Range { start: from, end: to }: Range<u64>,
 ) -> Result<()> {
     let mut tree = Tree::of(volume, inode, state);
     tree.split_at(handle, state, from)?;
@@ -552,9 +555,9 @@ pub(crate) fn convert(
     handle: &Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
-    (from, to): (u64, u64),
+    Range { start: from, end: to }: Range<u64>,
 ) -> Result<()> {
-    isolate(volume, handle, inode, state, (from, to))?;
+    isolate(volume, handle, inode, state, from..to)?;
     let tree = Tree::of(volume, inode, state);
     let mut at = from;
     while at < to {
@@ -589,8 +592,8 @@ pub(crate) fn visit(
         match node {
             Node::Leaf(extents) => {
                 for extent in extents {
-                    let (index, len) = (u64::from(extent.index), u64::from(extent.len));
-                    seen(Visited::Data(index, extent.start, len, extent.unwritten))?;
+                    let blocks = Run::new(extent.start, u64::from(extent.len));
+                    seen(Visited::Data(u64::from(extent.index), blocks, extent.unwritten))?;
                 }
             }
             Node::Index(own, children) => {

@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ::vfs::{FileKind, Timestamp};
+use sim::Run;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
@@ -145,9 +146,9 @@ impl Replay<'_> {
         let mut seen = |visited: Visited| {
             match visited {
                 Visited::Map(block) => blocks.push(block),
-                Visited::Data(_, start, len, _) => {
-                    self.volume.check_data_blocks(inode, start, len)?;
-                    blocks.extend(start..start + len);
+                Visited::Data(_, run, _) => {
+                    self.volume.check_data_blocks(inode, run.first, run.count)?;
+                    blocks.extend(run.range());
                 }
             }
             Ok(())
@@ -168,8 +169,8 @@ impl Replay<'_> {
         }
         let mut extents = Vec::new();
         extent::visit(self.volume, inode, &state, &mut |visited| {
-            if let Visited::Data(index, start, len, unwritten) = visited {
-                extents.push(Extent { index: index as u32, len: len as u32, start, unwritten });
+            if let Visited::Data(index, Run { first: start, count }, unwritten) = visited {
+                extents.push(Extent { index: index as u32, len: count as u32, start, unwritten });
             }
             Ok(())
         })?;

@@ -7,11 +7,12 @@
 //! A page remembers how the file grew by it, until it is written back. The study of fragmentation on flash (FAST 2024) lets the
 //! device know: a page that raised the size is an append, behind the block of the page before it; every other one an overwrite.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{FallocateMode, FileKind, SeekTo};
-use sim::Activity;
+use sim::{Activity, ByteRun, Run};
 
 use super::extent;
 use super::inode::{Inode, InodeState, change_time};
@@ -74,7 +75,7 @@ impl Volume {
             let piece = (self.block_bytes() - inside).min(end - at);
             let to = &mut buffer[(at - offset) as usize..][..piece as usize];
             if !self.read_cached(inode, index, inside as usize, to) {
-                let page = self.page_for_read(inode, state, (index, (end - 1) / self.block_bytes()))?;
+                let page = self.page_for_read(inode, state, index..=(end - 1) / self.block_bytes())?;
                 copy_out(&page, &page.state.read(), inside as usize, to);
             }
             at += piece;
@@ -261,12 +262,12 @@ impl Volume {
                 *held = Some(self.load_page(inode, state, index)?);
             }
         }
-        let delay = self.may_delay(inode, state, (first, last + 1))?;
+        let delay = self.may_delay(inode, state, first..last + 1)?;
         let journaled = self.data_mode() == Some(DataMode::Journal);
         let credits = WRITE_CREDITS + if journaled { (last - first + 1) as u32 } else { 0 };
         let handle = self.begin(credits)?;
-        let blocks = self.claim_blocks(&handle, inode, state, (first, last + 1), delay);
-        let blocks = blocks.inspect_err(|_| self.drop_unfilled(inode, state, (first, last + 1)))?;
+        let blocks = self.claim_blocks(&handle, inode, state, first..last + 1, delay);
+        let blocks = blocks.inspect_err(|_| self.drop_unfilled(inode, state, first..last + 1))?;
         let end = (offset + data.len() as u64).min((first + blocks.len() as u64) * size).max(offset);
         let mut at = offset;
         while at < end {
@@ -307,7 +308,7 @@ impl Volume {
         handle: &Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
-        (first, end): (u64, u64),
+        Range { start: first, end }: Range<u64>,
         delay: bool,
     ) -> Result<Vec<Claimed>> {
         let old_end = state.raw.size().div_ceil(self.block_bytes());
@@ -327,7 +328,7 @@ impl Volume {
                     let new = state.delayed.next(index).map_or(len, |next| len.min(next - index));
                     let len = match new {
                         0 => state.delayed.run(index).min(len),
-                        new => self.reserve_delayed(state, (index, new)),
+                        new => self.reserve_delayed(state, Run::new(index, new)),
                     };
                     if len == 0 {
                         break;
@@ -338,14 +339,14 @@ impl Volume {
                 }
                 Mapped::Blocks { start, len, unwritten: false } => (start, len, false),
                 Mapped::Blocks { start, len, unwritten: true } => {
-                    match extent::convert(self, handle, inode, state, (index, index + len)) {
+                    match extent::convert(self, handle, inode, state, index..index + len) {
                         Ok(()) => (start, len, true),
                         Err(Error::NoSpace) => break,
                         Err(error) => return Err(error),
                     }
                 }
-                Mapped::Hole(len) => match self.map_new(handle, inode, state, (index, len), false) {
-                    Ok((start, len)) => (start, len, true),
+                Mapped::Hole(len) => match self.map_new(handle, inode, state, Run::new(index, len), false) {
+                    Ok(new) => (new.first, new.count, true),
                     Err(Error::NoSpace) => break,
                     Err(error) => return Err(error),
                 },
@@ -449,7 +450,7 @@ impl Volume {
         }
         if size < old {
             // What the last block keeps is zeroed when the file grows again: not before this change has committed.
-            self.drop_delayed(state, (end, u64::MAX));
+            self.drop_delayed(state, end..u64::MAX);
         }
         self.zero_tail(inode, state, size)?;
         let handle = self.begin(WRITE_CREDITS)?;
@@ -483,7 +484,7 @@ impl Volume {
         inode: &Arc<Inode>,
         state: &mut InodeState,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         self.allocate_delayed(inode, state)?;
         let punch = mode.contains(FallocateMode::PUNCH_HOLE);
@@ -492,26 +493,26 @@ impl Volume {
             return Err(Error::TooLarge);
         }
         if punch {
-            self.clear_range(inode, state, (offset, end))?;
+            self.clear_range(inode, state, offset..end)?;
         } else {
             // Without extents nothing says that blocks beyond the end are meant to be there.
             let mapped = !state.raw.has(flag::EXTENTS);
             let keep = mode.contains(FallocateMode::KEEP_SIZE) && mapped;
             let end = if keep { end.min(state.raw.size()) } else { end };
-            let reserved = self.reserve_range(inode, state, (offset, end));
+            let reserved = self.reserve_range(inode, state, offset..end);
             if matches!(reserved, Err(Error::NoSpace)) && mapped && end > state.raw.size() {
                 let size = self.block_bytes();
                 self.clear_range(
                     inode,
                     state,
-                    (state.raw.size().next_multiple_of(size), end.next_multiple_of(size)),
+                    state.raw.size().next_multiple_of(size)..end.next_multiple_of(size),
                 )?;
             }
             reserved?;
         }
         // After the reservation, which may find no space: then nothing has become zero.
         if mode.contains(FallocateMode::ZERO_RANGE) {
-            self.zero_written(inode, state, (offset, end))?;
+            self.zero_written(inode, state, offset..end)?;
         }
         let grows = !mode.contains(FallocateMode::KEEP_SIZE) && end > state.raw.size();
         if grows {
@@ -532,7 +533,7 @@ impl Volume {
         &self,
         inode: &Arc<Inode>,
         state: &mut InodeState,
-        (offset, end): (u64, u64),
+        Range { start: offset, end }: Range<u64>,
     ) -> Result<()> {
         let (size, end) = (self.block_bytes(), end.min(state.raw.size()));
         let (mut index, last) = (offset / size, end.div_ceil(size));
@@ -554,7 +555,7 @@ impl Volume {
         &self,
         inode: &Arc<Inode>,
         state: &mut InodeState,
-        (offset, end): (u64, u64),
+        Range { start: offset, end }: Range<u64>,
     ) -> Result<()> {
         let size = self.block_bytes();
         let (first, last) = (offset.div_ceil(size), end / size);
@@ -570,7 +571,7 @@ impl Volume {
         if first < last && state.raw.has(flag::EXTENTS) {
             // It may find no space for a node: then nothing has become zero, and no written page is forgotten.
             let handle = self.begin(WRITE_CREDITS)?;
-            let isolated = extent::isolate(self, &handle, inode, state, (first, last));
+            let isolated = extent::isolate(self, &handle, inode, state, first..last);
             self.store_inode(&handle, inode, state)?;
             isolated?;
         }
@@ -579,7 +580,7 @@ impl Volume {
         self.cache.forget(inode.mapping(), first, last);
         loop {
             let handle = self.begin(TRUNCATE_CREDITS)?;
-            let done = self.unmap(&handle, inode, state, (first, last))?;
+            let done = self.unmap(&handle, inode, state, first..last)?;
             self.store_inode(&handle, inode, state)?;
             if done {
                 return Ok(());
@@ -592,7 +593,7 @@ impl Volume {
         &self,
         inode: &Arc<Inode>,
         state: &mut InodeState,
-        (offset, end): (u64, u64),
+        Range { start: offset, end }: Range<u64>,
     ) -> Result<()> {
         let (mut index, last) = (offset / self.block_bytes(), end.div_ceil(self.block_bytes()));
         let extents = state.raw.has(flag::EXTENTS);
@@ -611,9 +612,9 @@ impl Volume {
                 }
             };
             let handle = self.begin(WRITE_CREDITS + if extents { 0 } else { CHUNK_BLOCKS as u32 })?;
-            let claimed = self.map_new(&handle, inode, state, (index, hole), extents);
+            let claimed = self.map_new(&handle, inode, state, Run::new(index, hole), extents);
             self.store_inode(&handle, inode, state)?;
-            let (start, len) = claimed?;
+            let Run { first: start, count: len } = claimed?;
             if let Some(memory) = self.memory().filter(|_| !extents) {
                 self.zero_data(memory, start * self.block_bytes(), len * self.block_bytes())?;
             } else if !extents {

@@ -194,7 +194,7 @@ impl Check<'_> {
     fn claim_bad_blocks(&mut self) {
         match self.volume.bad_blocks() {
             Ok(runs) => {
-                for block in runs.into_iter().flat_map(|(start, len)| start..start + len) {
+                for block in runs.into_iter().flat_map(sim::Run::range) {
                     if bit(&self.used, block as u32) && !self.volume.is_copy_of_metadata(block) {
                         let what = format!("bad block {block} lies in metadata, or is there twice");
                         self.report.violate("block_used_once", what);
@@ -360,7 +360,7 @@ impl Check<'_> {
                     count += 1;
                     self.claim(block, 1, &owner);
                 }
-                Visited::Data(index, start, len, unwritten) => {
+                Visited::Data(index, sim::Run { first: start, count: len }, unwritten) => {
                     count += len;
                     self.claim(start, len, &owner);
                     // A file may have one block behind its end, as for e2fsck.

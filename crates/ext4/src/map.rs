@@ -1,5 +1,9 @@
 //! Which block of the device holds a block of a file: one interface over extents and block maps.
 
+use std::ops::Range;
+
+use sim::Run;
+
 use super::inode::{Inode, InodeState};
 use super::journal::{DataMode, Handle, JournalMap};
 use super::layout::{RawInode, flag, put32};
@@ -59,16 +63,15 @@ impl Volume {
         start + part * u64::from(self.geo.group_blocks(group as u32)) / 16
     }
 
-    /// Gives blocks to a hole of a file from block `index` on, at most `most`; returns the first and how many. The caller writes
-    /// the inode.
+    /// Gives blocks to a hole of a file from block `index` on, at most `most`; returns those blocks. The caller writes the inode.
     pub(crate) fn map_new(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
-        (index, most): (u64, u64),
+        Run { first: index, count: most }: Run,
         unwritten: bool,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<Run> {
         let _part = sim::part(&super::parts::ALLOC_BLOCKS);
         let goal = self.goal(inode, state, index);
         let most = most.min(u64::from(MOST_BLOCKS)) as u32;
@@ -85,7 +88,7 @@ impl Volume {
         };
         state.add_blocks(self, i64::from(len));
         state.last = Some((index + u64::from(len) - 1, start + u64::from(len) - 1));
-        Ok((start, u64::from(len)))
+        Ok(Run::new(start, u64::from(len)))
     }
 
     /// Takes the blocks from `from` to before `to` away from a file and frees them, or as many, from the end, as fit into a
@@ -95,7 +98,7 @@ impl Volume {
         handle: &Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
-        (from, to): (u64, u64),
+        Range { start: from, end: to }: Range<u64>,
     ) -> Result<bool> {
         state.last = None;
         self.discard_windows(inode);
@@ -105,9 +108,9 @@ impl Volume {
         // What went through the journal must not be replayed over what its blocks become.
         let metadata = !state.raw.is_regular() || self.data_mode() == Some(DataMode::Journal);
         let (freed, done) = if state.raw.has(flag::EXTENTS) {
-            extent::remove(self, handle, inode, state, (from, to), metadata)?
+            extent::remove(self, handle, inode, state, from..to, metadata)?
         } else {
-            block_map::remove(self, handle, inode, state, (from, to), metadata)?
+            block_map::remove(self, handle, inode, state, from..to, metadata)?
         };
         state.add_blocks(self, -freed.cast_signed());
         Ok(done)
@@ -121,21 +124,21 @@ impl Volume {
         Err(self.corrupt(format!("inode {} leads to blocks {start}+{len}, beyond the end", inode.ino)))
     }
 
-    /// The extents of a file for people and tools: block of the file, block of the device, blocks, whether unwritten.
-    pub(crate) fn extents(&self, inode: &Inode, state: &InodeState) -> Result<Vec<(u64, u64, u64, bool)>> {
+    /// The extents of a file for people and tools: the first block of the file, the blocks of the device, whether unwritten.
+    pub(crate) fn extents(&self, inode: &Inode, state: &InodeState) -> Result<Vec<(u64, Run, bool)>> {
         let end = state.raw.size().div_ceil(u64::from(self.geo.block_bytes));
-        let (mut at, mut extents) = (0, Vec::<(u64, u64, u64, bool)>::new());
+        let (mut at, mut extents) = (0, Vec::<(u64, Run, bool)>::new());
         while at < end {
             match self.map(inode, state, at, end - at)? {
                 Mapped::Hole(len) => at += len.max(1),
                 Mapped::Blocks { start, len, unwritten } => {
                     match extents.last_mut() {
-                        Some((index, first, blocks, other))
-                            if *index + *blocks == at && *first + *blocks == start && *other == unwritten =>
+                        Some((index, run, other))
+                            if *index + run.count == at && run.end() == start && *other == unwritten =>
                         {
-                            *blocks += len;
+                            run.count += len;
                         }
-                        _ => extents.push((at, start, len, unwritten)),
+                        _ => extents.push((at, Run::new(start, len), unwritten)),
                     }
                     at += len.max(1);
                 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ::vfs::{FileKind, NewInode, Owner, Timestamp};
 use media::block::{BlockDevice, Hint, Piece};
-use sim::Bytes;
+use sim::{Bytes, Run};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::extent;
@@ -359,8 +359,8 @@ impl Volume {
         let zeros = vec![0; size as usize];
         let (mut at, mut first) = (0, None);
         while at < u64::from(blocks) {
-            let (start, len) =
-                self.map_new(handle, &inode, &mut state, (at, u64::from(blocks) - at), false)?;
+            let hole = Run::new(at, u64::from(blocks) - at);
+            let Run { first: start, count: len } = self.map_new(handle, &inode, &mut state, hole, false)?;
             first = first.or(Some(start));
             let pieces: Vec<_> = (start..start + len)
                 .map(|block| Piece { off: block * size, data: &zeros, hint: Hint::None })

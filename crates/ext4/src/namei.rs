@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Renaming, Timestamp, rename};
+use sim::Run;
 
 use super::Volume;
 use super::extent;
@@ -172,7 +173,7 @@ impl Volume {
         if target.len() >= self.geo.block_bytes as usize {
             return Err(Error::TooLarge);
         }
-        let (block, _) = self.map_new(handle, inode, state, (0, 1), false)?;
+        let block = self.map_new(handle, inode, state, Run::new(0, 1), false)?.first;
         self.change_new(handle, block, |bytes| bytes[..target.len()].copy_from_slice(target))
     }
 
@@ -214,7 +215,7 @@ impl Volume {
         let is_dir = state.raw.is_dir();
         state.gone = true;
         if state.has_map(self) {
-            self.unmap(handle, inode, state, (0, u64::MAX))?;
+            self.unmap(handle, inode, state, 0..u64::MAX)?;
         }
         state.raw.links = 0.into();
         state.raw.dtime = (Timestamp::now().secs as u32).into();

@@ -175,7 +175,7 @@ impl Volume {
             return Ok(());
         }
         (state.gone, state.kept_open) = (true, false);
-        self.drop_delayed(&mut state, (0, u64::MAX));
+        self.drop_delayed(&mut state, 0..u64::MAX);
         state.delayed.disk_size = None;
         if state.has_map(self) {
             self.cut(inode, &mut state, 0)?;
@@ -203,7 +203,7 @@ impl Volume {
                 self.write_for_commit(inode.mapping())?;
                 self.cache.forget(inode.mapping(), from, u64::MAX);
             }
-            let done = self.unmap(&handle, inode, state, (from, u64::MAX))?;
+            let done = self.unmap(&handle, inode, state, from..u64::MAX)?;
             self.store_inode(&handle, inode, state)?;
             if done {
                 return Ok(());

@@ -15,10 +15,11 @@
 //!
 //! Source: Linux 5.15, `mm/readahead.c`: `ondemand_readahead`, `get_init_ra_size`, `get_next_ra_size`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use sim::{Activity, Work, ran};
+use sim::{Activity, Run, Work, ran};
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
@@ -33,13 +34,14 @@ const WINDOW_BYTES: u64 = 128 * 1024;
 const CACHE_PART: u64 = 4;
 
 impl Volume {
-    /// The page at `index` with its bytes, for a read that goes on to block `last`.
+    /// The page of the first of `blocks` with its bytes, for a read of all of them.
     pub(super) fn page_for_read(
         &self,
         inode: &Arc<Inode>,
         state: &InodeState,
-        (index, last): (u64, u64),
+        blocks: RangeInclusive<u64>,
     ) -> Result<Arc<Page>> {
+        let index = *blocks.start();
         let mut page = self.cache.page(inode.mapping(), index);
         let (mut present, mut marked) = {
             let page = page.state.read();
@@ -47,7 +49,7 @@ impl Volume {
         };
         if !present {
             drop(page);
-            self.read_ahead(inode, state, (index, last), false)?;
+            self.read_ahead(inode, state, blocks.clone(), false)?;
             page = self.cache.page(inode.mapping(), index);
             let page = page.state.read();
             (present, marked) = (page.uptodate, page.marks_window);
@@ -57,7 +59,7 @@ impl Volume {
         }
         if marked {
             page.state.write().marks_window = false;
-            self.read_ahead(inode, state, (index, last), true)?;
+            self.read_ahead(inode, state, blocks, true)?;
         }
         inode.last_read.store(index, Relaxed);
         if page.wait_until_ready() {
@@ -71,10 +73,11 @@ impl Volume {
         &self,
         inode: &Arc<Inode>,
         state: &InodeState,
-        (index, last): (u64, u64),
+        blocks: RangeInclusive<u64>,
         marked: bool,
     ) -> Result<()> {
         let block_bytes = u64::from(self.geo.block_bytes);
+        let (index, last) = blocks.into_inner();
         let wanted = last + 1 - index;
         let request = u64::from(self.device.geometry().max_transfer_bytes) / block_bytes;
         // A window that a small cache cannot hold would be evicted before it is used, and read again for each of its pages.
@@ -82,7 +85,7 @@ impl Volume {
         let most = (WINDOW_BYTES / block_bytes).max(wanted.min(request)).min(held);
         let has = |index: u64| inode.mapping().has(index);
         let window = inode.readahead.lock().next(
-            (index, wanted),
+            Run::new(index, wanted),
             (most, inode.last_read.load(Relaxed)),
             marked,
             |most| (1..=most.min(index)).take_while(|step| has(index - step)).count() as u64,

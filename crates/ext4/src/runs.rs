@@ -1,5 +1,7 @@
 //! Runs of blocks, in which extents and block maps alike say where a file lies.
 
+use sim::Run;
+
 use super::layout::{le16, le32, put16, put32};
 
 /// Longest extent of written blocks; of unwritten ones it is one less.
@@ -67,6 +69,6 @@ pub(crate) enum Mapped {
 pub(crate) enum Visited {
     /// A block of the map itself.
     Map(u64),
-    /// Data: block of the file, first block on the device, how many, whether unwritten.
-    Data(u64, u64, u64, bool),
+    /// Data: the first block of the file, the blocks of the device, whether unwritten.
+    Data(u64, Run, bool),
 }

@@ -8,6 +8,7 @@ use ::vfs::{
     Listener, MappedFiles, NewInode, OpenFlags, Renaming, Result, SeekTo, SetAttr, SetTime, StatFs,
     Timestamp, Written, XattrMode,
 };
+use sim::{ByteRun, Run};
 
 use super::Volume;
 use super::inode::change_time;
@@ -287,7 +288,9 @@ impl FileSystem for Mounted {
         if state.raw.has(flag::IMMUTABLE) || frees && state.raw.has(flag::APPEND) {
             return Err(Errno::EPERM);
         }
-        Ok(self.0.with_space_of(&mut state, |state| self.0.fallocate(&inode, state, mode, (offset, len)))?)
+        Ok(self.0.with_space_of(&mut state, |state| {
+            self.0.fallocate(&inode, state, mode, ByteRun::new(offset, len))
+        })?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
@@ -319,10 +322,10 @@ impl FileSystem for Mounted {
         Volume::check_regular(&state)?;
         let size = u64::from(self.0.geo.block_bytes);
         let extents = self.0.extents(&inode, &state)?.into_iter();
-        let bytes = |(index, start, len, unwritten)| FileExtent {
+        let bytes = |(index, run, unwritten): (u64, Run, bool)| FileExtent {
             offset: index * size,
-            physical: start * size,
-            len: len * size,
+            physical: run.first * size,
+            len: run.count * size,
             unwritten,
         };
         Ok(sim::ran::collected(extents.map(bytes)))

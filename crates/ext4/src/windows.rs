@@ -1,6 +1,6 @@
 //! Which blocks to read ahead of a program: windows that grow while it reads in sequence (`readahead.rs`).
 
-use sim::{LockClass, Mutex};
+use sim::{LockClass, Mutex, Run};
 
 pub(super) static READAHEAD: LockClass = LockClass::new("ext4.readahead").under(&[&super::INODE]);
 
@@ -32,7 +32,7 @@ impl Readahead {
     /// next one after it.
     pub(super) fn next(
         &mut self,
-        (index, wanted): (u64, u64),
+        Run { first: index, count: wanted }: Run,
         (most, previous): (u64, u64),
         marked: bool,
         cached: impl FnOnce(u64) -> u64,
@@ -105,8 +105,9 @@ mod tests {
             let marked = mark == Some(index);
             if index >= cached || marked {
                 let previous = index.wrapping_sub(1);
-                let window =
-                    state.next((index, 1), (32, previous), marked, |_| index, || Some(cached)).unwrap();
+                let window = state
+                    .next(Run::new(index, 1), (32, previous), marked, |_| index, || Some(cached))
+                    .unwrap();
                 cached = window.start + window.size;
                 mark = Some(cached - window.asynchronous);
                 windows.push(window);
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn a_read_at_random_reads_what_it_asks_for() {
         let mut state = Readahead::default();
-        let window = state.next((1_000, 1), (32, u64::MAX), false, |_| 0, || None);
+        let window = state.next(Run::new(1_000, 1), (32, u64::MAX), false, |_| 0, || None);
         assert_eq!(window, Some(Window { start: 1_000, size: 1, asynchronous: 0 }));
     }
 }

@@ -53,7 +53,7 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// The same of all that a reader gives.
-pub fn sha256_of(mut reader: impl io::Read) -> io::Result<String> {
+pub(crate) fn sha256_of(mut reader: impl io::Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {

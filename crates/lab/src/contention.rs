@@ -10,7 +10,11 @@ use sim::LockClass;
 use workload::{SUITES, Suite};
 
 /// Those that a cell can have; `kernel`: its mount stands for a kernel.
-pub fn of_cell(design: &dyn design::Design, suite: &dyn Suite, kernel: bool) -> Vec<&'static LockClass> {
+pub(crate) fn of_cell(
+    design: &dyn design::Design,
+    suite: &dyn Suite,
+    kernel: bool,
+) -> Vec<&'static LockClass> {
     let kernel: &[_] = if kernel { vfs::charges::KERNEL_CLASSES } else { &[] };
     sorted([&*design.classes(), suite.classes(), &between(), kernel].concat())
 }

@@ -36,7 +36,7 @@ use crate::machine::MachinePreset;
 /// The window of virtual time that is measured.
 pub const WINDOW: Nanos = Nanos(4_000_000);
 /// The stretch of the region that a thread has.
-pub const STRETCH: Bytes = Bytes(8 << 20);
+pub(crate) const STRETCH: Bytes = Bytes(8 << 20);
 /// More threads than this are a mistake.
 pub const MOST_THREADS: u64 = 1_024;
 

@@ -631,7 +631,7 @@ mod tests {
     }
 
     fn loaded(gb: u64, reads: f64) -> Form {
-        Form::Loaded { traffic: Rate::gb(gb), reads }
+        Form::Loaded { traffic: Rate(gb * 1_000_000_000), reads }
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn file_of(name: &str) -> Option<(&'static dyn Suite, &str)> {
 }
 
 /// The suite of the workload called `name`; none for a name that is not known.
-pub fn suite_of(name: &str) -> Option<&'static dyn Suite> {
+pub(crate) fn suite_of(name: &str) -> Option<&'static dyn Suite> {
     file_of(name).map(|(suite, _)| suite).or_else(|| suite::find(name).map(|(suite, _)| suite))
 }
 

@@ -27,7 +27,7 @@ pub fn find(table: &'static [Preset], what: &'static str, name: &str) -> Result<
 const IN_VALIDATION: &str = "validation/";
 
 /// The file of `presets/validation` that `name` means, with the folder before its name.
-pub fn of_validation(name: &str) -> Option<&'static Preset> {
+pub(crate) fn of_validation(name: &str) -> Option<&'static Preset> {
     let file = name.strip_prefix(IN_VALIDATION)?;
     VALIDATION.iter().find(|preset| preset.name == file)
 }

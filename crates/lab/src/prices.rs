@@ -98,7 +98,7 @@ impl TryFrom<String> for Prices {
 }
 
 /// Whether the code that the design called `name` runs has prices. The models of a kernel's file systems have their own.
-pub fn has_original(name: &str) -> bool {
+pub(crate) fn has_original(name: &str) -> bool {
     originals::of_design(name).is_some()
 }
 

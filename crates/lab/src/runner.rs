@@ -162,7 +162,7 @@ impl<'p> Runner<'p> {
     }
 
     /// What keeps the samples for other processes, which from now on is the caller's.
-    pub fn take_kept(&mut self) -> Option<Kept> {
+    pub(crate) fn take_kept(&mut self) -> Option<Kept> {
         self.kept.take()
     }
 
@@ -230,7 +230,7 @@ impl<'p> Runner<'p> {
     }
 
     /// Runs these cells of the plans that are not known, under the virtual clock, without making results of them.
-    pub fn measure_these(&mut self, plans: &[Plan], wanted: &BTreeSet<String>) -> Result<(), Error> {
+    pub(crate) fn measure_these(&mut self, plans: &[Plan], wanted: &BTreeSet<String>) -> Result<(), Error> {
         let batches = plans.iter().map(Batch::new).collect::<Result<Vec<_>, _>>()?;
         self.measure(&batches, Some(wanted))
     }
@@ -274,7 +274,7 @@ impl<'p> Runner<'p> {
     }
 
     /// Runs every cell of these plans that is not known, under the virtual clock, without making results of them.
-    pub fn measure_all(&mut self, plans: &[Plan]) -> Result<Size, Error> {
+    pub(crate) fn measure_all(&mut self, plans: &[Plan]) -> Result<Size, Error> {
         if let Some(plan) = plans.iter().find(|plan| plan.clock == Clock::Real) {
             let message = "runs under the real clock, where no two runs of a cell are alike: give it clock = \"virtual\"";
             return Err(Error::Setting(format!("plan {}: {message}", plan.name)));

@@ -6,6 +6,7 @@ use ::vfs::{
     Attr, FileKind, Ino, NewInode, Owner, RenameFlags, Renaming, SetAttr, SetTime, Timestamp, rename,
 };
 use rustc_hash::FxHashMap;
+use sim::ByteRun;
 
 use super::component::Memory;
 use super::dir::Dir;
@@ -379,7 +380,7 @@ impl State {
     pub(super) fn allocate(
         &mut self,
         ino: u64,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
         size: u64,
         zero: bool,
     ) -> Result<At> {

@@ -5,7 +5,7 @@ use ::vfs::{
     OpenFlags, Renaming, Result, SeekTo, SetAttr, StatFs, Written, XattrMode,
 };
 use parking_lot::{Mutex, MutexGuard};
-use sim::PAGE_BYTES;
+use sim::{ByteRun, PAGE_BYTES};
 
 use super::file::{FILE_MAX, PAGE};
 use super::objects::{At, Objects};
@@ -318,7 +318,7 @@ impl FileSystem for Model {
             return Ok(());
         }
         let size = if mode.contains(FallocateMode::KEEP_SIZE) { size } else { size.max(end) };
-        let at = state.allocate(ino.0, (offset, len), size, zero)?;
+        let at = state.allocate(ino.0, ByteRun::new(offset, len), size, zero)?;
         drop(state);
         self.charge(Call::Write, &at);
         Ok(())

@@ -36,7 +36,7 @@ pub static LINES_WRITTEN: Count = Count::new(
     "cache lines that flushes and stores past the cache have written to a medium",
 );
 /// Flush calls.
-pub static FLUSHES: Count = Count::new("flushes", "", "calls that write lines of a range back");
+pub(crate) static FLUSHES: Count = Count::new("flushes", "", "calls that write lines of a range back");
 /// Fences.
 pub static FENCES: Count = Count::new("fences", "", "waits for write-backs and for stores past the cache");
 /// The counts of this crate: results always have them, be they zero.

@@ -96,7 +96,7 @@ pub type Figure = (&'static str, f64);
 const PS: u64 = 1_000;
 
 /// The time of `bytes` at `rate` in picoseconds; zero when the rate is zero, which means unlimited.
-pub fn service_ps(bytes: u64, rate: Rate) -> u64 {
+pub(crate) fn service_ps(bytes: u64, rate: Rate) -> u64 {
     match rate.0 {
         0 => 0,
         rate => ((u128::from(bytes) * 1_000_000_000_000 + u128::from(rate) / 2) / u128::from(rate)) as u64,
@@ -104,7 +104,7 @@ pub fn service_ps(bytes: u64, rate: Rate) -> u64 {
 }
 
 /// The time of one line at `rate` in picoseconds.
-pub fn line_ps(rate: Rate) -> u64 {
+pub(crate) fn line_ps(rate: Rate) -> u64 {
     service_ps(LINE_BYTES as u64, rate)
 }
 

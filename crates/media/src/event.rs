@@ -22,6 +22,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use sim::ByteRun;
+
 use crate::block::WriteFlags;
 use crate::fault::Target;
 
@@ -129,16 +131,16 @@ pub enum Mark<'a> {
     Commit {
         /// Where the commit store goes: log tail, journal tail or head, valid word.
         at: u64,
-        /// Ranges (offset, length) that become reachable. What lies in the commit store's own line counts as
+        /// Bytes that become reachable. What lies in the commit store's own line counts as
         /// guaranteed when it went through the cache before: a line persists in order.
-        needs: &'a [(u64, u64)],
+        needs: &'a [ByteRun],
     },
     /// The same of a block with a checksum, which tells a store that was torn from one that is whole.
     CommitBlock {
         /// Where the block goes.
         at: u64,
         /// As in [`Mark::Commit`].
-        needs: &'a [(u64, u64)],
+        needs: &'a [ByteRun],
     },
     /// Bytes are handed back to the allocator; the word that pointed to them must be guaranteed to do so no
     /// more.
@@ -159,8 +161,8 @@ pub enum Mark<'a> {
 impl Mark<'_> {
     /// Tells the same of bytes that lie `origin` further on.
     pub(crate) fn moved(self, origin: u64, tell: impl FnOnce(Mark<'_>)) {
-        let moved = |needs: &[(u64, u64)]| -> Vec<_> {
-            needs.iter().map(|(offset, len)| (origin + offset, *len)).collect()
+        let moved = |needs: &[ByteRun]| -> Vec<_> {
+            needs.iter().map(|run| ByteRun::new(origin + run.at, run.len)).collect()
         };
         match self {
             _ if origin == 0 => tell(self),

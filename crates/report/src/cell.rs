@@ -73,7 +73,7 @@ impl<'a> Cell<'a> {
 
     /// Whether it ran on a file system of the host's kernel, which has no medium of ours: in a directory, or on one that was made
     /// for it, which has the name of its model and the real clock.
-    pub fn is_host(&self) -> bool {
+    pub(crate) fn is_host(&self) -> bool {
         let real = || self.samples.iter().any(|sample| sample.host.is_some());
         self.axis("fs").is_some_and(|fs| fs.starts_with("host:") || (fs.starts_with("linux/") && real()))
     }

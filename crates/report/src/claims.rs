@@ -92,7 +92,7 @@ pub fn measured(claim: &ClaimOutcome) -> String {
 
 /// A number that was measured for `claim`, or a dash. One that rounding would move across an end of the band keeps the decimals
 /// that place it.
-pub fn beside_band(claim: &ClaimOutcome, value: Option<f64>) -> String {
+pub(crate) fn beside_band(claim: &ClaimOutcome, value: Option<f64>) -> String {
     let Some(value) = value else { return "–".to_owned() };
     let places = |text: &String| {
         text.parse().is_ok_and(|shown: f64| claim.is_in_band(shown) == claim.is_in_band(value))

@@ -27,7 +27,7 @@ pub fn tables(results: &ResultFile) -> Vec<Table> {
 
 /// What never varies, a sentence each: `Everywhere: threads 8.`, `Designs run on medium hinfs.`, `host:/tmp is on the host's own
 /// storage.` A directory of the host has no medium.
-pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
+pub(crate) fn fixed_axes(results: &ResultFile) -> Vec<String> {
     let cells = cell::cells(results);
     let all = cell::all_axes(&cells);
     let design = axis::design_axis(all.keys().copied());

@@ -3,7 +3,7 @@
 //! Writing goes to a temporary file beside the target, which is synced and then renamed over it, so a reader
 //! or a power cut sees the old file or the new one.
 
-use crate::claim::{CLAIMS_SCHEMA, ClaimsFile};
+use crate::claim::ClaimsFile;
 use crate::record::{RESULT_SCHEMA, RESULTS_SCHEMA, ResultFile, ResultsFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -107,11 +107,6 @@ impl<R: Serialize> ResultsFile<R> {
 }
 
 impl ClaimsFile {
-    /// Reads a claims document.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        read(path.as_ref(), CLAIMS_SCHEMA)
-    }
-
     /// Writes it whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
         write_atomic(path.as_ref(), to_json(self))

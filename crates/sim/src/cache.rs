@@ -32,7 +32,7 @@
 //! | a line of an object | if it was not there | if it was not there |
 //! | [`crate::copy`] | both sides | both sides |
 //! | [`crate::copy_from`], [`crate::copy_to`] | the object if it was not there; a buffer that is not cached | likewise |
-//! | [`crate::copy_past`] | nothing | nothing |
+//! | [`crate::copy_past_to`] | nothing | nothing |
 //!
 //! Uses are taken for reads: that one core changes what another has cached is a [`crate::Line`]'s to charge. An object that
 //! several cores use is in the private cache of the last of them only; it takes room in those of the others until it has become old

@@ -2,7 +2,7 @@
 //!
 //! | call | virtual clock | real clock |
 //! |---|---|---|
-//! | [`work`], [`copy`], [`copy_from`], [`copy_to`], [`copy_past`] | advance the task | nothing: it takes its own time |
+//! | [`work`], [`copy`], [`copy_from`], [`copy_to`], [`copy_past_to`] | advance the task | nothing: it takes its own time |
 //! | [`medium`], [`medium_until`] | advance the task | spin on the time-stamp counter |
 //! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
 //! | [`interact`] | let every task that is further behind run first | nothing |
@@ -165,13 +165,8 @@ pub fn copy(bytes: u64) {
     copy_memory(cx, bytes, BOTH_SIDES, Stream::default());
 }
 
-/// As [`copy`], of a store past the caches: nothing comes into them.
-#[inline]
-pub fn copy_past(bytes: u64) {
-    copy_past_to(None, bytes);
-}
-
-/// As [`copy_past`], to an object in `memory`, if it has one; true when that memory has been charged, too.
+/// As [`copy`], of a store past the caches: nothing comes into them. It goes to an object in `memory`, if it has one; true when
+/// that memory has been charged, too.
 #[inline]
 pub fn copy_past_to(memory: Option<&memory::Memory>, bytes: u64) -> bool {
     let Some(cx) = virtual_task() else { return false };

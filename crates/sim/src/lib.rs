@@ -13,7 +13,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
+//! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], [`ByteRun`], [`Run`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
 //! | [`cache`] | what is still in the caches: [`Recency`], [`CachedPage`] |
@@ -70,9 +70,9 @@ mod virt;
 
 pub use cache::{CachedPage, Recency};
 pub use clock::{
-    Clock, buffer_at, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past,
-    copy_past_to, copy_to, copy_to_page, copy_uncached, cost_of, cpu_time, follows_originals, interact,
-    is_priced, linux, medium, medium_until, now, priced, sleep, sleep_until, work,
+    Clock, buffer_at, clock, compute_for, copy, copy_cost, copy_from, copy_from_page, copy_past_to, copy_to,
+    copy_to_page, copy_uncached, cost_of, cpu_time, follows_originals, interact, is_priced, linux, medium,
+    medium_until, now, priced, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, Part, count, op, part, scope};
 pub use machine::{Caches, Machine, PartPrice, Scheduling, Work};
@@ -87,4 +87,4 @@ pub use task::{
     Attached, Handle, JoinHandle, LONGEST_RUN, MOST_TASKS, RunError, Setup, TaskSpec, core, pin, run,
     run_here, socket, spawn, work_for, works_for,
 };
-pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};
+pub use units::{ByteRun, Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate, Run};

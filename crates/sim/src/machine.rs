@@ -241,7 +241,7 @@ impl Machine {
 
     /// The core of a processor.
     #[inline]
-    pub fn core_of(&self, processor: u16) -> u16 {
+    pub(crate) fn core_of(&self, processor: u16) -> u16 {
         if self.two_threads_per_mille.is_none() { processor } else { processor % self.cores().max(1) }
     }
 

@@ -5,10 +5,14 @@
 //! | [`Nanos`] | nanoseconds: a span, or a time since the start of the run | `200ns`, `1.5ms`, `30s` |
 //! | [`Bytes`] | bytes | `4096`, `4k`, `1.5GiB`, `1GB` |
 //! | [`Rate`] | bytes a second | `1GB/s`, `1GiB/s` |
+//! | [`ByteRun`] | bytes: where they begin and how many | – |
+//! | [`Run`] | numbered units, as blocks: the first and how many | – |
 
 mod parse;
+mod range;
 
 pub use parse::ParseUnitError;
+pub use range::{ByteRun, Run};
 
 use std::fmt;
 use std::iter::Sum;
@@ -177,11 +181,6 @@ impl fmt::Display for Bytes {
 pub struct Rate(pub u64);
 
 impl Rate {
-    /// `n` GB/s: n * 10^9 bytes a second.
-    pub const fn gb(n: u64) -> Self {
-        Self(n * 1_000_000_000)
-    }
-
     /// The time that `size` takes at this rate, rounded to the nearest nanosecond; [`Nanos::MAX`] at rate
     /// zero.
     pub const fn time(self, size: Bytes) -> Nanos {
@@ -220,10 +219,10 @@ mod tests {
 
     #[test]
     fn a_rate_tells_how_long_a_size_takes() {
-        assert_eq!(Rate::gb(1).time(Bytes(4096)), Nanos(4096));
-        assert_eq!(Rate::gb(2).time(Bytes(65)), Nanos(33));
+        assert_eq!(Rate(1_000_000_000).time(Bytes(4096)), Nanos(4096));
+        assert_eq!(Rate(2_000_000_000).time(Bytes(65)), Nanos(33));
         assert_eq!(Rate(0).time(Bytes(1)), Nanos::MAX);
-        assert_eq!(Rate::gb(64).time(Bytes::gib(64)), Nanos(1 << 30));
+        assert_eq!(Rate(64_000_000_000).time(Bytes::gib(64)), Nanos(1 << 30));
         assert_eq!(Rate(2_500_000_000).to_string(), "2.50 GB/s");
     }
 

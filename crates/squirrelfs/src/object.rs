@@ -135,6 +135,7 @@ use std::marker::PhantomData;
 
 use media::event::Mark;
 pub use media::{MediaError, Region};
+use sim::ByteRun;
 use zerocopy::IntoBytes;
 
 pub use crate::layout::RawInode;
@@ -276,7 +277,7 @@ impl<'v, K: Kind, P, S> Object<'v, K, P, S> {
     }
 
     /// Stores the word that makes others count, which must be durable by now.
-    fn commit(&self, field: u64, value: u64, needs: &[(u64, u64)]) -> Result<()> {
+    fn commit(&self, field: u64, value: u64, needs: &[ByteRun]) -> Result<()> {
         self.region.mark(Mark::Commit { at: self.at + field, needs });
         self.word(field, value)
     }
@@ -347,7 +348,7 @@ pub(crate) fn unfenced<F: Flushed>(flushed: F) -> F::Durable {
 
 impl<'v> Inode<'v, Durable, Free> {
     /// Stores all fields of a new inode.
-    pub fn initialise(self, fields: &RawInode) -> Result<Inode<'v, Dirty, Initialised>> {
+    pub(crate) fn initialise(self, fields: &RawInode) -> Result<Inode<'v, Dirty, Initialised>> {
         self.region.write(self.at, fields)?;
         Ok(self.to())
     }
@@ -450,7 +451,11 @@ impl<'v> Dentry<'v, Durable, Named> {
     /// Makes the name lead to an inode, whose number follows from its place: the name is there.
     pub fn lead_to<S: Nameable>(self, inode: &Inode<'_, Durable, S>) -> Result<Dentry<'v, Dirty, Complete>> {
         let number = (inode.at - PAGE) / INODE_BYTES;
-        self.commit(dentry::INO, number, &[(inode.at, INODE_BYTES), (self.at, dentry::INO)])?;
+        self.commit(
+            dentry::INO,
+            number,
+            &[ByteRun::new(inode.at, INODE_BYTES), ByteRun::new(self.at, dentry::INO)],
+        )?;
         Ok(self.to())
     }
 
@@ -488,7 +493,11 @@ impl<'v> Dentry<'v, Durable, Pointing> {
         number: u64,
         _source: &Dentry<'_, Durable, Complete>,
     ) -> Result<Dentry<'v, Dirty, Renamed>> {
-        self.commit(dentry::INO, number, &[(self.at, dentry::INO), (self.at + dentry::SOURCE, 8)])?;
+        self.commit(
+            dentry::INO,
+            number,
+            &[ByteRun::new(self.at, dentry::INO), ByteRun::new(self.at + dentry::SOURCE, 8)],
+        )?;
         Ok(self.to())
     }
 }
@@ -533,8 +542,8 @@ pub(crate) struct PagePlace {
 pub struct Pages<'v, P, S> {
     region: &'v Region,
     places: Vec<PagePlace>,
-    /// The ranges that [`Pages::write`] has stored: offset and length.
-    stored: Vec<(u64, u64)>,
+    /// What [`Pages::write`] has stored.
+    stored: Vec<ByteRun>,
     state: PhantomData<fn() -> (P, S)>,
 }
 
@@ -620,7 +629,10 @@ impl<'v> Pages<'v, Durable, Zeroed> {
         let number = (dir.at - PAGE) / INODE_BYTES;
         for place in &self.places {
             let at = place.descriptor + descriptor::OWNER;
-            self.region.mark(Mark::Commit { at, needs: &[(place.page, PAGE), (place.descriptor, 8)] });
+            self.region.mark(Mark::Commit {
+                at,
+                needs: &[ByteRun::new(place.page, PAGE), ByteRun::new(place.descriptor, 8)],
+            });
         }
         self.words(descriptor::OWNER, |_| number)?;
         Ok(self.into())
@@ -653,7 +665,7 @@ impl<'v> Pages<'v, Durable, Owned> {
                 self.region.fence();
             }
             if self.region.is_watched() {
-                self.stored.push((part.at, len));
+                self.stored.push(ByteRun::new(part.at, len));
             }
         }
         Ok(self.into())

@@ -312,7 +312,7 @@ impl<P, D> Call<P, D> {
     }
 
     /// The same call with other paths and descriptors. `path` is told which field it converts.
-    pub fn try_map<Q, E, F>(
+    pub(crate) fn try_map<Q, E, F>(
         self,
         mut path: impl FnMut(Field, P) -> Result<Q, F>,
         mut fd: impl FnMut(D) -> Result<E, F>,

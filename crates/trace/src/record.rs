@@ -75,7 +75,7 @@ impl Kind {
     }
 
     /// The kind with this letter.
-    pub fn of_letter(letter: u8) -> Option<Self> {
+    pub(crate) fn of_letter(letter: u8) -> Option<Self> {
         Self::LETTERS.iter().find(|(_, known, _)| *known == letter).map(|(kind, ..)| *kind)
     }
 
@@ -131,7 +131,7 @@ pub struct Shares {
 
 impl Shares {
     /// What a thread shares.
-    pub const THREAD: Self = Self { process: true, files: true, vfork: false };
+    pub(crate) const THREAD: Self = Self { process: true, files: true, vfork: false };
 }
 
 /// The beginning of a thread that another has made.

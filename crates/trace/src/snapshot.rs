@@ -130,7 +130,7 @@ impl Snapshot {
     }
 
     /// A call is about to list a directory, or to move it with all that is below it.
-    pub fn touch_all(
+    pub(crate) fn touch_all(
         &mut self,
         directory: &[u8],
         deep: bool,

@@ -310,7 +310,7 @@ pub fn error_name(errno: u32) -> String {
 }
 
 /// The number of an error.
-pub fn error_number(name: &[u8]) -> Option<u32> {
+pub(crate) fn error_number(name: &[u8]) -> Option<u32> {
     match name {
         b"EWOULDBLOCK" => return Some(11),
         b"ENOTSUP" => return Some(95),

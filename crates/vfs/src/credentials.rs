@@ -131,7 +131,7 @@ impl Credentials {
     /// Whether an open with `O_CREAT` may find `found` in `dir`: `EACCES` for a symbolic link, socket or device of another user,
     /// who does not own the directory either, in a sticky directory that all may write to. Root is no exception. So does Linux
     /// since 4.19 (`may_create_in_sticky`); for files and pipes it depends on sysctls there, which are off here.
-    pub fn check_found_by_create(&self, dir: &Subject, found: &Subject) -> Result<()> {
+    pub(crate) fn check_found_by_create(&self, dir: &Subject, found: &Subject) -> Result<()> {
         let exempt = matches!(found.kind, FileKind::Regular | FileKind::Fifo | FileKind::Directory);
         let shared = dir.perm & STICKY != 0 && dir.perm & OTHERS_WRITE != 0;
         let owners = [self.uid, dir.owner.uid];
@@ -185,7 +185,7 @@ impl Credentials {
 
     /// Whether `set` is allowed, and what it comes to: a changed owner clears the set-id bits of what is not
     /// a directory, and a user outside the group cannot set set-group-id. The size is not looked at.
-    pub fn check_setattr(&self, subject: &Subject, set: &SetAttr) -> Result<SetAttr> {
+    pub(crate) fn check_setattr(&self, subject: &Subject, set: &SetAttr) -> Result<SetAttr> {
         let mut allowed = *set;
         if set.uid.is_some() || set.gid.is_some() {
             self.check_chown(subject, set)?;

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use media::nvmm::Region;
+use sim::Run;
 use sim::map::{HashMap, TreeMap};
 
 use crate::layout::{BLOCK, Geometry, Kind, UNIT};
@@ -242,7 +243,7 @@ impl Space {
 /// # Blocks
 impl Space {
     /// Takes so many blocks, in as few pieces as their order allows, and up to `more` behind the last: pieces, blocks of `more`.
-    pub(crate) fn take_blocks(&mut self, count: u64, more: u64) -> Result<(Vec<(u64, u64)>, u64)> {
+    pub(crate) fn take_blocks(&mut self, count: u64, more: u64) -> Result<(Vec<Run>, u64)> {
         if !self.region.grants_space() {
             return Err(Error::NoSpace);
         }
@@ -254,7 +255,7 @@ impl Space {
         sim::ran::node(self.blocks.depth());
         if let Some(first) = self.blocks.take_run(count + more, 1) {
             sim::ran::node((count + more).div_ceil(64) + 1);
-            return Ok((sim::ran::collected([(first, count)]), more));
+            return Ok((sim::ran::collected([Run::new(first, count)]), more));
         }
         let mut pieces = Vec::new();
         let mut left = count;
@@ -266,7 +267,7 @@ impl Space {
             }
             left -= blocks;
             sim::ran::node(blocks + 1);
-            sim::ran::push(&mut pieces, (first, blocks));
+            sim::ran::push(&mut pieces, Run::new(first, blocks));
         }
         Ok((pieces, 0))
     }

@@ -11,7 +11,7 @@
 
 use ::vfs::IoFlags;
 use media::event::Mark;
-use sim::ran;
+use sim::{ByteRun, Run, ran};
 
 use crate::alloc::Slot;
 use crate::inode::{Body, Contents, Inode, Setter, State, now};
@@ -26,8 +26,8 @@ use base::error::{Error, Result};
 /// Where bytes go, in the file and on the device.
 struct Plan {
     first: u64,
-    /// Blocks of the device, and how many.
-    pieces: Vec<(u64, u64)>,
+    /// Blocks of the device.
+    pieces: Vec<Run>,
     /// Blocks behind the last piece, for appends to come.
     more: u64,
 }
@@ -133,7 +133,7 @@ impl Wofs {
         copied?;
         let _part = sim::part(&parts::PATCHED);
         let word = setter.place + PATCH;
-        self.region.mark(Mark::Commit { at: word, needs: &[(to, data.len() as u64)] });
+        self.region.mark(Mark::Commit { at: word, needs: &[ByteRun::new(to, data.len() as u64)] });
         self.region.store_u64(word, patch_of(setter.vtail, size))?;
         self.region.flush(word, 8);
         self.region.fence();
@@ -153,10 +153,10 @@ impl Wofs {
             Ok(slots) => slots,
             Err(error) => {
                 let mut space = self.space.lock();
-                for (block, blocks) in &plan.pieces {
+                for Run { first: block, count: blocks } in &plan.pieces {
                     space.put(*block, *blocks);
                 }
-                if let Some((block, blocks)) = plan.pieces.last() {
+                if let Some(Run { first: block, count: blocks }) = plan.pieces.last() {
                     space.put(block + blocks, plan.more);
                 }
                 return Err(error);
@@ -212,7 +212,7 @@ impl Wofs {
         let count = slots.len() as u64;
         let vtail = self.numbers(count.max(1));
         let (mut first, time) = (plan.first, now());
-        let one = |(index, (slot, (block, blocks))): (u64, (&Slot, &(u64, u64)))| {
+        let one = |(index, (slot, Run { first: block, count: blocks })): (u64, (&Slot, &Run))| {
             let more = if index + 1 == count { plan.more } else { 0 };
             let data = Data {
                 vtail: vtail + index,
@@ -231,7 +231,7 @@ impl Wofs {
         ran::collected((0..).zip(slots.iter().zip(&plan.pieces)).map(one))
     }
 
-    fn store_packages(&self, all: &[(Slot, Data)], needs: &[(u64, u64)]) -> Result<()> {
+    fn store_packages(&self, all: &[(Slot, Data)], needs: &[ByteRun]) -> Result<()> {
         for (slot, data) in all {
             let bytes = Package::Data(*data).encode(self.rules);
             self.region.mark(Mark::CommitBlock { at: slot.place, needs });
@@ -248,12 +248,12 @@ impl Wofs {
         contents: &Contents,
         plan: &Plan,
         (offset, data): (u64, &[u8]),
-    ) -> Result<Vec<(u64, u64)>> {
+    ) -> Result<Vec<ByteRun>> {
         let _part = sim::part(&parts::COPY);
         let end = offset + data.len() as u64;
         let mut stored = Vec::new();
         let mut at = plan.first;
-        for (block, blocks) in &plan.pieces {
+        for Run { first: block, count: blocks } in &plan.pieces {
             let (from, to) = (at * BLOCK, (at + blocks) * BLOCK);
             let whole = (from.max(offset.next_multiple_of(BLOCK)), to.min(end / BLOCK * BLOCK));
             let edges = [(from, whole.0.min(to)), (whole.1.max(whole.0.min(to)), to)];
@@ -267,7 +267,7 @@ impl Wofs {
                 let part = &data[(whole.0 - offset) as usize..(whole.1 - offset) as usize];
                 self.region.nt_store(block * BLOCK + (whole.0 - from), part)?;
             }
-            ran::push(&mut stored, (block * BLOCK, blocks * BLOCK));
+            ran::push(&mut stored, ByteRun::new(block * BLOCK, blocks * BLOCK));
             at += blocks;
         }
         Ok(stored)
@@ -298,7 +298,7 @@ impl Wofs {
         contents: &Contents,
         offset: u64,
         first: u64,
-        stored: &mut Vec<(u64, u64)>,
+        stored: &mut Vec<ByteRun>,
     ) -> Result<()> {
         if offset > contents.size && first > contents.size / BLOCK {
             ran::extend(stored, self.zero_tail(contents)?);
@@ -307,15 +307,15 @@ impl Wofs {
     }
 
     /// Stores zeros from the size of a file to the end of its block, unless they are there; durable after a fence.
-    fn zero_tail(&self, contents: &Contents) -> Result<Option<(u64, u64)>> {
+    fn zero_tail(&self, contents: &Contents) -> Result<Option<ByteRun>> {
         let within = contents.size % BLOCK;
         if within == 0 || contents.tail_is_zero || self.rules.lacks(mutant::TAIL_NOT_ZEROED) {
             return Ok(None);
         }
         let Some(piece) = contents.map.find(contents.size / BLOCK) else { return Ok(None) };
-        let (at, len) = (piece.block * BLOCK + within, BLOCK - within);
-        self.region.nt_zero(at, len)?;
-        Ok(Some((at, len)))
+        let tail = ByteRun::new(piece.block * BLOCK + within, BLOCK - within);
+        self.region.nt_zero(tail.at, tail.len)?;
+        Ok(Some(tail))
     }
 
     /// Takes the time in which the published code sets so many blocks of a file's index, which it does one by one.
@@ -337,12 +337,12 @@ impl Wofs {
         (size, all): (u64, Vec<(Slot, Data)>),
     ) -> Result<()> {
         let _part = sim::part(&parts::CLAIM);
-        plan.pieces.iter().for_each(|(_, blocks)| Self::index(*blocks));
+        plan.pieces.iter().for_each(|run| Self::index(run.count));
         let now = all.first().map_or_else(now, |(_, data)| data.time);
         (state.attributes.mtime, state.attributes.ctime, state.times_at_risk) = (now, now, false);
         let contents = state.contents_mut()?;
         let (mut replaced, mut first) = (Vec::new(), plan.first);
-        for (at, (block, blocks)) in plan.pieces.iter().enumerate() {
+        for (at, Run { first: block, count: blocks }) in plan.pieces.iter().enumerate() {
             let from = all.get(at).map_or(0, |(_, data)| data.vtail);
             ran::extend(
                 &mut replaced,

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use sim::Run;
 use sim::map::{HashMap, TreeMap, TreeSet};
 
 use crate::layout::{BLOCK, Kind};
@@ -51,8 +52,8 @@ struct Extent {
     size: u64,
     /// Blocks of it that the file has.
     live: u64,
-    /// The number of the first DATA of its write, and how many these are.
-    write: (u64, u64),
+    /// The numbers of the DATA of its write.
+    write: Run,
     free: bool,
 }
 
@@ -271,7 +272,7 @@ impl Ledger {
         self.gone(place);
         self.units.insert(place, Unit::Data(key, data.vtail));
         self.add_alive(place, 1);
-        let write = (data.vtail - u64::from(data.index), u64::from(data.count.max(1)));
+        let write = Run::new(data.vtail - u64::from(data.index), u64::from(data.count.max(1)));
         let extent = Extent {
             place,
             first: data.first,
@@ -353,7 +354,7 @@ impl Ledger {
     fn let_go(&mut self, key: Key, vtail: u64) {
         let Some(log) = self.logs.get_mut(&key) else { return };
         let Some(extent) = log.extents.get(&vtail).copied() else { return };
-        let (first, count) = extent.write;
+        let Run { first, count } = extent.write;
         let members = if self.rules.lacks(mutant::MEMBER_FREED_ALONE) {
             vtail..vtail.saturating_add(1)
         } else {

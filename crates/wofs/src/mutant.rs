@@ -1,7 +1,6 @@
 //! Seeded bugs: each leaves out one rule of `docs/designs/wofs.md`.
 //!
-//! The checks of a mounted file system find most of them by crashes ([`ALL`]), the histories of its tests the rest
-//! ([`BY_HISTORIES`]).
+//! The checks of a mounted file system find most of them by crashes ([`ALL`]), the histories of its tests the rest.
 
 use design::Mutant;
 
@@ -91,18 +90,6 @@ pub const ALL: &[Mutant] = &[
     BEYOND_SIZE_COUNTS,
     NOT_RESERVED,
     WAITS_NOT_REBUILT,
-];
-
-/// Those that need longer stories than programs tell, or a device that is almost full: the histories of `tests/it/histories` find
-/// them, and all of the others that concern packages alone.
-pub const BY_HISTORIES: &[Mutant] = &[
-    BIN_BY_LARGER,
-    MEMBER_FREED_ALONE,
-    NOT_ZEROED,
-    RELEASE_UNFENCED,
-    FREED_IN_PAIR,
-    NO_BLANKING,
-    PATCH_NOT_TAGGED,
 ];
 
 /// The rules, of which a seeded bug may leave one out.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ::vfs::{FileKind, Ino, Owner, RenameFlags, rename};
 use media::event::Mark;
-use sim::ran;
 use sim::sync::Ordering::SeqCst;
+use sim::{ByteRun, ran};
 
 use crate::alloc::Slot;
 use crate::dir::{Dir, Entry};
@@ -103,7 +103,7 @@ impl Wofs {
             changed: now,
             renamed: false,
         };
-        let needs = ran::collected(target.iter().map(|(slot, _)| (slot.place, UNIT)));
+        let needs = ran::collected(target.iter().map(|(slot, _)| ByteRun::new(slot.place, UNIT)));
         let stored = self.store_create(slot, create, &needs);
         let _part = sim::part(&parts::NEW_INODE);
         let mut space = self.space.lock();
@@ -143,7 +143,7 @@ impl Wofs {
     /// Stores the target of a symbolic link and its DATA, which counts once the CREATE of that birth is there.
     fn store_target(&self, key: Key, target: &[u8], time: Time) -> Result<(Slot, Data)> {
         let (slot, block) = {
-            let block = self.take_blocks(1, 0)?.0[0].0;
+            let block = self.take_blocks(1, 0)?.0[0].first;
             match self.take(Kind::Data) {
                 Ok(slot) => (slot, block),
                 Err(error) => {
@@ -170,7 +170,7 @@ impl Wofs {
         Ok((slot, data))
     }
 
-    fn store_create(&self, slot: Slot, create: Create, needs: &[(u64, u64)]) -> Result<()> {
+    fn store_create(&self, slot: Slot, create: Create, needs: &[ByteRun]) -> Result<()> {
         let _part = sim::part(&parts::PACKAGE);
         let bytes = Package::Create(create).encode(self.rules);
         self.region.mark(Mark::CommitBlock { at: slot.place, needs });
@@ -420,7 +420,8 @@ impl Wofs {
                 self.store_unlink(*slot, unlink)?;
             }
             self.region.fence();
-            let needs = ran::collected(slots[..hidden.len()].iter().map(|slot| (slot.place, UNIT)));
+            let needs =
+                ran::collected(slots[..hidden.len()].iter().map(|slot| ByteRun::new(slot.place, UNIT)));
             let (key, name) = (inode.key, ran::copied(name));
             let body = Create { vtail, key, parent, name, attributes, rdev, changed: now, renamed: true };
             self.store_create(create, body, &needs)?;

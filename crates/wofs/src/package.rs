@@ -1,5 +1,6 @@
 //! Packages: what a call writes once, and what a mount reads.
 
+use sim::Run;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::layout::{
@@ -95,11 +96,11 @@ pub struct Data {
 }
 
 impl Data {
-    /// The number of the first package of its write, and how many packages that has.
-    pub fn write(&self) -> (u64, u64) {
+    /// The numbers of the packages of its write.
+    pub fn write(&self) -> Run {
         match self.count {
-            0 | 1 => (self.vtail, 1),
-            count => (self.vtail.saturating_sub(u64::from(self.index)), u64::from(count)),
+            0 | 1 => Run::new(self.vtail, 1),
+            count => Run::new(self.vtail.saturating_sub(u64::from(self.index)), u64::from(count)),
         }
     }
 }

@@ -12,7 +12,7 @@ use ::vfs::{
 };
 use media::nvmm::Region;
 use sim::sync::{AtomicU64, Ordering::SeqCst};
-use sim::{Mutex, ran};
+use sim::{Mutex, Run, ran};
 
 use crate::alloc::{Slot, Space};
 use crate::inode::{Inodes, now, pack};
@@ -63,7 +63,7 @@ impl Wofs {
     }
 
     /// Takes so many blocks, as [`Space::take_blocks`] does.
-    pub(crate) fn take_blocks(&self, count: u64, more: u64) -> base::error::Result<(Vec<(u64, u64)>, u64)> {
+    pub(crate) fn take_blocks(&self, count: u64, more: u64) -> base::error::Result<(Vec<Run>, u64)> {
         let _part = sim::part(&parts::BLOCKS);
         self.space.lock().take_blocks(count, more)
     }

@@ -3,31 +3,34 @@
 //! An allocator takes the lowest free blocks and has the host reserve space for them ([`Region::back`]). When the host refuses,
 //! free blocks higher up may still have their space: files have given them back, and no trim has taken it.
 
+use std::ops::RangeInclusive;
+
 use media::nvmm::Region;
+use sim::Run;
 
 use super::free_map::FreeMap;
 
 /// Of which blocks a map is, and which are wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// Bytes of a block.
     pub block_bytes: u64,
     /// The number in the image of the map's first block.
     pub base: u64,
-    /// How many neighbouring blocks, at least and at most.
-    pub count: (u64, u64),
+    /// How many neighbouring blocks.
+    pub count: RangeInclusive<u64>,
     /// The first is a multiple of this.
     pub align: u64,
 }
 
-/// Takes the lowest run of free blocks at or after `from` that can be stored to without asking the host for space. Returns its
-/// first block, and how many.
+/// Takes the lowest run of free blocks at or after `from` that can be stored to without asking the host for space.
 pub fn take_given(
     map: &mut FreeMap,
     region: &Region,
     from: u64,
-    Wanted { block_bytes, base, count: (least, most), align }: Wanted,
-) -> Option<(u64, u64)> {
+    Wanted { block_bytes, base, count, align }: Wanted,
+) -> Option<Run> {
+    let (least, most) = count.into_inner();
     let (mut at, mut given) = (from, 0..0);
     loop {
         let first = map.first_from(at)?.next_multiple_of(align);
@@ -45,7 +48,7 @@ pub fn take_given(
             (first..first + run).for_each(|block| {
                 map.take(block);
             });
-            return Some((first, run));
+            return Some(Run::new(first, run));
         }
         at = first + run + 1;
     }
@@ -79,8 +82,9 @@ mod tests {
         let mut map = FreeMap::new(4000);
         (0..4000).filter(|block| *block != 101).for_each(|block| assert!(map.put(block)));
         let wanted =
-            |least, most, align| Wanted { block_bytes: BLOCK, base: 500, count: (least, most), align };
-        let mut take = |from, wanted| take_given(&mut map, &region, from, wanted);
+            |least, most, align| Wanted { block_bytes: BLOCK, base: 500, count: least..=most, align };
+        let mut take =
+            |from, wanted| take_given(&mut map, &region, from, wanted).map(|run| (run.first, run.count));
         assert_eq!(take(7, wanted(1, 9, 1)), Some((100, 1)), "its neighbour is in use");
         assert_eq!(take(7, wanted(2, 2, 1)), Some((550, 2)), "one block is too few");
         assert_eq!(take(7, wanted(4, 9, 8)), Some((552, 9)));

@@ -6,6 +6,10 @@
 //! The kernel's PMFS keeps a sorted list of extents in use and searches it from the head. It picks the same block, the lowest
 //! free one, but its search time grows with fragmentation; this map's does not.
 
+use std::ops::RangeInclusive;
+
+use sim::Run;
+
 /// A set of blocks, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeMap {
@@ -187,8 +191,9 @@ impl FreeMap {
     }
 
     /// Takes blocks for a trim that follow one another, and have been free since it began: the first such run at or after `from`,
-    /// from `least` to `most` blocks, but not more than half of what is free. Returns its first block, and how many.
-    pub fn take_settled_run(&mut self, from: u64, (least, most): (u64, u64)) -> Option<(u64, u64)> {
+    /// of so many blocks, but not more than half of what is free.
+    pub fn take_settled_run(&mut self, from: u64, count: RangeInclusive<u64>) -> Option<Run> {
+        let (least, most) = count.into_inner();
         let most = most.min(self.free / 2);
         let mut first = if most < least.max(1) { return None } else { from };
         loop {
@@ -198,7 +203,7 @@ impl FreeMap {
             let blocks = (first..first.saturating_add(most)).take_while(is_in_run).count() as u64;
             if blocks >= least.max(1) {
                 self.clear(first, first + blocks);
-                return Some((first, blocks));
+                return Some(Run::new(first, blocks));
             }
             first += blocks + 1;
         }
@@ -228,13 +233,13 @@ impl FreeMap {
         bit
     }
 
-    /// The runs of blocks in use, as (first, last), in order.
-    pub fn used_runs(&self) -> Vec<(u64, u64)> {
-        let mut runs: Vec<(u64, u64)> = Vec::new();
+    /// The runs of blocks in use, in order.
+    pub fn used_runs(&self) -> Vec<RangeInclusive<u64>> {
+        let mut runs: Vec<RangeInclusive<u64>> = Vec::new();
         for block in (0..self.blocks).filter(|block| !self.is_free(*block)) {
             match runs.last_mut() {
-                Some((_, last)) if *last + 1 == block => *last = block,
-                _ => runs.push((block, block)),
+                Some(run) if run.end() + 1 == block => *run = *run.start()..=block,
+                _ => runs.push(block..=block),
             }
         }
         runs
@@ -298,30 +303,30 @@ mod tests {
     fn a_trim_takes_runs_that_were_free_when_it_began_and_ever_since() {
         let mut map = FreeMap::new(400);
         (10..20).chain(60..130).chain(200..330).for_each(|block| assert!(map.put(block)));
-        assert_eq!(map.take_settled_run(0, (1, 64)), None, "no trim has begun");
+        assert_eq!(map.take_settled_run(0, 1..=64), None, "no trim has begun");
         map.set_trimmed(true);
         assert!(map.take(70) && map.put(70), "used since");
         assert!(map.put(20) && map.put(330), "freed since");
         assert!(map.take(300), "in use");
-        assert_eq!(map.take_settled_run(0, (5, 64)), Some((10, 10)));
-        assert_eq!(map.take_settled_run(20, (11, 64)), Some((71, 59)), "the run before is too short");
-        assert_eq!(map.take_settled_run(130, (1, 64)), Some((200, 64)));
+        assert_eq!(map.take_settled_run(0, 5..=64), Some(Run::new(10, 10)));
+        assert_eq!(map.take_settled_run(20, 11..=64), Some(Run::new(71, 59)), "the run before is too short");
+        assert_eq!(map.take_settled_run(130, 1..=64), Some(Run::new(200, 64)));
         let half = map.free() / 2;
-        assert_eq!(map.take_settled_run(264, (1, 100)), Some((264, half.min(36))));
+        assert_eq!(map.take_settled_run(264, 1..=100), Some(Run::new(264, half.min(36))));
         (264..264 + half.min(36)).for_each(|block| assert!(map.put(block)));
         assert_eq!(
-            map.take_settled_run(264, (1, 64)),
-            Some((301, 29)),
+            map.take_settled_run(264, 1..=64),
+            Some(Run::new(301, 29)),
             "what is put back is not taken again"
         );
         map.set_trimmed(false);
-        assert_eq!(map.take_settled_run(0, (1, 64)), None);
+        assert_eq!(map.take_settled_run(0, 1..=64), None);
     }
 
     #[test]
     fn used_runs_cover_what_is_in_use() {
         let mut map = FreeMap::new(100);
         (10..20).chain(90..100).for_each(|block| assert!(map.put(block)));
-        assert_eq!(map.used_runs(), [(0, 9), (20, 89)]);
+        assert_eq!(map.used_runs(), [0..=9, 20..=89]);
     }
 }

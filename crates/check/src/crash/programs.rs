@@ -98,7 +98,7 @@ impl Program {
     }
 
     /// Whether it explores one operation, on names alone.
-    pub fn changes_names(&self) -> bool {
+    pub(crate) fn changes_names(&self) -> bool {
         let [op] = &self.core[..] else { return false };
         matches!(
             op,
@@ -296,7 +296,7 @@ pub fn random(seed: u64, number: usize) -> Program {
 }
 
 /// The name of [`random`].
-pub fn random_name(seed: u64, number: usize) -> String {
+pub(crate) fn random_name(seed: u64, number: usize) -> String {
     format!("random {number} of seed {seed}")
 }
 

@@ -49,7 +49,7 @@ enum Kind {
 
 impl Try<'_, '_> {
     /// The first candidate that helps.
-    pub fn first_that_helps(
+    pub(crate) fn first_that_helps(
         &self,
         finding: &Finding,
         judge: &mut Judge<'_>,

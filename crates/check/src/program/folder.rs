@@ -123,7 +123,7 @@ fn own(path: &Path, owner: (i64, i64)) -> bool {
 }
 
 /// Puts a tree that was seen on a design into a folder, which must be empty.
-pub fn put_seen(tree: &Tree, folder: &Path) -> Result<LeftOut, FolderError> {
+pub(crate) fn put_seen(tree: &Tree, folder: &Path) -> Result<LeftOut, FolderError> {
     let mut left_out = LeftOut::default();
     let mut modes = Vec::new();
     for (name, entry) in tree {

@@ -22,7 +22,7 @@ use crate::names;
 use crate::tree::Tree;
 
 /// More legal sets than so many are not gone through.
-const SETS: usize = 1 << 15;
+pub(super) const SETS: usize = 1 << 15;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -45,22 +45,6 @@ impl Membership<'_> {
         for places in sets {
             let set = spread(&point.covered, &point.free, &places);
             if self.is_of(&point, &set, &mut trees, tree)? {
-                return Ok(Some(true));
-            }
-        }
-        Ok(Some(false))
-    }
-
-    /// Whether the model allows the tree of a set of micro-operations, none of them torn; none: there are too many sets.
-    pub fn has_set(&self, at_ns: u64, set: &Bits) -> Result<Option<bool>, ContentsError> {
-        let point = point_at(self.operations, self.model, at_ns);
-        let mut closure = Closure::new(self.operations, self.model, &point.loose, &point.free);
-        let Some(sets) = closure.all(&point.covered, SETS) else { return Ok(None) };
-        let mut trees = Trees::new(self.story, self.operations, self.model.stale, self.model.tear);
-        let wanted = trees.hash(&State { set: set.clone(), torn: None })?;
-        for places in sets {
-            let set = spread(&point.covered, &point.free, &places);
-            if trees.hash(&State { set, torn: None })? == wanted {
                 return Ok(Some(true));
             }
         }

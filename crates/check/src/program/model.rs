@@ -59,7 +59,8 @@ pub enum Null {
 }
 
 /// The null models, by name.
-pub const NULLS: [(&str, Null); 2] = [("null-random", Null::Random), ("null-unsynced", Null::Unsynced)];
+pub(crate) const NULLS: [(&str, Null); 2] =
+    [("null-random", Null::Random), ("null-unsynced", Null::Unsynced)];
 
 /// A file system as clauses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -103,7 +103,7 @@ pub struct Micro {
 
 impl Micro {
     /// Whether a journal has it: names, attributes, set sizes.
-    pub fn is_metadata(&self) -> bool {
+    pub(crate) fn is_metadata(&self) -> bool {
         matches!(
             self.change,
             Change::Names { .. } | Change::Cut { .. } | Change::Zero { .. } | Change::Set(_)

@@ -9,7 +9,6 @@ use super::folder::FolderError;
 use super::judge::{Explored, Judge, Limits, Oracle, bucket, nothing, whole};
 use super::model::{Model, Null};
 use super::operations::{Change, Operations};
-use super::points::Point;
 use super::states::State;
 use super::story::Story;
 use super::tree::Trees;
@@ -229,9 +228,4 @@ fn cut(story: &Story) -> Story {
     }
     let (names, before) = (story.names.clone(), bound.into_iter().collect());
     Story { inodes, names, before, acks: story.acks.clone(), told: story.told.clone(), ..Story::default() }
-}
-
-/// Crash points at which something is free to be lost.
-pub fn open_points(points: &[Point]) -> usize {
-    points.iter().filter(|point| !point.free.is_empty()).count()
 }

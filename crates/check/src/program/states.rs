@@ -10,7 +10,7 @@ use super::operations::{Change, Operations};
 use super::points::Point;
 
 /// A point with at most so many legal sets is enumerated.
-pub const ALL_MAX: usize = 512;
+pub(crate) const ALL_MAX: usize = 512;
 
 /// A piece of data of which a part has persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,7 +146,7 @@ impl<'a> States<'a> {
     }
 
     /// The next state; none at the end. Some come twice: their trees are compared.
-    pub fn next_state(&mut self) -> Option<State> {
+    pub(crate) fn next_state(&mut self) -> Option<State> {
         if self.model.null != Null::No {
             return self.next_of_null();
         }

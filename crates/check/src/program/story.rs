@@ -579,10 +579,4 @@ impl Story {
         }
         self.notes.push("the tree before the program is taken as durable".to_owned());
     }
-
-    /// What was told until a moment, whole.
-    pub fn told_before(&self, at_ns: u64) -> &[u8] {
-        let bytes = self.acks.iter().take_while(|ack| ack.at_ns < at_ns).last().map_or(0, |ack| ack.bytes);
-        &self.told[..bytes]
-    }
 }

@@ -1,6 +1,6 @@
 //! Changes of the blocks of a file that do not count yet, and their records.
 
-use sim::ran;
+use sim::{ByteRun, ran};
 use smallvec::{SmallVec, smallvec};
 
 use crate::format::layout::{BLOCK, EXTENT_BLOCKS_MAX, EXTENT_BYTES, RECORD_LINES_MAX};
@@ -34,8 +34,8 @@ pub(crate) struct Draft<'v> {
     pub(crate) index: &'v Index,
     pub(crate) taken: Taken<'v>,
     pub(crate) extents: Extents,
-    /// Data that was stored: offset and length on the medium.
-    pub(crate) stored: SmallVec<[(u64, u64); 2]>,
+    /// Data that was stored, on the medium.
+    pub(crate) stored: SmallVec<[ByteRun; 2]>,
     /// Whether all that was stored is fenced.
     pub(crate) fenced: bool,
     /// The size that the records say before.
@@ -229,7 +229,7 @@ impl<'v> Draft<'v> {
         if !data.is_empty() {
             self.index.region.nt_store(at, data)?;
             self.index.stored(at, data);
-            push(&mut self.stored, (at, data.len() as u64));
+            push(&mut self.stored, ByteRun::new(at, data.len() as u64));
             self.fenced = false;
         }
         Ok(())

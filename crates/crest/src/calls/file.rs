@@ -16,6 +16,7 @@
 //! So bytes behind the end within the last block may be anything. Before a file grows over them they are zeroed, in place where
 //! that may be, and fenced before the record that makes it grow (R9).
 
+use sim::ByteRun;
 use sim::sync::Ordering::Relaxed;
 use vfs::{FallocateMode, SeekTo, Written};
 
@@ -184,7 +185,7 @@ impl Volume {
         &self,
         file: &mut Changing<'_>,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Error::TooLarge)?;
         self.settle(file)?;

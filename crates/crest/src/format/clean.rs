@@ -114,15 +114,6 @@ impl<'a, F: Borrow<Found>> Survey<'a, F> {
         (0..self.found.len()).all(|index| self.at(index).zone != zone || self.live(index).is_none())
     }
 
-    /// The next record of a zone to copy, and the copy: the newest first, so that of two that hide the same the later is kept.
-    pub fn next_copy(&self, zone: u32) -> Option<(usize, Record)> {
-        let mut records: Vec<_> =
-            (0..self.found.len()).filter(|index| self.at(*index).zone == zone).collect();
-        records
-            .sort_by_key(|index| std::cmp::Reverse((self.at(*index).record.id, self.at(*index).record.part)));
-        records.into_iter().find_map(|index| Some((index, self.live(index)?)))
-    }
-
     /// Lines of a zone that are live.
     pub fn live_lines(&self, zone: u32) -> u32 {
         let in_zone = (0..self.found.len()).filter(|index| self.at(*index).zone == zone);

@@ -128,7 +128,7 @@ impl Patches {
     }
 
     /// The same with one more, which replaces those whose bytes it has.
-    pub fn lines_with(&self, new: &Range<usize>) -> u64 {
+    pub(crate) fn lines_with(&self, new: &Range<usize>) -> u64 {
         let others = self.records.iter().filter(|range| !covers(new, range));
         lines(new.len()) + others.map(|range| lines(range.len())).sum::<u64>()
     }

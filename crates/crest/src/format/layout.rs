@@ -22,7 +22,7 @@ pub const LINE: usize = 64;
 /// Bytes of a block of data.
 pub const BLOCK: u64 = 4096;
 /// One of so many lines of a log zone is parity, in a pool that has it.
-pub const PARITY_PART: u32 = 16;
+pub(crate) const PARITY_PART: u32 = 16;
 /// Bytes of the first line of a record that its kind determines.
 pub const BODY: usize = 40;
 /// Most lines of a record: half of the smallest zone.
@@ -40,11 +40,11 @@ pub const RESERVED: u64 = 1 << 16;
 /// The root directory.
 pub const ROOT_INO: u64 = 1;
 /// Most blocks of one extent: 64 MiB.
-pub const EXTENT_BLOCKS_MAX: u16 = (1 << 14) - 1;
+pub(crate) const EXTENT_BLOCKS_MAX: u16 = (1 << 14) - 1;
 /// Numbers of blocks, and openings of zones, have 40 bits.
-pub const BITS_40: u64 = (1 << 40) - 1;
+pub(crate) const BITS_40: u64 = (1 << 40) - 1;
 /// Sizes of files and inode numbers have 48 bits.
-pub const BITS_48: u64 = (1 << 48) - 1;
+pub(crate) const BITS_48: u64 = (1 << 48) - 1;
 
 /// Bytes of a zone in a pool of `size` bytes: a 256th of it as a power of two, within [`ZONE_BYTES`].
 pub fn zone_bytes(size: u64) -> u64 {
@@ -53,13 +53,13 @@ pub fn zone_bytes(size: u64) -> u64 {
 }
 
 /// Where the first zone of a pool begins that was made with `size` bytes.
-pub fn first_zone(size: u64) -> u64 {
+pub(crate) fn first_zone(size: u64) -> u64 {
     let zone = zone_bytes(size);
     (TABLE + 2 * table_bytes(size)).next_multiple_of(zone)
 }
 
 /// Bytes of one copy of the table of zones, with room to grow.
-pub fn table_bytes(size: u64) -> u64 {
+pub(crate) fn table_bytes(size: u64) -> u64 {
     (size / zone_bytes(size) * GROWTH * 8).next_multiple_of(BLOCK)
 }
 
@@ -117,7 +117,7 @@ impl Geometry {
     }
 
     /// Blocks of a zone.
-    pub fn zone_blocks(&self) -> u32 {
+    pub(crate) fn zone_blocks(&self) -> u32 {
         (self.zone_bytes / BLOCK) as u32
     }
 
@@ -306,10 +306,10 @@ pub mod sets {
     /// The extents have checksums, but for those that are not written (Write).
     pub const CHECKED: u8 = 4;
     /// The attribute is removed (Xattr).
-    pub const REMOVED: u8 = 8;
+    pub(crate) const REMOVED: u8 = 8;
     /// The record is a copy that was stored with others under one fence: in the place of `group` are the lines of these before it,
     /// and one. Only in a pool with [`super::incompat::BATCHES`].
-    pub const BATCH: u8 = 128;
+    pub(crate) const BATCH: u8 = 128;
 }
 
 /// Bits of `RawTimes::mask`.

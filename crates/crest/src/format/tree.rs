@@ -320,7 +320,7 @@ impl Tree {
     }
 
     /// Names that two adds give: of each pair the earlier add. Damage: a call removes the add that it replaces.
-    pub fn names_twice(&self) -> Vec<&Name> {
+    pub(crate) fn names_twice(&self) -> Vec<&Name> {
         let hash = |name: &Name| rustc_hash::FxBuildHasher.hash_one((name.dir, &*name.name));
         let mut keys: Vec<(u64, u32)> = self.names.iter().map(hash).zip(0..).collect();
         keys.sort_unstable();

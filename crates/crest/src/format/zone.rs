@@ -394,7 +394,7 @@ pub struct Stock {
 }
 
 /// Most shards of a pool of so many zones.
-pub fn shards_max(zones: u32) -> u32 {
+pub(crate) fn shards_max(zones: u32) -> u32 {
     (zones / 16).max(1)
 }
 
@@ -434,7 +434,7 @@ impl Stock {
     }
 
     /// Whether cleaning can gain a zone, if none has more dead lines than this.
-    pub fn can_gain(&self, dead: u64) -> bool {
+    pub(crate) fn can_gain(&self, dead: u64) -> bool {
         dead.saturating_mul(16) > u64::from(self.zone_lines)
     }
 

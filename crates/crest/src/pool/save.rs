@@ -9,8 +9,8 @@
 //! found out from the inodes that are saved.
 
 use media::event::Mark;
-use sim::ran;
 use sim::sync::Ordering::Relaxed;
+use sim::{ByteRun, ran};
 use zerocopy::IntoBytes;
 
 use super::saved::{NO_END, sum_logs};
@@ -38,7 +38,7 @@ struct Writer<'v> {
     /// The piece that is filled: room for its header, then bytes.
     piece: Vec<u8>,
     /// Where the pieces that are stored lie.
-    stored: Vec<(u64, u64)>,
+    stored: Vec<ByteRun>,
     len: u64,
 }
 
@@ -71,7 +71,7 @@ impl Writer<'_> {
         let at = geometry.zone_at(zone);
         region.nt_store(at, &self.piece).ok()?;
         self.index.store_words(zone, Word { usage: Use::Saved, shard: 0, opening: self.opening }).ok()?;
-        self.stored.push((at, self.piece.len() as u64));
+        self.stored.push(ByteRun::new(at, self.piece.len() as u64));
         self.piece.truncate(HEADER);
         Some(())
     }

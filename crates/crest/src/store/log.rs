@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use media::event::Mark;
 use sim::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use sim::{Mutex, ran};
+use sim::{ByteRun, Mutex, ran};
 
 use super::Store;
 use super::origins::Origins;
@@ -101,8 +101,8 @@ pub(crate) struct Call<'a> {
     pub(crate) after: u64,
     /// Whether it makes an inode.
     pub(crate) makes: bool,
-    /// Its data: offset and length on the medium, already fenced.
-    pub(crate) needs: &'a [(u64, u64)],
+    /// Its data on the medium, already fenced.
+    pub(crate) needs: &'a [ByteRun],
 }
 
 /// What a call knows when it makes its records.

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use media::block::{Hint, Piece, Queue};
 use media::event::Mark;
 use sim::map::{TreeMap, TreeSet};
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Work, ran};
+use sim::{ByteRun, Condvar, LockClass, Mutex, MutexGuard, Nanos, Work, ran};
 use vfs::Timestamp;
 
 use super::{Volume, mutant};
@@ -506,7 +506,7 @@ impl Journal {
         let size = u64::from(self.format.block_bytes);
         let (mut needs, mut at) = (Vec::new(), first);
         while at != end {
-            ran::push(&mut needs, (self.piece_offset(at)?, size));
+            ran::push(&mut needs, ByteRun::new(self.piece_offset(at)?, size));
             at = self.format.after(at);
         }
         let at = self.piece_offset(end)?;

@@ -334,7 +334,7 @@ impl Repair<'_> {
         block_map::visit(self.volume, &state, &mut |visited| {
             match visited {
                 Visited::Map(table) => tables.insert(table),
-                Visited::Data(_, block, ..) => data.insert(block),
+                Visited::Data(_, blocks, _) => data.insert(blocks.first),
             };
             Ok(())
         })?;
@@ -358,8 +358,8 @@ impl Repair<'_> {
         let mut blocks = Vec::new();
         let mut seen = |visited: Visited| {
             match visited {
-                Visited::Map(block) => blocks.push((block, 1)),
-                Visited::Data(_, start, len, _) => blocks.push((start, len)),
+                Visited::Map(block) => blocks.push(sim::Run::new(block, 1)),
+                Visited::Data(_, run, _) => blocks.push(run),
             }
             Ok(())
         };
@@ -368,11 +368,11 @@ impl Repair<'_> {
         } else {
             block_map::visit(self.volume, state, &mut seen)?;
         }
-        for &(start, len) in &blocks {
-            let end = start.saturating_add(len).min(self.volume.geo.blocks);
-            (start..end).for_each(|block| self.counts[block as usize] = METADATA);
+        for run in &blocks {
+            let end = run.first.saturating_add(run.count).min(self.volume.geo.blocks);
+            (run.first..end).for_each(|block| self.counts[block as usize] = METADATA);
         }
-        Ok(blocks.iter().map(|(_, len)| len).sum())
+        Ok(blocks.iter().map(|run| run.count).sum())
     }
 
     /// Mends the map of an inode, its size and its count of blocks; false if the inode had to be cleared.
@@ -596,7 +596,7 @@ impl Repair<'_> {
             block_map::visit(self.volume, &state, &mut |visited| {
                 match visited {
                     Visited::Map(table) => tables.push(table),
-                    Visited::Data(index, block, ..) => drop(data.insert(index, block as u32)),
+                    Visited::Data(index, blocks, _) => drop(data.insert(index, blocks.first as u32)),
                 }
                 Ok(())
             })?;

@@ -82,7 +82,7 @@ impl Volume {
         let mut seen = |visited: Visited| {
             blocks += match visited {
                 Visited::Map(_) => 1,
-                Visited::Data(_, _, len, _) => len.cast_signed(),
+                Visited::Data(_, blocks, _) => blocks.count.cast_signed(),
             };
             Ok(())
         };

@@ -51,6 +51,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use media::block::BlockDevice;
+use sim::Run;
 
 use super::fields::Needed;
 use super::groups::{Groups, bit, set_bit, set_padding};
@@ -316,19 +317,19 @@ impl Repair<'_> {
     fn count_metadata(&mut self) {
         let geo = &self.volume.geo;
         let descriptors = self.volume.groups.lock().descriptors.clone();
-        let mut taken: Vec<(u64, u64)> = vec![(0, geo.first_data_block + 1)];
+        let mut taken = vec![Run::new(0, geo.first_data_block + 1)];
         for (group, descriptor) in (0..).zip(&descriptors) {
-            taken.push((geo.group_start(group), u64::from(geo.base_blocks(group))));
+            taken.push(Run::new(geo.group_start(group), u64::from(geo.base_blocks(group))));
             let own = [
-                (descriptor.block_bitmap(), 1),
-                (descriptor.inode_bitmap(), 1),
-                (descriptor.inode_table(), u64::from(geo.table_blocks())),
+                Run::new(descriptor.block_bitmap(), 1),
+                Run::new(descriptor.inode_bitmap(), 1),
+                Run::new(descriptor.inode_table(), u64::from(geo.table_blocks())),
             ];
-            taken.extend(own.into_iter().filter(|(start, _)| *start > 0));
+            taken.extend(own.into_iter().filter(|run| run.first > 0));
         }
-        for (start, len) in taken {
-            let end = (start + len).min(geo.blocks);
-            self.counts[start as usize..end as usize].fill(METADATA);
+        for run in taken {
+            let end = run.end().min(geo.blocks);
+            self.counts[run.first as usize..end as usize].fill(METADATA);
         }
     }
 

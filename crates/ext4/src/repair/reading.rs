@@ -316,7 +316,7 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
     let mut taken = Taken::by(geo, &all);
     let (mut corrected, mut moved) = (0, 0);
     // Tables that are settled: what lies over one lies wrong.
-    let mut settled: Vec<(u64, u64)> = Vec::new();
+    let mut settled: Vec<sim::Run> = Vec::new();
     for group in 0..geo.groups {
         let at = group as usize;
         let copies = superblock::copied_descriptors(device, geo, group);
@@ -328,7 +328,7 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
             let is_place = geo.is_place(group, own, len as u32);
             let fits = is_place && !over.contains(&(at, part));
             // A table over which a bitmap lies may be right: then the bitmap is wrong.
-            let is_settled = |(start, its): &(u64, u64)| *start < own + len && own < *start + *its;
+            let is_settled = |table: &sim::Run| table.first < own + len && own < table.end();
             let may_be_right =
                 part == 2 && is_place && !settled.iter().any(is_settled) && !taken.lies_over_base(own, len);
             let differs = copies.iter().any(|copy| place_of(copy, part) != own);
@@ -342,7 +342,7 @@ fn settle_places(device: &dyn BlockDevice, reading: &Reading) -> Result<Vec<Stri
                 taken = Taken::by(geo, &all);
             }
         }
-        settled.push((place_of(&all[at], 2), len_of(geo, 2)));
+        settled.push(sim::Run::new(place_of(&all[at], 2), len_of(geo, 2)));
         // The group of the root has inodes, whatever its descriptor says.
         if group == 0 && all[at].has(group_flag::INODE_UNINIT) && look.weigh_table(group, &all[at]) > 0 {
             all[at].clear(group_flag::INODE_UNINIT);

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use sim::{Activity, Work};
+use sim::{Activity, Run, Work};
 use vfs::Timestamp;
 
 use super::file_buffer::{
@@ -161,7 +161,7 @@ impl HiNfs {
             let done = self.write_chunk(inode, file, raw, (offset, head), sync)?;
             return Ok(done + self.write_chunk(inode, file, raw, (offset + done as u64, tail), sync)?);
         }
-        let mut open = self.open_transaction(inode, raw, file, (first, last - first + 1))?;
+        let mut open = self.open_transaction(inode, raw, file, Run::new(first, last - first + 1))?;
         let grown = self.grow(inode, raw, &mut open.tx, &mut mapped, (offset, data.len(), holes));
         let written = grown.and_then(|len| {
             let chunk = ChunkWrite { range, new_size: raw.size, sync, in_tx: true };
@@ -193,14 +193,14 @@ impl HiNfs {
         Ok((mapped, holes))
     }
 
-    /// Takes the file's open transaction for a growth within `range` (first block, number of blocks). Begins a new one when there
+    /// Takes the file's open transaction for a growth within a run of blocks. Begins a new one when there
     /// is none with enough room and the journal cannot enlarge it.
     fn open_transaction(
         &self,
         inode: &Inode,
         raw: &RawInode,
         file: &FileSlot,
-        range: (u64, u64),
+        range: Run,
     ) -> Result<OpenTransaction> {
         let mut buffer = file.lock();
         if let Some(mut open) = buffer.open.take() {
@@ -222,7 +222,7 @@ impl HiNfs {
     }
 
     /// Whether a transaction has room for a growth and for a removal; enlarges it if necessary.
-    fn make_room(&self, raw: &RawInode, tx: &mut Transaction, range: (u64, u64)) -> Result<bool> {
+    fn make_room(&self, raw: &RawInode, tx: &mut Transaction, range: Run) -> Result<bool> {
         let need = Tree::of(raw).fill_need(&self.volume.region, &tx.nodes, range)? + UNLINK_ENTRIES;
         // One entry is for the commit.
         if tx.room() > need {
@@ -246,7 +246,7 @@ impl HiNfs {
         let mut tree = Tree::of(raw);
         let mut filled = Filled { mapped: last - first + 1, added: 0 };
         if holes > 0 {
-            filled = tree.fill(&self.volume, tx, (first, last - first + 1), &mut |block, at| {
+            filled = tree.fill(&self.volume, tx, Run::new(first, last - first + 1), &mut |block, at| {
                 mapped.set_fresh(block, at);
                 Ok(())
             })?;

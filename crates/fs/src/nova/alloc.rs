@@ -9,11 +9,12 @@
 //!
 //! Lock order: `nova.trim`, then `nova.blocks`, which is a leaf.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use media::nvmm::Region;
 use sim::sync::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use sim::{LockClass, Mutex, Work};
+use sim::{LockClass, Mutex, Run, Work};
 
 use super::layout::{BLOCK, Geometry};
 use super::parts;
@@ -29,7 +30,7 @@ pub(super) static TRIM: LockClass = LockClass::new("nova.trim").under(&[]);
 const RESERVE_MAX: u64 = 16;
 
 /// Runs of free blocks whose space a trim gives back: shorter ones are not worth a hole, longer ones would be missed meanwhile.
-const TRIM_RUN: (u64, u64) = (16, 4096);
+const TRIM_RUN: RangeInclusive<u64> = 16..=4096;
 
 /// What blocks are wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,28 +168,22 @@ impl Blocks {
             blocks += 1;
         }
         sim::ran::node(blocks);
-        self.backed(&mut map, shard, (first, blocks), 1)
+        self.backed(&mut map, shard, Run::new(first, blocks), 1)
     }
 
     /// Blocks that were taken, if the host has space for them; otherwise they are free again, and at least `least` others are taken
     /// that have their space.
-    fn backed(
-        &self,
-        map: &mut FreeMap,
-        shard: usize,
-        (first, blocks): (u64, u64),
-        least: u64,
-    ) -> Option<Extent> {
+    fn backed(&self, map: &mut FreeMap, shard: usize, run: Run, least: u64) -> Option<Extent> {
         let base = shard as u64 * self.per_shard;
-        let extent = |(first, blocks)| Extent { offset: (base + first) * BLOCK, blocks };
-        if self.region.back((base + first) * BLOCK, blocks * BLOCK) {
-            return Some(extent((first, blocks)));
+        let extent = |run: Run| Extent { offset: (base + run.first) * BLOCK, blocks: run.count };
+        if self.region.back((base + run.first) * BLOCK, run.count * BLOCK) {
+            return Some(extent(run));
         }
-        (first..first + blocks).for_each(|block| {
+        run.range().for_each(|block| {
             map.put(block);
         });
-        let wanted = Wanted { block_bytes: BLOCK, base, count: (least, blocks), align: 1 };
-        take_given(map, &self.region, first, wanted).map(extent)
+        let wanted = Wanted { block_bytes: BLOCK, base, count: least..=run.count, align: 1 };
+        take_given(map, &self.region, run.first, wanted).map(extent)
     }
 
     /// Gives the host the space of free blocks back, run by run, which are in use meanwhile; returns the bytes.
@@ -209,12 +204,12 @@ impl Blocks {
             let (base, mut from) = (shard * self.per_shard, 0);
             loop {
                 let run = map.lock().take_settled_run(from, TRIM_RUN);
-                let Some((first, blocks)) = run else { break };
-                let extent = Extent { offset: (base + first) * BLOCK, blocks };
-                let punched = self.region.punch(extent.offset, blocks * BLOCK);
+                let Some(run) = run else { break };
+                let extent = Extent { offset: (base + run.first) * BLOCK, blocks: run.count };
+                let punched = self.region.punch(extent.offset, run.count * BLOCK);
                 self.put(extent)?;
                 bytes += punched?;
-                from = first + blocks;
+                from = run.end();
             }
         }
         Ok(bytes)
@@ -236,7 +231,7 @@ impl Blocks {
             let mut map = self.shards[shard].lock();
             if map.free() >= count + self.reserve
                 && let Some(first) = map.take_run(count, 1)
-                && let Some(extent) = self.backed(&mut map, shard, (first, count), count)
+                && let Some(extent) = self.backed(&mut map, shard, Run::new(first, count), count)
             {
                 return Ok(extent.offset);
             }
@@ -291,18 +286,18 @@ impl Blocks {
         self.shards.iter().map(|map| map.lock().free().saturating_sub(self.reserve)).sum()
     }
 
-    /// Ranges (first, last) of free blocks, in order.
-    pub(crate) fn free_ranges(&self, blocks: u64) -> Vec<(u64, u64)> {
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
+    /// Ranges of free blocks, in order.
+    pub(crate) fn free_ranges(&self, blocks: u64) -> Vec<RangeInclusive<u64>> {
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
         let mut add = |first: u64, last: u64| match ranges.last_mut() {
-            Some((_, end)) if *end + 1 == first => *end = last,
-            _ => ranges.push((first, last)),
+            Some(range) if range.end() + 1 == first => *range = *range.start()..=last,
+            _ => ranges.push(first..=last),
         };
         for (shard, map) in (0u64..).zip(&self.shards) {
             let (base, map) = (shard * self.per_shard, map.lock());
             let mut from = base;
             let end = (base + self.per_shard).min(blocks);
-            for (first, last) in map.used_runs() {
+            for (first, last) in map.used_runs().into_iter().map(RangeInclusive::into_inner) {
                 if base + first > from {
                     add(from, base + first - 1);
                 }

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use media::event::Mark;
+use sim::ByteRun;
 use vfs::{FallocateMode, SeekTo, SetAttr, SetTime, Timestamp};
 
 use super::alloc::{Extent, Need, Taken};
@@ -82,8 +83,8 @@ struct Span {
 }
 
 impl Span {
-    fn pages(self) -> (u64, u64) {
-        (self.start / BLOCK, self.end.div_ceil(BLOCK))
+    fn pages(self) -> Range<u64> {
+        self.start / BLOCK..self.end.div_ceil(BLOCK)
     }
 }
 
@@ -152,10 +153,10 @@ impl Volume {
     fn write_span(&self, file: &mut Changing<'_>, span: Span, data: &[u8]) -> Result<usize> {
         let _part = sim::part(&parts::COW_WRITE);
         let mut draft = self.begin_draft(file, Need::Growth);
-        let (first, stop) = span.pages();
+        let Range { start: first, end: stop } = span.pages();
         let mut page = first;
         while page < stop {
-            match self.draft_blocks(file, &mut draft, (page, stop), Source::Data(span, data)) {
+            match self.draft_blocks(file, &mut draft, page..stop, Source::Data(span, data)) {
                 Ok(blocks) => page += blocks,
                 Err(Error::NoSpace) if page > first => break,
                 Err(error) => return Err(error),
@@ -177,12 +178,12 @@ impl Volume {
         }
     }
 
-    /// Takes blocks for some of the pages `page..stop`, fills them, and writes their entry; answers how many.
+    /// Takes blocks for the first of some pages, fills them, and writes their entry; answers how many.
     fn draft_blocks(
         &self,
         file: &Loaded,
         draft: &mut Draft<'_>,
-        (page, stop): (u64, u64),
+        Range { start: page, end: stop }: Range<u64>,
         source: Source<'_>,
     ) -> Result<u64> {
         let extent = draft.taken.take(stop - page, draft.need)?;
@@ -378,7 +379,7 @@ impl Volume {
         if file.blocks.get(page).is_hole() {
             return Ok(());
         }
-        self.draft_blocks(file, draft, (page, page + 1), Source::Zeros(span)).map(drop)
+        self.draft_blocks(file, draft, page..page + 1, Source::Zeros(span)).map(drop)
     }
 
     /// Reserves, zeroes or frees a range; one commit.
@@ -386,7 +387,7 @@ impl Volume {
         &self,
         file: &mut Changing<'_>,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         let end =
             offset.checked_add(len).filter(|end| *end <= FILE_BLOCKS_MAX * BLOCK).ok_or(Error::TooLarge)?;
@@ -430,7 +431,7 @@ impl Volume {
 
     /// Lets every page of a span have a block, zeroed where it is new or where all are to be zero.
     fn draft_reserved(&self, file: &Loaded, draft: &mut Draft<'_>, span: Span, zero: bool) -> Result<()> {
-        let (first, stop) = span.pages();
+        let Range { start: first, end: stop } = span.pages();
         let present = file.blocks.mapped().min(stop - first);
         if (stop - first).saturating_sub(present) > self.blocks.free() {
             return Err(Error::NoSpace);
@@ -449,7 +450,7 @@ impl Volume {
             }
             let until = if is_zeroed { page + 1 } else { next };
             let all = Span { start: page * BLOCK, end: until * BLOCK };
-            page += self.draft_blocks(file, draft, (page, until), Source::Zeros(all))?;
+            page += self.draft_blocks(file, draft, page..until, Source::Zeros(all))?;
         }
         self.draft_times(file, draft)
     }

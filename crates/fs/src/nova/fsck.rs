@@ -14,6 +14,7 @@
 //! | `saved_blocks_right` `saved_inodes_right` | what unmounting saved is what logs and tables say |
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use media::MediaError;
 use media::nvmm::Region;
@@ -45,7 +46,7 @@ struct Checker<'a> {
     places: BTreeMap<u64, u64>,
     tree: NameTree<Vec<u8>>,
     /// Slots in use, as unmounting saves them.
-    used: Vec<(u64, u64)>,
+    used: Vec<RangeInclusive<u64>>,
     /// Blocks with more than one use.
     twice: BTreeSet<u64>,
     /// Numbers of free inodes.
@@ -75,7 +76,7 @@ pub(crate) struct Examined {
     /// What would repair it, as far as the violations show it.
     pub(crate) fixes: Vec<Fix>,
     /// Ranges of free blocks; none when not every inode could be read.
-    pub(crate) free_blocks: Vec<(u64, u64)>,
+    pub(crate) free_blocks: Vec<RangeInclusive<u64>>,
     pub(crate) free_inodes: Vec<u64>,
 }
 
@@ -226,8 +227,8 @@ impl Checker<'_> {
 
     fn note_used(&mut self, key: u64) {
         match self.used.last_mut() {
-            Some((_, last)) if *last + 1 == key => *last = key,
-            _ => self.used.push((key, key)),
+            Some(range) if range.end() + 1 == key => *range = *range.start()..=key,
+            _ => self.used.push(key..=key),
         }
     }
 
@@ -522,19 +523,19 @@ impl Checker<'_> {
     }
 
     /// Ranges of blocks that nothing has.
-    fn free_blocks(&self) -> Vec<(u64, u64)> {
-        let mut free: Vec<(u64, u64)> = Vec::new();
+    fn free_blocks(&self) -> Vec<RangeInclusive<u64>> {
+        let mut free: Vec<RangeInclusive<u64>> = Vec::new();
         let blocks = self.geometry.first_block()..self.geometry.blocks;
         for block in blocks.filter(|block| !self.marks.is_marked(*block)) {
             match free.last_mut() {
-                Some((_, last)) if *last + 1 == block => *last = block,
-                _ => free.push((block, block)),
+                Some(range) if range.end() + 1 == block => *range = *range.start()..=block,
+                _ => free.push(block..=block),
             }
         }
         free
     }
 
-    fn compare_saved(&mut self, word: Result<u64, MediaError>, free: &[(u64, u64)]) {
+    fn compare_saved(&mut self, word: Result<u64, MediaError>, free: &[RangeInclusive<u64>]) {
         let saved = word.ok().and_then(|at| read_saved(self.region, &self.geometry, at).ok());
         let Some(Saved { blocks, inodes }) = saved.flatten() else {
             self.violate("saved_blocks_right", "what unmounting saved is damaged".to_owned());

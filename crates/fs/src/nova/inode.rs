@@ -10,13 +10,13 @@
 //! Lock order: `nova.inode` (see `namei.rs`), then `nova.inode_table`, then `nova.blocks`.
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::{OnceLock, atomic};
 
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::sync::{AtomicU64, Ordering::Relaxed};
-use sim::{Clock, LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+use sim::{ByteRun, Clock, LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
@@ -367,16 +367,16 @@ impl Inodes {
         })
     }
 
-    /// The numbers in use of a shard, as ranges (first, last) of slots.
-    pub(crate) fn used_slots(&self, shard: u64) -> Vec<(u64, u64)> {
+    /// The numbers in use of a shard, as ranges of slots.
+    pub(crate) fn used_slots(&self, shard: u64) -> Vec<RangeInclusive<u64>> {
         let free = self.shards[shard as usize].free.lock();
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
         for (chunk, map) in (0u64..).zip(&free.chunks) {
             let base = chunk * self.slots_per_chunk;
-            for (first, last) in map.used_runs() {
+            for (first, last) in map.used_runs().into_iter().map(RangeInclusive::into_inner) {
                 match ranges.last_mut() {
-                    Some((_, end)) if *end + 1 == base + first => *end = base + last,
-                    _ => ranges.push((base + first, base + last)),
+                    Some(range) if range.end() + 1 == base + first => *range = *range.start()..=base + last,
+                    _ => ranges.push(base + first..=base + last),
                 }
             }
         }
@@ -602,7 +602,7 @@ impl Volume {
 pub(crate) fn link_chunk(region: &Region, (link, offset): (u64, u64), bytes: u64) -> Result<()> {
     region.nt_zero(offset, bytes)?;
     region.fence();
-    region.mark(Mark::Commit { at: link, needs: &[(offset, bytes)] });
+    region.mark(Mark::Commit { at: link, needs: &[ByteRun::new(offset, bytes)] });
     region.store_u64(link, offset)?;
     region.flush(link, 8);
     region.fence();

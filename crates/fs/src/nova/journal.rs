@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{LockClass, Mutex, Work, ran};
+use sim::{ByteRun, LockClass, Mutex, Work, ran};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Volume;
@@ -203,7 +203,7 @@ fn store_committed(region: &Region, shard: u64, number: u32) -> Result<()> {
 impl Volume {
     /// Changes all words or, when it fails, none; durable on return. What they make reachable was written and flushed before,
     /// and is `needs`.
-    pub(crate) fn transact(&self, words: &Words, needs: &[(u64, u64)]) -> Result<()> {
+    pub(crate) fn transact(&self, words: &Words, needs: &[ByteRun]) -> Result<()> {
         let _part = sim::part(&parts::TRANSACTION);
         let words = &words.0;
         if words.len() > WORDS_MAX {
@@ -238,14 +238,14 @@ impl Volume {
             record.checksum = record.compute_checksum();
             let at = base + RECORD * index as u64;
             self.region.store(at + 8, &record.as_bytes()[8..])?;
-            self.region.mark(Mark::Commit { at, needs: &[(at + 8, RECORD - 8)] });
+            self.region.mark(Mark::Commit { at, needs: &[ByteRun::new(at + 8, RECORD - 8)] });
             self.region.store_u64(at, record.first_word())?;
             self.region.flush(at, RECORD);
         }
         Ok(())
     }
 
-    fn store_words(&self, words: &[(u64, u64)], needs: &[(u64, u64)]) -> Result<()> {
+    fn store_words(&self, words: &[(u64, u64)], needs: &[ByteRun]) -> Result<()> {
         for (at, new) in words {
             self.region.mark(Mark::Commit { at: *at, needs });
             self.region.store_u64(*at, *new)?;

@@ -16,7 +16,7 @@
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::map::HashMap;
-use sim::ran;
+use sim::{ByteRun, ran};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
@@ -274,7 +274,7 @@ pub(crate) struct Append<'v> {
     pages: Vec<u64>,
     need: Need,
     /// What the commit store makes reachable, while a tap listens.
-    needs: Vec<(u64, u64)>,
+    needs: Vec<ByteRun>,
 }
 
 impl Append<'_> {
@@ -297,14 +297,14 @@ impl Append<'_> {
     }
 
     /// What must be durable before they do; gathered only while a tap listens.
-    pub(crate) fn needs(&self) -> &[(u64, u64)] {
+    pub(crate) fn needs(&self) -> &[ByteRun] {
         &self.needs
     }
 
     /// Adds a range of data to that.
     pub(crate) fn needs_data(&mut self, region: &Region, at: u64, len: u64) {
         if region.is_watched() {
-            self.needs.push((at, len));
+            self.needs.push(ByteRun::new(at, len));
         }
     }
 

@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use sim::ByteRun;
 use vfs::mapping::{PAGE, within_file};
 use vfs::{Errno, FallocateMode, FileKind, Ino, MappedFiles, Result};
 
@@ -49,7 +50,7 @@ impl Volume {
         let was_clean = !self.maps.is_dirty(ino, page) || place(file, page).is_none();
         if was_clean {
             // Where there is a block, this sets the times alone.
-            self.fallocate(file, FallocateMode::KEEP_SIZE, (page * PAGE, PAGE))?;
+            self.fallocate(file, FallocateMode::KEEP_SIZE, ByteRun::new(page * PAGE, PAGE))?;
         }
         let hole = || Error::Corrupt(format!("inode {ino}: block {page} was just mapped and is a hole"));
         let at = place(file, page).ok_or_else(hole)?;

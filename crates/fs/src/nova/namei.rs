@@ -19,6 +19,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use media::event::Mark;
+use sim::ByteRun;
 use vfs::{Attr, FileKind, NewInode, Timestamp};
 
 use super::Volume;
@@ -49,7 +50,7 @@ pub(crate) struct Node<'a> {
 /// What is written of a change of names and does not count yet.
 pub(super) struct Plan {
     pub(super) words: Words,
-    pub(super) needs: Vec<(u64, u64)>,
+    pub(super) needs: Vec<ByteRun>,
     pub(super) now: u64,
 }
 
@@ -183,7 +184,7 @@ impl Volume {
         Self::plan_append(&mut plan, dir.inode, &dir.log, &append);
         plan.words.add(claim.inode.offset + ino::STATE, state);
         plan.needs.extend_from_slice(body.append.needs());
-        sim::ran::push(&mut plan.needs, (claim.inode.offset + 8, ino::NEXT_CHUNK - 8));
+        sim::ran::push(&mut plan.needs, ByteRun::new(claim.inode.offset + 8, ino::NEXT_CHUNK - 8));
         self.transact(&plan.words, &plan.needs)?;
         append.apply(&mut dir.log);
         apply_name(&mut dir, (written.0, &written.1), name);
@@ -230,7 +231,7 @@ impl Volume {
         let (facts, live) = self.write_inode(inode, new, (FileKind::Regular, 0), (0, 0), now)?;
         self.region.fence();
         let word = state_word((live >> 32) as u32, state::ORPHAN);
-        self.store_state(inode, word, &[(inode.offset + 8, ino::NEXT_CHUNK - 8)])?;
+        self.store_state(inode, word, &[ByteRun::new(inode.offset + 8, ino::NEXT_CHUNK - 8)])?;
         claim.keep();
         self.orphans.fetch_add(1, Relaxed);
         self.inodes.note_loaded(inode.ino);
@@ -241,7 +242,7 @@ impl Volume {
     }
 
     /// Stores the state of an inode by itself; durable on return.
-    fn store_state(&self, inode: &Inode, word: u64, needs: &[(u64, u64)]) -> Result<()> {
+    fn store_state(&self, inode: &Inode, word: u64, needs: &[ByteRun]) -> Result<()> {
         let at = inode.offset + ino::STATE;
         self.region.mark(Mark::Commit { at, needs });
         self.region.store_u64(at, word)?;

@@ -9,6 +9,7 @@
 //! every live inode and marks its pages and blocks; inodes without a name that a crash found open are freed. What was not marked is
 //! free. Logs are replayed again when an inode is first used.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use media::event::Mark;
@@ -186,13 +187,14 @@ impl Volume {
     fn load_saved(&self, first: u64) -> Result<bool> {
         let Some(saved) = read_saved(&self.region, &self.geometry, first)? else { return Ok(false) };
         let geometry = &self.geometry;
-        let possible = |(first, last): &(u64, u64)| {
-            first <= last && *first >= geometry.first_block() && *last < geometry.blocks
+        let possible = |range: &RangeInclusive<u64>| {
+            !range.is_empty() && *range.start() >= geometry.first_block() && *range.end() < geometry.blocks
         };
-        if !saved.blocks.iter().all(possible) || saved.blocks.windows(2).any(|pair| pair[0].1 >= pair[1].0) {
+        let overlap = |pair: &[RangeInclusive<u64>]| pair[0].end() >= pair[1].start();
+        if !saved.blocks.iter().all(possible) || saved.blocks.windows(2).any(overlap) {
             return Ok(false);
         }
-        for (first, last) in saved.blocks {
+        for (first, last) in saved.blocks.into_iter().map(RangeInclusive::into_inner) {
             self.blocks.put(Extent { offset: first * BLOCK, blocks: last - first + 1 })?;
         }
         let mut used = saved.inodes.into_iter().peekable();
@@ -202,8 +204,8 @@ impl Volume {
             while slot < slots {
                 let key = shard << 48 | slot;
                 match used.peek() {
-                    Some((first, last)) if *first <= key && key <= *last => {
-                        slot = (last & 0xffff_ffff_ffff) + 1;
+                    Some(range) if range.contains(&key) => {
+                        slot = (range.end() & 0xffff_ffff_ffff) + 1;
                         used.next();
                     }
                     _ => {
@@ -309,11 +311,14 @@ impl Volume {
         let inodes: Vec<_> = shards
             .flat_map(|shard| {
                 let key = move |slot: u64| shard << 48 | slot;
-                self.inodes.used_slots(shard).into_iter().map(move |(first, last)| (key(first), key(last)))
+                self.inodes
+                    .used_slots(shard)
+                    .into_iter()
+                    .map(move |range| key(*range.start())..=key(*range.end()))
             })
             .collect();
         let wanted = (blocks.len() + inodes.len()).div_ceil(SAVED_RANGES).max(1);
-        let places = blocks.iter().flat_map(|(first, last)| *first..=*last).map(|block| block * BLOCK);
+        let places = blocks.iter().cloned().flatten().map(|block| block * BLOCK);
         let places: Vec<_> = places.take(wanted).collect();
         let backed = places.iter().all(|at| self.region.back(*at, BLOCK));
         if places.len() < wanted || !backed {
@@ -353,18 +358,23 @@ pub(crate) fn store_clean(region: &Region, value: u64) -> Result<()> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Saved {
     /// Free blocks.
-    pub(crate) blocks: Vec<(u64, u64)>,
+    pub(crate) blocks: Vec<RangeInclusive<u64>>,
     /// Slots of inodes in use, the shard in the upper 16 bits.
-    pub(crate) inodes: Vec<(u64, u64)>,
+    pub(crate) inodes: Vec<RangeInclusive<u64>>,
 }
 
-fn write_saved(region: &Region, places: &[u64], blocks: &[(u64, u64)], inodes: &[(u64, u64)]) -> Result<()> {
+fn write_saved(
+    region: &Region,
+    places: &[u64],
+    blocks: &[RangeInclusive<u64>],
+    inodes: &[RangeInclusive<u64>],
+) -> Result<()> {
     let all: Vec<_> = blocks.iter().chain(inodes).collect();
     for (number, at) in places.iter().enumerate() {
         let range = number * SAVED_RANGES..all.len().min((number + 1) * SAVED_RANGES);
         let of_blocks = blocks.len().clamp(range.start, range.end) - range.start;
         let mut page = vec![0; BLOCK as usize];
-        let words = all[range.clone()].iter().flat_map(|(first, last)| [*first, *last]);
+        let words = all[range.clone()].iter().flat_map(|range| [*range.start(), *range.end()]);
         for (place, word) in page[size_of::<SavedHeader>()..].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -403,7 +413,7 @@ pub(crate) fn read_saved(region: &Region, geometry: &Geometry, first: u64) -> Re
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("chunks of eight bytes"));
         let pairs = page[size_of::<SavedHeader>()..].chunks_exact(16).take(ranges);
         for (number, pair) in pairs.enumerate() {
-            let range = (word(&pair[..8]), word(&pair[8..]));
+            let range = word(&pair[..8])..=word(&pair[8..]);
             let list = if number < header.blocks as usize { &mut saved.blocks } else { &mut saved.inodes };
             list.push(range);
         }

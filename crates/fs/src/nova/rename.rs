@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use sim::ByteRun;
 use vfs::{FileKind, NewInode, RenameFlags, Renaming, rename};
 
 use super::Volume;
@@ -223,7 +224,7 @@ impl Volume {
         let locked = Self::lock_new(inode);
         let (facts, live) = self.write_inode(inode, new, (FileKind::CharDevice, 0), (0, 0), plan.now)?;
         plan.words.add(inode.offset + ino::STATE, live);
-        plan.needs.push((inode.offset + 8, ino::NEXT_CHUNK - 8));
+        plan.needs.push(ByteRun::new(inode.offset + 8, ino::NEXT_CHUNK - 8));
         Ok(Whiteout { claim, locked, facts })
     }
 

@@ -26,6 +26,7 @@
 //! The image is not mounted: a mount needs every log. Entries are appended as a mount does, so a repair that is interrupted leaves
 //! an image that can be repaired again.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use media::fault::Fault;
@@ -177,7 +178,7 @@ struct Repair<'a> {
 impl<'a> Repair<'a> {
     fn new(region: &'a Arc<Region>, geometry: Geometry, examined: &Examined) -> Result<Self> {
         let volume = Volume::empty(region, geometry, Settings { cleaning: false, mutant: None })?;
-        for (first, last) in &examined.free_blocks {
+        for (first, last) in examined.free_blocks.iter().cloned().map(RangeInclusive::into_inner) {
             volume.blocks.put(Extent { offset: first * BLOCK, blocks: last - first + 1 })?;
         }
         examined.free_inodes.iter().for_each(|number| volume.inodes.put(*number));

@@ -7,6 +7,7 @@
 //! because what lies behind a tail is what the page held in an earlier use.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use media::nvmm::Region;
 use vfs::FileKind;
@@ -33,7 +34,7 @@ pub(crate) struct Rest {
     /// The position behind the last entry.
     pub(crate) tail: u64,
     /// Bytes of which no entry could be read.
-    gaps: Vec<(u64, u64)>,
+    gaps: Vec<Range<u64>>,
     /// Positions at which a page ends though it said something else.
     ends: Vec<u64>,
     /// Pages are passed over that lead to one of the log.
@@ -85,8 +86,8 @@ impl Rest {
 
     /// Stores it, all but head and tail.
     pub(crate) fn store(&self, region: &Region, geometry: &Geometry) -> Result<()> {
-        for (at, end) in &self.gaps {
-            self.fill(region, *at, *end)?;
+        for gap in &self.gaps {
+            self.fill(region, gap.start, gap.end)?;
         }
         for at in &self.ends {
             region.store_u64(*at, kind::NEXT_PAGE.into())?;
@@ -216,7 +217,7 @@ impl Walk<'_> {
             let Some(next) = others.into_iter().find(|next| self.sound(*next, end - next).is_some()) else {
                 break;
             };
-            self.rest.gaps.push((at, next));
+            self.rest.gaps.push(at..next);
             at = next;
         }
         if found && !is_last && end - at >= ENTRY_MIN {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sim::Work;
+use sim::{ByteRun, Work};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
     OpenFlags, Promises, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
@@ -278,7 +278,7 @@ impl FileSystem for Mounted {
         let mut file = volume.changing(self.inode(ino)?)?;
         Volume::check_regular(&file)?;
         PROMISES.check_reserving(mode)?;
-        Ok(volume.fallocate(&mut file, mode, (offset, len))?)
+        Ok(volume.fallocate(&mut file, mode, ByteRun::new(offset, len))?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {

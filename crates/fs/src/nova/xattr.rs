@@ -17,7 +17,7 @@ use super::Volume;
 use super::alloc::{Extent, Need, Taken};
 use super::inode::{Changing, Facts};
 use super::journal::Words;
-use sim::ran;
+use sim::{ByteRun, ran};
 
 use super::layout::{BLOCK, checksum, ino, pack};
 use base::error::{Error, Result};
@@ -112,7 +112,7 @@ impl Volume {
         let mut put = |bytes: &[u8]| {
             let block = taken.take(1, need)?.offset;
             self.region.nt_store(block, bytes)?;
-            ran::push(&mut needs, (block, bytes.len() as u64));
+            ran::push(&mut needs, ByteRun::new(block, bytes.len() as u64));
             Ok(block)
         };
         let xattr = match attributes.as_plain(ROOM) {
@@ -134,7 +134,7 @@ impl Volume {
         self.transact(&words, &needs)?;
         taken.keep();
         inode.facts = Facts { xattr, ctime: now, ..inode.facts };
-        let now_there = kept.into_iter().chain(needs.iter().map(|(block, _)| *block));
+        let now_there = kept.into_iter().chain(needs.iter().map(|run| run.at));
         inode.attributes = ran::collected(now_there).into();
         old.into_iter().try_for_each(|offset| {
             self.region.mark(Mark::Free { off: offset, len: BLOCK, pointer });

@@ -7,6 +7,7 @@
 //! Lock order: `pmfs.trim`, then `pmfs.blocks`, which is a leaf; the medium is not touched under it. Only a pool file with holes
 //! grows there.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use media::event::Mark;
@@ -38,7 +39,7 @@ pub(crate) struct BlockMap {
 }
 
 /// Runs of free blocks whose space a trim gives back: shorter ones are not worth a hole, longer ones would be missed meanwhile.
-const TRIM_RUN: (u64, u64) = (16, 4096);
+const TRIM_RUN: RangeInclusive<u64> = 16..=4096;
 
 impl BlockMap {
     /// Takes over a map whose free blocks are set.
@@ -86,8 +87,8 @@ impl BlockMap {
         (block..block + units).for_each(|block| {
             map.put(block);
         });
-        let wanted = Wanted { block_bytes: BLOCK, base: 0, count: (units, units), align: units };
-        take_given(map, &self.region, block, wanted).map(|(block, _)| block)
+        let wanted = Wanted { block_bytes: BLOCK, base: 0, count: units..=units, align: units };
+        take_given(map, &self.region, block, wanted).map(|run| run.first)
     }
 
     /// Gives blocks back: (offset, shift of its size) each. No durable pointer may lead to them any more.
@@ -143,11 +144,11 @@ impl BlockMap {
         let (mut from, mut bytes) = (0, 0);
         loop {
             let run = self.map.lock().take_settled_run(from, TRIM_RUN);
-            let Some((first, blocks)) = run else { return Ok(bytes) };
-            let punched = self.region.punch(first * BLOCK, blocks * BLOCK);
-            self.put_many((first..first + blocks).map(|block| (block * BLOCK, BLOCK_SHIFT)))?;
+            let Some(run) = run else { return Ok(bytes) };
+            let punched = self.region.punch(run.first * BLOCK, run.count * BLOCK);
+            self.put_many(run.range().map(|block| (block * BLOCK, BLOCK_SHIFT)))?;
             bytes += punched?;
-            from = first + blocks;
+            from = run.end();
         }
     }
 

@@ -18,7 +18,7 @@ use std::hash::Hasher;
 use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
-use sim::{Work, ran};
+use sim::{ByteRun, Run, Work, ran};
 use vfs::{Ino, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -92,10 +92,10 @@ pub(crate) enum Place {
 
 impl Place {
     /// The range to be logged before the record is written.
-    pub(crate) fn logged(&self) -> Option<(u64, u64)> {
+    pub(crate) fn logged(&self) -> Option<ByteRun> {
         match *self {
-            Self::Gap { at, .. } => Some((at + 8, 2)),
-            Self::Unused { at, .. } => Some((at, 8)),
+            Self::Gap { at, .. } => Some(ByteRun::new(at + 8, 2)),
+            Self::Unused { at, .. } => Some(ByteRun::new(at, 8)),
             Self::NewBlock => None,
         }
     }
@@ -121,10 +121,10 @@ pub(crate) struct Removal {
 
 impl Removal {
     /// The range to be logged before.
-    pub(crate) fn logged(&self) -> (u64, u64) {
+    pub(crate) fn logged(&self) -> ByteRun {
         match self.before {
-            Some((at, ..)) => (at + 8, 2),
-            None => (self.at, 8),
+            Some((at, ..)) => ByteRun::new(at + 8, 2),
+            None => ByteRun::new(self.at, 8),
         }
     }
 }
@@ -418,7 +418,7 @@ impl Volume {
     fn append_dir_block(&self, tx: &mut Transaction, raw: &mut RawInode) -> Result<u64> {
         let mut tree = Tree::of(raw);
         let mut at = 0;
-        let filled = tree.fill(self, tx, (raw.size / BLOCK, 1), &mut |_, block| {
+        let filled = tree.fill(self, tx, Run::new(raw.size / BLOCK, 1), &mut |_, block| {
             at = block;
             Ok(())
         })?;

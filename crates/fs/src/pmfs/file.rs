@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use media::event::Mark;
-use sim::Activity;
+use sim::{Activity, ByteRun, Run};
 use vfs::{FallocateMode, SeekTo, Timestamp};
 
 use super::Volume;
@@ -160,7 +160,12 @@ impl Volume {
         {
             let at = at + (offset & ((1 << tree.shift) - 1));
             self.region.nt_store(at, data)?;
-            self.finish_in_place(inode, raw, offset + data.len() as u64, (at, data.len() as u64))?;
+            self.finish_in_place(
+                inode,
+                raw,
+                offset + data.len() as u64,
+                ByteRun::new(at, data.len() as u64),
+            )?;
             return Ok(data.len());
         }
         if self.has(mutant::TWO_COMMITS) && data.len() as u64 > 1 << BLOCK_SHIFT {
@@ -175,13 +180,7 @@ impl Volume {
 
     /// Size and times after a write into existing blocks, durable on return: an fsync of another task cannot fence what this one
     /// has written.
-    fn finish_in_place(
-        &self,
-        inode: &Inode,
-        raw: &mut RawInode,
-        end: u64,
-        written: (u64, u64),
-    ) -> Result<()> {
+    fn finish_in_place(&self, inode: &Inode, raw: &mut RawInode, end: u64, written: ByteRun) -> Result<()> {
         if end > raw.size {
             self.region.fence();
             self.store_size(inode, raw, end, &[written])?;
@@ -217,7 +216,7 @@ impl Volume {
     /// Begins a transaction that may add blocks to a file: its inode's first half is logged.
     pub(crate) fn begin_growth(&self, inode: &Inode, entries: u32) -> Result<Transaction> {
         let mut tx = self.journal.begin(1 + entries)?;
-        match self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]) {
+        match self.journal.log(&mut tx, &[inode.half()]) {
             Ok(()) => Ok(tx),
             Err(error) => {
                 self.journal.abort(tx)?;
@@ -265,7 +264,7 @@ impl Volume {
         let mut tree = Tree::of(raw);
         let write = WriteRange { offset, end: offset + data.len() as u64, size: raw.size, shift: tree.shift };
         let (first, last) = (offset >> tree.shift, (write.end - 1) >> tree.shift);
-        let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
+        let filled = tree.fill(self, tx, Run::new(first, last - first + 1), &mut |block, at| {
             let _scope = sim::scope(Activity::DATA);
             self.clear_parts(at, write.cleared(block, self.settings.clears))
         })?;
@@ -321,7 +320,7 @@ impl Volume {
         inode: &Inode,
         raw: &mut RawInode,
         mode: FallocateMode,
-        (offset, len): (u64, u64),
+        ByteRun { at: offset, len }: ByteRun,
     ) -> Result<()> {
         let end = offset.checked_add(len).ok_or(Error::TooLarge)?;
         if end > Tree::most_bytes(raw.block_shift()) {
@@ -330,7 +329,7 @@ impl Volume {
         if mode.contains(FallocateMode::PUNCH_HOLE) {
             return self.punch_hole(inode, raw, offset, end);
         }
-        self.reserve(inode, raw, (offset, end), mode.contains(FallocateMode::KEEP_SIZE))?;
+        self.reserve(inode, raw, offset..end, mode.contains(FallocateMode::KEEP_SIZE))?;
         if mode.contains(FallocateMode::ZERO_RANGE) {
             self.zero_mapped(raw, offset, end)?;
         }
@@ -343,7 +342,7 @@ impl Volume {
         &self,
         inode: &Inode,
         raw: &mut RawInode,
-        (offset, end): (u64, u64),
+        Range { start: offset, end }: Range<u64>,
         keep_size: bool,
     ) -> Result<()> {
         if end > raw.size && !keep_size {
@@ -355,7 +354,7 @@ impl Volume {
             let count = (stop - first).min(FILL_MAX - first % FILL_MAX);
             let size = if keep_size || first + count < stop { 0 } else { end };
             let mut tx = self.begin_growth(inode, fill_entries(count))?;
-            let done = self.reserve_chunk(inode, raw, &mut tx, (first, count), size);
+            let done = self.reserve_chunk(inode, raw, &mut tx, Run::new(first, count), size);
             self.end(tx, done)?;
             first += count;
         }
@@ -367,12 +366,12 @@ impl Volume {
         inode: &Inode,
         raw: &mut RawInode,
         tx: &mut Transaction,
-        (first, count): (u64, u64),
+        Run { first, count }: Run,
         end: u64,
     ) -> Result<()> {
         let mut tree = Tree::of(raw);
         let shift = tree.shift;
-        let filled = tree.fill(self, tx, (first, count), &mut |_, at| {
+        let filled = tree.fill(self, tx, Run::new(first, count), &mut |_, at| {
             let _scope = sim::scope(Activity::DATA);
             Ok(self.region.nt_zero(at, 1 << shift)?)
         })?;
@@ -418,7 +417,7 @@ impl Volume {
     /// Takes mapped blocks of one lowest node out of the tree in a transaction, then frees them.
     fn unmap_chunk(&self, inode: &Inode, raw: &mut RawInode, first: u64, count: u64) -> Result<()> {
         let tree = Tree::of(raw);
-        let slots = tree.slots(&self.region, inode.offset + ino::ROOT, (first, count))?;
+        let slots = tree.slots(&self.region, inode.offset + ino::ROOT, Run::new(first, count))?;
         if slots.is_empty() {
             return Ok(());
         }
@@ -437,7 +436,7 @@ impl Volume {
         slots: &[(u64, u64)],
     ) -> Result<()> {
         if let (Some((low, _)), Some((high, _))) = (slots.first(), slots.last()) {
-            self.journal.log(tx, &[(*low, high - low + 8)])?;
+            self.journal.log(tx, &[ByteRun::new(*low, high - low + 8)])?;
         }
         for (slot, _) in slots {
             if *slot == inode.offset + ino::ROOT {

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::{LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
+use sim::{ByteRun, LockClass, Mutex, Recency, Run, RwLock, RwLockWriteGuard, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
@@ -104,6 +104,11 @@ impl Drop for Locked<'_> {
 }
 
 impl Inode {
+    /// Its first half, which the journal logs.
+    pub(crate) fn half(&self) -> ByteRun {
+        ByteRun::new(self.offset, ino::HALF)
+    }
+
     /// Publishes the inode on the medium, which is `raw`, for readers without the lock, and lets it be opened. An inode without a
     /// name is not published, because it may be freed. The caller has the lock.
     fn show(&self, raw: Option<&RawInode>) {
@@ -332,11 +337,11 @@ impl Volume {
 
     /// Maps and zeroes block `block` of the inode table; returns where it is.
     fn grow_table_in(&self, tx: &mut Transaction, block: u64) -> Result<u64> {
-        self.journal.log(tx, &[(TABLE_INODE, ino::HALF)])?;
+        self.journal.log(tx, &[ByteRun::new(TABLE_INODE, ino::HALF)])?;
         let mut raw: RawInode = self.region.read(TABLE_INODE)?;
         let mut tree = Tree::of(&raw);
         let (shift, mut offset) = (tree.shift, 0);
-        let filled = tree.fill(self, tx, (block, 1), &mut |_, at| {
+        let filled = tree.fill(self, tx, Run::new(block, 1), &mut |_, at| {
             offset = at;
             Ok(self.region.nt_zero(at, 1 << shift)?)
         })?;
@@ -392,7 +397,7 @@ impl Volume {
         let raw = self.raw(inode)?;
         let contents = self.contents(inode, &raw)?;
         if !raw.is_free() || raw.root != 0 {
-            let half = Some((inode.offset, ino::HALF));
+            let half = Some(inode.half());
             let ranges = sim::ran::collected(half.into_iter().chain(attribute_pointer(inode, &raw)));
             let mut tx = self.journal.begin(ranges.len() as u32)?;
             let logged = self.journal.log(&mut tx, &ranges);

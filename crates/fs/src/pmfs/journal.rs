@@ -38,7 +38,7 @@ use std::sync::Arc;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::sync::{AtomicBool, AtomicU32, Ordering};
-use sim::{Condvar, LockClass, Mutex, Nanos, Work, ran};
+use sim::{ByteRun, Condvar, LockClass, Mutex, Nanos, Work, ran};
 
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
 use super::parts;
@@ -96,7 +96,7 @@ pub(crate) struct Transaction {
     /// Those of them that are tree nodes: no pointer leads to them before the commit, so changing them needs no log.
     pub(crate) nodes: Vec<u64>,
     /// The ranges that its commit entry makes valid; gathered only while a tap is attached.
-    needs: Vec<(u64, u64)>,
+    needs: Vec<ByteRun>,
 }
 
 impl Transaction {
@@ -316,11 +316,11 @@ impl Journal {
         &self.ended[first as usize]
     }
 
-    /// Saves the old bytes of `ranges` (offset, length), durably, so that they may be changed.
-    pub(crate) fn log(&self, tx: &mut Transaction, ranges: &[(u64, u64)]) -> Result<()> {
+    /// Saves the old bytes of `ranges`, durably, so that they may be changed.
+    pub(crate) fn log(&self, tx: &mut Transaction, ranges: &[ByteRun]) -> Result<()> {
         let _scope = sim::scope(media::charges::JOURNAL);
-        for &(offset, len) in ranges {
-            self.log_range(tx, offset, len)?;
+        for range in ranges {
+            self.log_range(tx, range.at, range.len)?;
         }
         self.region.fence();
         Ok(())
@@ -359,7 +359,7 @@ impl Journal {
         logged.old[..old.len()].copy_from_slice(old);
         self.region.write(at, &logged)?;
         if self.region.is_watched() {
-            tx.needs.push((at, ENTRY));
+            tx.needs.push(ByteRun::new(at, ENTRY));
             self.region.mark(Mark::Commit { at: at + 8, needs: &tx.needs });
             tx.needs.clear();
         }
@@ -428,14 +428,14 @@ impl Journal {
         let _scope = sim::scope(media::charges::METADATA);
         for index in tx.first..tx.first + tx.used {
             let at = self.offset(index);
-            let range = (self.region.load_u64(at)?, self.region.load_u64(at + 8)? >> 56);
-            self.region.flush(range.0, range.1);
+            let range = ByteRun::new(self.region.load_u64(at)?, self.region.load_u64(at + 8)? >> 56);
+            self.region.flush(range.at, range.len);
             if self.region.is_watched() {
                 tx.needs.push(range);
             }
         }
         if self.region.is_watched() {
-            tx.needs.extend(tx.taken.iter().map(|(block, shift)| (*block, 1 << shift)));
+            tx.needs.extend(tx.taken.iter().map(|(block, shift)| ByteRun::new(*block, 1 << shift)));
         }
         Ok(())
     }
@@ -471,8 +471,8 @@ impl Journal {
     }
 
     /// The entries from `first` on before `end`, which may be beyond the end of the ring: two ranges of bytes.
-    fn between(&self, first: u32, end: u32) -> [(u64, u64); 2] {
-        let range = |from: u32, to: u32| (self.offset(from), u64::from(to - from) * ENTRY);
+    fn between(&self, first: u32, end: u32) -> [ByteRun; 2] {
+        let range = |from: u32, to: u32| ByteRun::new(self.offset(from), u64::from(to - from) * ENTRY);
         match first <= end {
             true => [range(first, end), range(end, end)],
             false => [range(first, self.entries), range(0, end)],

@@ -12,9 +12,11 @@
 //! not logged, only flushed, since nothing leads to them before the commit; that holds for later changes by the same
 //! transaction, too.
 
+use std::ops::RangeInclusive;
+
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Work, ran};
+use sim::{ByteRun, Run, Work, ran};
 
 use super::Volume;
 use super::journal::Transaction;
@@ -95,13 +97,13 @@ impl Tree {
         inside(region, at).map(Some)
     }
 
-    /// The mapped blocks among `first..first + count`, which one lowest node holds: (where its pointer is, block) each.
+    /// The mapped blocks of a run, which one lowest node holds: (where its pointer is, block) each.
     /// `root_slot` is where the inode keeps the root.
     pub(crate) fn slots(
         &self,
         region: &Region,
         root_slot: u64,
-        (first, count): (u64, u64),
+        Run { first, count }: Run,
     ) -> Result<Vec<(u64, u64)>> {
         if self.root == 0 || first >= Self::capacity(self.height) {
             return Ok(Vec::new());
@@ -117,14 +119,14 @@ impl Tree {
         pairs.filter(|pair| pair.as_ref().map_or(true, |(_, block)| *block != 0)).collect()
     }
 
-    /// Maps every hole of `first..first + count` to a new block, in transaction `tx`, in which the caller has logged the
+    /// Maps every hole of a run to a new block, in transaction `tx`, in which the caller has logged the
     /// inode's first half. `fresh` is called for each new block (index, offset). The caller stores the tree into its inode, or
     /// rolls the transaction back ([`Volume::roll_back`]), which also gives back what was taken.
     pub(crate) fn fill(
         &mut self,
         volume: &Volume,
         tx: &mut Transaction,
-        (first, count): (u64, u64),
+        Run { first, count }: Run,
         fresh: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<Filled> {
         let _scope = sim::scope(media::charges::METADATA);
@@ -140,24 +142,24 @@ impl Tree {
             0 => fill.single(&mut self.root)?,
             height => {
                 let root_is_new = fill.tx.nodes.contains(&self.root);
-                fill.node(self.root, height, (first, last), root_is_new)?
+                fill.node(self.root, height, first..=last, root_is_new)?
             }
         };
         Ok(Filled { mapped: end.saturating_sub(first), added: fill.added })
     }
 
-    /// Log entries that filling the holes of `first..first + count` needs in a transaction which has made `new_nodes`.
+    /// Log entries that filling the holes of a run needs in a transaction which has made `new_nodes`.
     pub(crate) fn fill_need(
         &self,
         region: &Region,
         new_nodes: &[u64],
-        (first, count): (u64, u64),
+        Run { first, count }: Run,
     ) -> Result<u32> {
         if self.root == 0 || self.height == 0 || first >= Self::capacity(self.height) {
             return Ok(0);
         }
         let last = (first + count - 1).min(Self::capacity(self.height) - 1);
-        need_below(region, new_nodes, (self.root, self.height), (first, last))
+        need_below(region, new_nodes, (self.root, self.height), first..=last)
     }
 
     /// Makes the tree high enough for block `last`. False when there is no space for a node.
@@ -342,13 +344,14 @@ fn cut_below(
     Ok(empty)
 }
 
-/// Entries for the blocks `first..=last`, counted within the subtree at `at`.
+/// Entries for some blocks, counted within the subtree at `at`.
 fn need_below(
     region: &Region,
     new_nodes: &[u64],
     (at, height): (u64, u8),
-    (first, last): (u64, u64),
+    blocks: RangeInclusive<u64>,
 ) -> Result<u32> {
+    let (first, last) = blocks.into_inner();
     let span = Tree::capacity(height - 1);
     let (low, high) = (first / span, last / span);
     let (mut need, mut logged) = (0, new_nodes.contains(&at));
@@ -361,7 +364,7 @@ fn need_below(
         }
         if child != 0 && height > 1 {
             let (from, to) = (index * span, index * span + span - 1);
-            let below = (first.max(from) - from, last.min(to) - from);
+            let below = first.max(from) - from..=last.min(to) - from;
             need += need_below(region, new_nodes, (child, height - 1), below)?;
         }
     }
@@ -410,10 +413,11 @@ impl Fill<'_> {
     }
 
     /// Fills the range below a node; returns the end of what is mapped of it, in blocks of the file.
-    fn node(&mut self, at: u64, height: u8, (first, last): (u64, u64), is_new: bool) -> Result<u64> {
+    fn node(&mut self, at: u64, height: u8, blocks: RangeInclusive<u64>, is_new: bool) -> Result<u64> {
         if height == 1 {
-            return self.leaf(at, (first, last), is_new);
+            return self.leaf(at, blocks, is_new);
         }
+        let (first, last) = blocks.into_inner();
         let span = Tree::capacity(height - 1);
         let base = self.base;
         let (low, high) = ((first - base) / span, (last - base) / span);
@@ -425,7 +429,7 @@ impl Fill<'_> {
             let child_is_new = child == 0;
             if child_is_new {
                 if !logged {
-                    self.volume.journal.log(self.tx, &[(slot, 8 * (high - index + 1))])?;
+                    self.volume.journal.log(self.tx, &[ByteRun::new(slot, 8 * (high - index + 1))])?;
                     logged = true;
                 }
                 let Some(node) = self.new_node()? else { return Ok(end) };
@@ -434,7 +438,7 @@ impl Fill<'_> {
             self.base = base + index * span;
             let child_last = last.min(self.base + span - 1);
             let unlogged = self.tx.nodes.contains(&child);
-            end = self.node(child, height - 1, (first.max(self.base), child_last), unlogged)?;
+            end = self.node(child, height - 1, first.max(self.base)..=child_last, unlogged)?;
             if child_is_new {
                 self.volume.region.store_u64(slot, child)?;
                 self.volume.region.flush(slot, 8);
@@ -448,7 +452,8 @@ impl Fill<'_> {
     }
 
     /// Fills slots of the lowest node.
-    fn leaf(&mut self, at: u64, (first, last): (u64, u64), is_new: bool) -> Result<u64> {
+    fn leaf(&mut self, at: u64, blocks: RangeInclusive<u64>, is_new: bool) -> Result<u64> {
+        let (first, last) = blocks.into_inner();
         let region = &self.volume.region;
         let (low, high) = (first - self.base, last - self.base);
         let mut holes = [0u16; FANOUT as usize];
@@ -467,7 +472,8 @@ impl Fill<'_> {
             return Ok(self.base + u64::from(first_hole));
         }
         ran::extend(&mut self.tx.taken, blocks[..taken].iter().map(|block| (*block, self.shift)));
-        let range = (at + 8 * u64::from(first_hole), 8 * (u64::from(holes[taken - 1] - first_hole) + 1));
+        let slots = u64::from(holes[taken - 1] - first_hole) + 1;
+        let range = ByteRun::new(at + 8 * u64::from(first_hole), 8 * slots);
         if !is_new {
             self.volume.journal.log(self.tx, &[range])?;
         }
@@ -476,7 +482,7 @@ impl Fill<'_> {
             (self.fresh)(self.base + u64::from(index), block)?;
         }
         if is_new {
-            region.flush(range.0, range.1);
+            region.flush(range.at, range.len);
         }
         self.added += taken as u64;
         Ok(if taken == count { last + 1 } else { self.base + u64::from(holes[taken]) })

@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use sim::ByteRun;
 use vfs::mapping::{PAGE, within_file};
 use vfs::{Errno, FallocateMode, Ino, MappedFiles, Result, Timestamp};
 
@@ -48,7 +49,7 @@ impl Volume {
             None => {
                 was_clean = true;
                 let page = offset - offset % PAGE;
-                self.fallocate(inode, raw, FallocateMode::KEEP_SIZE, (page, PAGE))?;
+                self.fallocate(inode, raw, FallocateMode::KEEP_SIZE, ByteRun::new(page, PAGE))?;
                 self.place(raw, offset)?.ok_or_else(|| hole(inode, offset / PAGE))?
             }
         };

@@ -12,7 +12,7 @@ use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Contents, Inode, InodeState, Locked};
 use super::journal::Transaction;
-use sim::ran;
+use sim::{ByteRun, ran};
 
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::map::fill_entries;
@@ -58,8 +58,8 @@ struct Dir<'a> {
 }
 
 impl Dir<'_> {
-    fn half(&self) -> (u64, u64) {
-        (self.inode.offset, ino::HALF)
+    fn half(&self) -> ByteRun {
+        self.inode.half()
     }
 
     /// Lets the index follow an insertion that was committed.
@@ -152,11 +152,11 @@ impl Volume {
         (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
         let parent = if self.has(mutant::PARENT_LINKS_NOT_LOGGED) {
-            (dir.inode.offset, ino::LINKS)
+            ByteRun::new(dir.inode.offset, ino::LINKS)
         } else {
             dir.half()
         };
-        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), parent], Some(place))?;
+        let mut tx = self.begin_names(&[inode.half(), parent], Some(place))?;
         let work = (|| {
             let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;
             let raw = self.init_inode(inode, node.new, (node.kind, node.rdev), body)?;
@@ -174,7 +174,7 @@ impl Volume {
     pub(crate) fn make_nameless(&self, new: &NewInode) -> Result<(&Inode, RawInode)> {
         let inode = self.claim_inode()?;
         let mut state = self.lock(inode);
-        let made = self.begin_names(&[(inode.offset, ino::HALF)], None).and_then(|tx| {
+        let made = self.begin_names(&[inode.half()], None).and_then(|tx| {
             let raw = self.init_inode(inode, new, (FileKind::Regular, 0), (0, 0));
             let work = raw.and_then(|mut raw| self.drop_link(inode, &mut raw, 1).map(|()| raw));
             self.end(tx, work)
@@ -218,8 +218,8 @@ impl Volume {
     }
 
     /// Begins a transaction and logs `ranges` and that of a new record, with one fence.
-    fn begin_names(&self, ranges: &[(u64, u64)], place: Option<Place>) -> Result<Transaction> {
-        let mut all = [(0, 0); 8];
+    fn begin_names(&self, ranges: &[ByteRun], place: Option<Place>) -> Result<Transaction> {
+        let mut all = [ByteRun::default(); 8];
         all[..ranges.len()].copy_from_slice(ranges);
         let mut count = ranges.len();
         if let Some(range) = place.and_then(|place| place.logged()) {
@@ -270,7 +270,7 @@ impl Volume {
             self.truncate_resize(inode, raw.size)?;
         }
         let place = self.find_place(&dir.raw, &mut dir.state, name.len())?;
-        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
+        let mut tx = self.begin_names(&[inode.half(), dir.half()], Some(place))?;
         let work = (|| {
             raw.links += 1;
             raw.set_ctime(Timestamp::now());
@@ -320,7 +320,7 @@ impl Volume {
             Some(tx) => tx,
             None => {
                 open.commit_open(inode)?;
-                ran::push(&mut ranges, (inode.offset, ino::HALF));
+                ran::push(&mut ranges, inode.half());
                 self.begin_names(&ranges, None)?
             }
         };
@@ -388,7 +388,7 @@ impl Volume {
             return Err(Error::NotEmpty);
         }
         let removal = self.plan_removal(&dir.raw, found)?;
-        let tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half(), removal.logged()], None)?;
+        let tx = self.begin_names(&[inode.half(), dir.half(), removal.logged()], None)?;
         let work = (|| {
             dir.raw.links = dir.raw.links.saturating_sub(1);
             self.remove_name((dir.inode, &mut dir.raw), &removal)?;
@@ -547,18 +547,18 @@ impl Volume {
             }
         };
         let dotdot = self.dotdot_of(change.moved, src != dst)?;
-        let mut ranges = ran::collected([dirs[src].half(), (change.moved.offset, ino::HALF)]);
+        let mut ranges = ran::collected([dirs[src].half(), change.moved.half()]);
         if src != dst {
             ran::push(&mut ranges, dirs[dst].half());
         }
         if let (Some(target), Some(replaced)) = (change.target, change.replaced) {
-            ran::push(&mut ranges, (self.record_at(&dirs[dst].raw, target)?, 8));
-            ran::push(&mut ranges, (replaced.offset, ino::HALF));
+            ran::push(&mut ranges, ByteRun::new(self.record_at(&dirs[dst].raw, target)?, 8));
+            ran::push(&mut ranges, replaced.half());
         }
-        ran::extend(&mut ranges, dotdot.map(|at| (at, 8)));
+        ran::extend(&mut ranges, dotdot.map(|at| ByteRun::new(at, 8)));
         if let Some((whiteout, _)) = change.whiteout {
-            ran::push(&mut ranges, (whiteout.offset, ino::HALF));
-            ran::push(&mut ranges, (self.record_at(&dirs[src].raw, change.source)?, 8));
+            ran::push(&mut ranges, whiteout.half());
+            ran::push(&mut ranges, ByteRun::new(self.record_at(&dirs[src].raw, change.source)?, 8));
         }
         let mut tx = self.begin_names(&ranges, place)?;
         let work = self.apply_move(dirs, (src, dst), change, place, dotdot, &mut tx);
@@ -576,8 +576,8 @@ impl Volume {
     fn remove_unlogged(&self, dir: &mut Dir<'_>, found: Found, name: &[u8]) -> Result<Removal> {
         let removal = self.plan_removal(&dir.raw, found)?;
         self.remove_name((dir.inode, &mut dir.raw), &removal)?;
-        let (at, len) = removal.logged();
-        self.region.flush(at, len);
+        let logged = removal.logged();
+        self.region.flush(logged.at, logged.len);
         self.region.flush(dir.inode.offset, ino::HALF);
         self.region.fence();
         dir.removed(name, &removal);
@@ -667,9 +667,10 @@ impl Volume {
         let crosses = src != dst;
         let records = (self.record_at(&dirs[src].raw, source)?, self.record_at(&dirs[dst].raw, target)?);
         let dotdots = (self.dotdot_of(first, crosses)?, self.dotdot_of(second, crosses)?);
-        let mut ranges = ran::collected([dirs[src].half(), (records.0, 8), (records.1, 8)]);
+        let mut ranges =
+            ran::collected([dirs[src].half(), ByteRun::new(records.0, 8), ByteRun::new(records.1, 8)]);
         ranges.extend(crosses.then(|| dirs[dst].half()));
-        ranges.extend([dotdots.0, dotdots.1].into_iter().flatten().map(|at| (at, 8)));
+        ranges.extend([dotdots.0, dotdots.1].into_iter().flatten().map(|at| ByteRun::new(at, 8)));
         let tx = self.begin_names(&ranges, None)?;
         let work = (|| {
             self.redirect_name(&dirs[src].raw, source, target.ino)?;

@@ -6,18 +6,19 @@
 //! The block map comes before the truncate list, because replaying the list frees blocks.
 
 use std::mem::offset_of;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Mutex, TaskSpec};
+use sim::{ByteRun, Mutex, Run, TaskSpec};
 
 use super::alloc::BlockMap;
 use super::inode::{InodeTable, is_free_slot};
 use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, INODE_SLOT, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry,
-    MAX_IMAGE, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, ino, jd, sb,
+    MAX_IMAGE, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, jd, sb,
 };
 use super::map::{FILL_MAX, Tree, fill_entries};
 use super::mutant;
@@ -223,7 +224,8 @@ impl Volume {
         let mut next = first;
         let tree = Tree::of(&raw);
         for number in 0..superblock.saved_extents {
-            let Some((low, high)) = saved_extent(&self.region, &tree, number)? else { return Ok(None) };
+            let Some(saved) = saved_extent(&self.region, &tree, number)? else { return Ok(None) };
+            let (low, high) = saved.into_inner();
             let in_order = if number == 0 { low == 0 && high + 1 >= first } else { low > next };
             if high < low || high >= blocks || !in_order {
                 return Ok(None);
@@ -273,7 +275,7 @@ impl Volume {
         }
         let mut tx = self.journal.begin(2)?;
         let work = (|| {
-            self.journal.log(&mut tx, &[(inode.offset, ino::HALF), (sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
+            self.journal.log(&mut tx, &[inode.half(), ByteRun::new(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
             self.store_half(inode, &RawInode { root: 0, height: 0, size: 0, blocks: 0, ..raw })?;
             Superblock { saved_extents: 0, ..superblock }.store_fast_mount(&self.region)
         })();
@@ -328,7 +330,7 @@ impl Volume {
             let count = (blocks - block).min(FILL_MAX - block % FILL_MAX);
             let mut tx = self.begin_growth(inode, fill_entries(count))?;
             let mut tree = Tree::of(&raw);
-            let filled = tree.fill(self, &mut tx, (block, count), &mut |_, _| Ok(()));
+            let filled = tree.fill(self, &mut tx, Run::new(block, count), &mut |_, _| Ok(()));
             let stored = filled.and_then(|filled| {
                 self.store_growth(inode, &mut raw, &tree, filled, (block + filled.mapped) * BLOCK)?;
                 Ok(filled.mapped)
@@ -343,13 +345,13 @@ impl Volume {
             return self.save_nothing();
         }
         let tree = Tree::of(&raw);
-        for (number, (low, high)) in (0u64..).zip(&runs) {
+        for (number, run) in (0u64..).zip(&runs) {
             let byte = number * EXTENT;
             let at = tree.lookup(&self.region, byte / BLOCK)?;
             let at = at
                 .ok_or_else(|| Error::Corrupt("the block map was just mapped and has a hole".to_owned()))?
                 + byte % BLOCK;
-            self.region.store_pair(at, [*low, *high])?;
+            self.region.store_pair(at, [*run.start(), *run.end()])?;
             self.region.flush(at, EXTENT);
         }
         // The log of that transaction fences before anything can lead to the map.
@@ -367,7 +369,7 @@ impl Volume {
         let superblock: Superblock = self.region.read(0)?;
         let (inodes, inodes_free) = self.inodes.counts();
         let mut tx = self.journal.begin(2)?;
-        let logged = self.journal.log(&mut tx, &[(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)]);
+        let logged = self.journal.log(&mut tx, &[ByteRun::new(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)]);
         let counted = Superblock {
             write_time: seconds(),
             saved_extents,
@@ -383,11 +385,11 @@ impl Volume {
 }
 
 /// Extent `number` of a saved block map; none when the map has a hole there.
-pub(super) fn saved_extent(region: &Region, tree: &Tree, number: u64) -> Result<Option<(u64, u64)>> {
+pub(super) fn saved_extent(region: &Region, tree: &Tree, number: u64) -> Result<Option<RangeInclusive<u64>>> {
     let byte = number * EXTENT;
     let Some(at) = tree.lookup(region, byte >> tree.shift)? else { return Ok(None) };
     let at = at + (byte & ((1 << tree.shift) - 1));
-    Ok(Some((region.load_u64(at)?, region.load_u64(at + 8)?)))
+    Ok(Some(region.load_u64(at)?..=region.load_u64(at + 8)?))
 }
 
 /// Takes the blocks of an inode out of the map: its tree, and its attributes.

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::sync::{AtomicBool, Ordering};
-use sim::{LockClass, Mutex};
+use sim::{ByteRun, LockClass, Mutex};
 use vfs::Timestamp;
 
 use super::Volume;
@@ -107,7 +107,7 @@ impl Volume {
         self.region.write(at, &TruncateItem { size, next })?;
         self.region.flush(at, size_of::<TruncateItem>() as u64);
         self.region.fence();
-        let needs = [(at, size_of::<TruncateItem>() as u64)];
+        let needs = [ByteRun::new(at, size_of::<TruncateItem>() as u64)];
         self.region.mark(Mark::Commit { at: TRUNCATE_HEAD + 8, needs: &needs });
         self.region.store_u64(TRUNCATE_HEAD + 8, inode.ino)?;
         self.region.flush(TRUNCATE_HEAD + 8, 8);
@@ -255,13 +255,13 @@ impl Volume {
     }
 
     /// Size and the seconds of ctime and mtime in one store, or in a transaction when the inode leaves its era; durable after the
-    /// next fence. `needs` are bytes of data (offset, length) that the size makes part of the file.
+    /// next fence. `needs` are bytes of data that the size makes part of the file.
     pub(crate) fn store_size(
         &self,
         inode: &Inode,
         raw: &mut RawInode,
         size: u64,
-        needs: &[(u64, u64)],
+        needs: &[ByteRun],
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
         raw.size = size;

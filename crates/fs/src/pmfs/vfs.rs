@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use media::event::Mark;
+use sim::ByteRun;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
     OpenFlags, Renaming, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
@@ -164,7 +165,7 @@ impl Volume {
             return Ok(());
         }
         let mut tx = self.journal.begin(2)?;
-        let work = self.journal.log(&mut tx, &[(inode.offset, INODE_BYTES)]);
+        let work = self.journal.log(&mut tx, &[ByteRun::new(inode.offset, INODE_BYTES)]);
         self.end(tx, work.and_then(|()| self.store_fields(inode, raw)))
     }
 
@@ -415,7 +416,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         let state = volume.lock(inode);
         let mut raw = volume.regular(inode, &state)?;
         self.0.before_resize(inode, &raw, raw.size)?;
-        Ok(volume.fallocate(inode, &mut raw, mode, (offset, len))?)
+        Ok(volume.fallocate(inode, &mut raw, mode, ByteRun::new(offset, len))?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {

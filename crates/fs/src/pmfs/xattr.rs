@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::Volume;
 use super::inode::Inode;
 use super::journal::Transaction;
-use sim::ran;
+use sim::{ByteRun, ran};
 
 use super::layout::{BLOCK, BLOCK_SHIFT, RawInode, ino};
 use super::map::Freed;
@@ -107,7 +107,7 @@ impl Volume {
         let _scope = sim::scope(media::charges::METADATA);
         let old = ran::collected(attributes.frame.iter().chain(&change.gone).copied());
         let mut tx = self.journal.begin(2)?;
-        let ranges = [(inode.offset, ino::HALF), (inode.offset + ino::XATTR, POINTER)];
+        let ranges = [inode.half(), ByteRun::new(inode.offset + ino::XATTR, POINTER)];
         let work = self.journal.log(&mut tx, &ranges);
         let work = work.and_then(|()| {
             let pointer = self.write_attributes(&mut tx, attributes, (change, value))?;
@@ -155,6 +155,6 @@ impl Volume {
 }
 
 /// What an inode that is erased has to log beside its first half: the pointer to its attributes, if it has any.
-pub(crate) fn attribute_pointer(inode: &Inode, raw: &RawInode) -> Option<(u64, u64)> {
-    (raw.xattr != 0).then_some((inode.offset + ino::XATTR, POINTER))
+pub(crate) fn attribute_pointer(inode: &Inode, raw: &RawInode) -> Option<ByteRun> {
+    (raw.xattr != 0).then_some(ByteRun::new(inode.offset + ino::XATTR, POINTER))
 }

@@ -1,7 +1,7 @@
 //! The contents of files in DRAM.
 
 use sim::map::TreeMap;
-use sim::ran;
+use sim::{ByteRun, ran};
 
 use super::inode::{Body, Inode};
 use super::state::{BLOCK, Time};
@@ -51,7 +51,12 @@ impl Inode {
         Ok(())
     }
 
-    pub(super) fn allocate(&mut self, (offset, len): (u64, u64), new: u64, now: Time) -> Result<()> {
+    pub(super) fn allocate(
+        &mut self,
+        ByteRun { at: offset, len }: ByteRun,
+        new: u64,
+        now: Time,
+    ) -> Result<()> {
         let (size, blocks) = self.file_mut()?;
         for block in offset / BLOCK..(offset + len).div_ceil(BLOCK) {
             blocks.get_or_default(block);

@@ -22,7 +22,7 @@ use super::state::{BLOCK, Change, State, Time, now};
 use base::error::{Error, Result};
 use base::persist::checksum::{charge_for, crc32c};
 use design::Mutant;
-use sim::ran;
+use sim::{ByteRun, ran};
 
 /// Of a checkpoint.
 pub(super) fn checkpoint_sum(bytes: &[u8]) -> u64 {
@@ -158,7 +158,7 @@ impl Volume {
             self.region.fence();
         }
         let word = half_start(self.region.len(), self.active) + TAIL;
-        self.commit(word, self.tail + len, (at, len))?;
+        self.commit(word, self.tail + len, ByteRun::new(at, len))?;
         self.tail += len;
         self.logged = true;
         Ok(true)
@@ -169,8 +169,8 @@ impl Volume {
         if self.logged { self.checkpoint(None) } else { Ok(()) }
     }
 
-    /// Stores a word that makes what it `needs` (offset, length) count.
-    fn commit(&mut self, word: u64, value: u64, needs: (u64, u64)) -> Result<()> {
+    /// Stores a word that makes what it `needs` count.
+    fn commit(&mut self, word: u64, value: u64, needs: ByteRun) -> Result<()> {
         self.region.mark(Mark::Commit { at: word, needs: &[needs] });
         let stored = self.region.store_u64(word, value);
         self.region.flush(word, 8);
@@ -186,7 +186,7 @@ impl Volume {
         if self.mutant != Some(mutant::ACTIVE_AHEAD_OF_CHECKPOINT) {
             self.region.fence();
         }
-        self.commit(ACTIVE, other, (half_start(self.region.len(), other), tail))?;
+        self.commit(ACTIVE, other, ByteRun::new(half_start(self.region.len(), other), tail))?;
         (self.active, self.tail, self.logged) = (other, tail, false);
         if let Some(next) = next {
             self.state = next;

@@ -1,5 +1,7 @@
 //! What a mount reads: the checkpoint of the active half, and the log behind it.
 
+use std::ops::Range;
+
 use media::nvmm::Region;
 
 use super::layout::{HEADER, Header, RECORD_HEAD, TAIL, half_bytes, half_start};
@@ -48,7 +50,7 @@ pub(super) fn load(region: &Region) -> Result<Loaded> {
     state.replaying = true;
     let (mut at, mut records) = (log, 0);
     while at < header.tail {
-        let (record, next) = read_record(region, start, (at, header.tail)).map_err(|error| match error {
+        let (record, next) = read_record(region, start, at..header.tail).map_err(|error| match error {
             Error::Corrupt(what) => corrupt(format!("record {records} at {at}: {what}")),
             other => other,
         })?;
@@ -61,7 +63,11 @@ pub(super) fn load(region: &Region) -> Result<Loaded> {
     Ok(Loaded { state, active, header, records })
 }
 
-fn read_record(region: &Region, start: u64, (at, tail): (u64, u64)) -> Result<(Record, u64)> {
+fn read_record(
+    region: &Region,
+    start: u64,
+    Range { start: at, end: tail }: Range<u64>,
+) -> Result<(Record, u64)> {
     let corrupt = |what: &str| Error::Corrupt(what.to_owned());
     let head = region.load_u64(start + at)?;
     let (len, sum) = (head & 0xFFFF_FFFF, (head >> 32) as u32);
@@ -86,7 +92,7 @@ pub(super) fn cut_torn_record(region: &Region) -> Result<Option<String>> {
     let header: Header = region.read(start)?;
     let tail = header.tail.min(half_bytes(region.len()));
     let mut at = HEADER.saturating_add(header.checkpoint).checked_next_multiple_of(8).unwrap_or(u64::MAX);
-    let is_sound = |at| read_record(region, start, (at, tail));
+    let is_sound = |at| read_record(region, start, at..tail);
     while at < tail
         && let Ok((_, next)) = is_sound(at)
     {

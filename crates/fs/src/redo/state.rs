@@ -6,7 +6,7 @@
 use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
 use sim::map::TreeMap;
-use sim::{Work, ran};
+use sim::{ByteRun, Work, ran};
 
 use super::dir::Dir;
 use super::inode::{Body, Inode};
@@ -301,7 +301,7 @@ impl State {
                 if *zero {
                     inode.punch(*offset, offset.saturating_add(*len), now)?;
                 }
-                inode.allocate((*offset, *len), *size, now)?;
+                inode.allocate(ByteRun::new(*offset, *len), *size, now)?;
             }
             Change::Punch { offset, len, .. } => inode.punch(*offset, offset.saturating_add(*len), now)?,
             Change::SetXattr { name, value, .. } => {

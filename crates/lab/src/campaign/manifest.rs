@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "weir.campaign/1";
 
 /// The least time of a shard: an engine spends about 0.25 s on starting a task (Slurm 22.05: 200 tasks of `true` on 4 slots in
 /// 49 s), which must stay below a hundredth.
-pub const LEAST_SHARD: Nanos = Nanos::from_secs(60);
+pub(crate) const LEAST_SHARD: Nanos = Nanos::from_secs(60);
 
 /// What a process of the command fills beside the memory of its cells.
 const PROGRAM: Bytes = Bytes(256 * MIB);

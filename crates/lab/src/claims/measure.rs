@@ -336,7 +336,7 @@ impl Measure {
     }
 
     /// The number of each repeat by itself, where there are several; nothing where one has none.
-    pub fn by_repeat(&self, results: &ResultFile, others: &Measures<'_>) -> Vec<f64> {
+    pub(crate) fn by_repeat(&self, results: &ResultFile, others: &Measures<'_>) -> Vec<f64> {
         let repeats: BTreeSet<u32> = results.samples.iter().map(|sample| sample.repeat).collect();
         if repeats.len() < 2 {
             return Vec::new();

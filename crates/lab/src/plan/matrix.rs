@@ -85,7 +85,7 @@ pub enum Subject {
 /// The name of [`Subject::Device`] on the axis of designs.
 pub const DEVICE: &str = "device";
 /// The axis of sets of prices, where a plan has several.
-pub const PRICES: &str = results::prices::AXIS;
+pub(crate) const PRICES: &str = results::prices::AXIS;
 /// The name of [`Subject::Ssd`] there.
 pub const SSD: &str = "ssd";
 

@@ -178,7 +178,7 @@ impl Pair<'_> {
 }
 
 /// Every pair of designs within a group, both measured and of values that may be compared at least by their order.
-pub fn all_pairs(rows: &[Row]) -> Vec<Pair<'_>> {
+pub(crate) fn all_pairs(rows: &[Row]) -> Vec<Pair<'_>> {
     let comparable = |row: &&Row| {
         let order = matches!(row.compared, Compared::Yes | Compared::Band | Compared::Sign);
         order && row.measured.is_some() && row.design.is_some() && !row.live && row.better != Better::Bound

@@ -10,14 +10,13 @@
 //! | NVMMBD (HiNFS, EuroSys 2016, section 5.1) | the `hinfs` model | 64 flushed lines: 12.8 us at 200 ns | one copy |
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use sim::Bytes;
 
 use super::port::now;
 use super::{BlockDevice, Geometry, Port, Request, Ticket};
-use crate::nvmm::{Access, null::Null};
+use crate::nvmm::null::Null;
 use crate::{CostModel, MediaError, Region};
 
 /// The device.
@@ -37,12 +36,6 @@ impl MemoryDevice {
     pub fn ram(bytes: Bytes) -> Result<Arc<Self>, MediaError> {
         let region = Region::anonymous(bytes, Box::new(Null))?;
         Self::over(Arc::new(region), Geometry::memory(bytes))
-    }
-
-    /// A file, locked against other users. With `bytes` a missing file is created and a shorter one grows. A
-    /// flush makes it durable on the host; writes are in the host's page cache until then.
-    pub fn file(path: &Path, bytes: Option<Bytes>, access: Access) -> Result<Arc<Self>, MediaError> {
-        Self::whole(Arc::new(Region::file(path, bytes, access, Box::new(Null))?))
     }
 
     /// NVMMBD: a RAM-disk driver on memory with this cost model.

@@ -56,7 +56,7 @@ const fn param(
 use ParamKind::{Choice, Count, Size, Time};
 
 /// What can be set. A device looks at those of its kind.
-pub static PARAMETERS: &[ParamSpec] = &[
+pub(crate) static PARAMETERS: &[ParamSpec] = &[
     param("capacity", Size, "60GiB", "bytes of flash; hosts see less by over_provisioning", NONE_YET),
     param("channels", Count, "1", "channels", NONE_YET),
     param("dies", Count, "1", "dies on each channel", NONE_YET),

@@ -114,7 +114,7 @@ impl Buffered {
     }
 
     /// The share of accesses that hit, since the last reset.
-    pub fn hit_ratio(&self) -> f64 {
+    pub(crate) fn hit_ratio(&self) -> f64 {
         let state = self.state.lock();
         state.hits as f64 / state.accesses.max(1) as f64
     }

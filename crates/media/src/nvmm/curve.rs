@@ -145,7 +145,7 @@ fn number(text: &str, line: usize, what: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// As [`of_text`].
-pub fn of_mess(text: &str) -> Result<Read, String> {
+pub(crate) fn of_mess(text: &str) -> Result<Read, String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, head) = lines.next().ok_or("it is empty")?;
     let names: Vec<&str> = head.split(',').map(|name| name.trim().trim_matches('"')).collect();

@@ -69,7 +69,7 @@ impl Hinfs {
 
     /// The same, but lines of metadata and of the journal cost nothing.
     #[must_use]
-    pub fn of_data_only(self) -> Self {
+    pub(crate) fn of_data_only(self) -> Self {
         Self { data_only: true, ..self }
     }
 
@@ -82,7 +82,7 @@ impl Hinfs {
     }
 
     /// The bandwidth of one writer.
-    pub fn writer_bandwidth(&self) -> Rate {
+    pub(crate) fn writer_bandwidth(&self) -> Rate {
         Rate((LINE_BYTES as u64 * 1_000_000_000).checked_div(self.latency.0).unwrap_or(0))
     }
 

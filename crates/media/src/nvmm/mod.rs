@@ -24,7 +24,7 @@
 //! | [`touch`], before metadata is read | `Miss` a line, unless [`CostModel::loads_whole`] | `load`, unless it is in a cache | – |
 //! | [`store`] | `copy_to(page, len)` | `fetch`, a page at a time, unless the page is in a cache | bytes stored |
 //! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
-//! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write_since` its beginning, a page at a time | bytes and lines |
+//! | [`nt_store`], [`nt_zero`] | `copy_past_to` | `write_since` its beginning, a page at a time | bytes and lines |
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
 //! | [`fence`] | `Fence` | `fence` | fences |
 //!
@@ -256,7 +256,7 @@ impl Region {
     }
 
     /// Whether only [`Region::sync`] makes what was stored survive a power loss of this host: it is in the page cache of the host.
-    pub fn needs_sync(&self) -> bool {
+    pub(crate) fn needs_sync(&self) -> bool {
         self.mapping.needs_sync()
     }
 

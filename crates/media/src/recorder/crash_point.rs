@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use rand::RngExt;
-use sim::Seed;
+use sim::{ByteRun, Seed};
 
 use super::snapshot::{Image, LINE, LineBytes, Snapshot};
 use super::state::{Entry, Line, Mode, Persistency};
@@ -102,7 +102,7 @@ impl Default for Plan {
 pub struct CrashPoint {
     base: Snapshot,
     units: Vec<Unit>,
-    in_flight: Vec<(u64, u64)>,
+    in_flight: Vec<ByteRun>,
     poison: bool,
 }
 
@@ -134,10 +134,10 @@ impl CrashPoint {
         &self.units
     }
 
-    /// Byte ranges (offset, length) of memory that are not guaranteed, commit stores and what they vouch for
+    /// Bytes of memory that are not guaranteed, commit stores and what they vouch for
     /// excepted: what a read of them gives after the crash is not determined. Sectors are not among them: a journal on a
     /// block device is read to find out, by checksums and numbers, how far it got.
-    pub fn unguaranteed(&self) -> &[(u64, u64)] {
+    pub fn unguaranteed(&self) -> &[ByteRun] {
         &self.in_flight
     }
 
@@ -415,8 +415,8 @@ fn order_unit(state: &Persistency, lines: &[(u64, &Line)]) -> Unit {
 
 /// Words that are not guaranteed, neighbours joined; commit stores are meant to be read either way, and tell
 /// whether what is before them in their line may be.
-fn in_flight(state: &Persistency) -> Vec<(u64, u64)> {
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
+fn in_flight(state: &Persistency) -> Vec<ByteRun> {
+    let mut ranges: Vec<ByteRun> = Vec::new();
     for (number, line) in &state.lines {
         // Caches that persist leave nothing to luck but what went past them.
         let may_go = |entry: &&Entry| state.mode != Mode::Eadr || entry.run.is_some();
@@ -425,8 +425,8 @@ fn in_flight(state: &Persistency) -> Vec<(u64, u64)> {
         for byte in (0..LINE).filter(|byte| covered >> byte & 1 == 1) {
             let off = number * LINE + byte;
             match ranges.last_mut() {
-                Some((start, len)) if *start + *len == off => *len += 1,
-                _ => ranges.push((off, 1)),
+                Some(run) if run.at + run.len == off => run.len += 1,
+                _ => ranges.push(ByteRun::new(off, 1)),
             }
         }
     }

@@ -15,6 +15,8 @@
 
 use std::collections::BTreeMap;
 
+use sim::ByteRun;
+
 use super::snapshot::LINE;
 use super::state::Persistency;
 use crate::event::{Event, Mark, Promise, StoreKind, TaskId};
@@ -211,9 +213,9 @@ impl Linter {
                 self.ops.remove(&task);
             }
             Mark::Commit { at, needs } | Mark::CommitBlock { at, needs } => {
-                let late = |(off, len): &&(u64, u64)| !state.is_ready_for_commit(at, *off, *len);
-                for (off, len) in needs.iter().filter(late) {
-                    self.report(Rule::CommitOrder, task, *off, *len);
+                let late = |run: &&ByteRun| !state.is_ready_for_commit(at, run.at, run.len);
+                for run in needs.iter().filter(late) {
+                    self.report(Rule::CommitOrder, task, run.at, run.len);
                 }
             }
             Mark::Free { off, len, pointer } => {

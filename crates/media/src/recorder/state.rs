@@ -204,11 +204,6 @@ impl Persistency {
         Self { base, lines, sectors, tasks: BTreeMap::new(), mode, seq: 0 }
     }
 
-    /// The guaranteed content.
-    pub fn guaranteed(&self) -> &Snapshot {
-        &self.base
-    }
-
     /// Lines in flight, in the order of offsets.
     pub fn in_flight(&self) -> impl Iterator<Item = LineReport> {
         self.lines.iter().map(|(number, line)| {
@@ -278,7 +273,7 @@ impl Persistency {
             Event::Flush { off, len } => self.flush(task, off, len),
             Event::Fence => self.fence(task),
             Event::Mark(Mark::Commit { at, needs }) => {
-                let own = needs.iter().fold(0, |mask, (off, len)| mask | mask_of(at / LINE, *off, *len));
+                let own = needs.iter().fold(0, |mask, run| mask | mask_of(at / LINE, run.at, run.len));
                 self.tasks.entry(task).or_default().commit = Some(Announced { at, own });
             }
             Event::Block(event) => {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sim::ByteRun;
 
 use super::lint::{Class, Describe, Lint, Rule};
 use super::snapshot::{LINE, Snapshot};
@@ -23,9 +24,9 @@ pub enum OwnedMark {
     /// See [`Mark::OpEnd`].
     OpEnd(&'static str, Promise),
     /// See [`Mark::Commit`].
-    Commit(u64, Vec<(u64, u64)>),
+    Commit(u64, Vec<ByteRun>),
     /// See [`Mark::CommitBlock`].
-    CommitBlock(u64, Vec<(u64, u64)>),
+    CommitBlock(u64, Vec<ByteRun>),
     /// See [`Mark::Free`]: offset, length, pointer.
     Free(u64, u64, u64),
     /// See [`Mark::RecoveryBegin`].
@@ -108,7 +109,7 @@ impl OwnedEvent {
     }
 
     /// As it was told.
-    pub fn as_event(&self) -> Event<'_> {
+    pub(crate) fn as_event(&self) -> Event<'_> {
         match self {
             Self::Store(off, data, kind) => Event::Store { off: *off, data, kind: *kind },
             Self::NtStore(off, data) => Event::NtStore { off: *off, data },
@@ -298,17 +299,17 @@ impl ReadSet {
         masks.any(|(line, mask)| found.lines.get(line).is_some_and(|(read, _)| read & mask != 0))
     }
 
-    /// L8: of the byte ranges that a crash did not guarantee, those that were read. Data is not judged.
-    pub fn lints(&self, unguaranteed: &[(u64, u64)], describe: Option<&Describe>) -> Vec<Lint> {
-        let read = unguaranteed.iter().filter(|(off, len)| self.touches(*off, *len));
-        let lints = read.filter_map(|(offset, len)| {
-            let structure = describe.map(|describe| describe(*offset)).unwrap_or_default();
+    /// L8: of the bytes that a crash did not guarantee, those that were read. Data is not judged.
+    pub fn lints(&self, unguaranteed: &[ByteRun], describe: Option<&Describe>) -> Vec<Lint> {
+        let read = unguaranteed.iter().filter(|run| self.touches(run.at, run.len));
+        let lints = read.filter_map(|run| {
+            let structure = describe.map(|describe| describe(run.at)).unwrap_or_default();
             (structure.class == Class::Metadata).then_some(Lint {
                 rule: Rule::ReadOfLuck,
                 op: "recovery",
                 task: 0,
-                offset: *offset,
-                len: *len,
+                offset: run.at,
+                len: run.len,
                 structure: structure.name,
                 count: 1,
             })

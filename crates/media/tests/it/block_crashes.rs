@@ -9,7 +9,7 @@ use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{Mode, Plan, Point, Recorder, Rule, SECTOR, Trace};
 use rand::RngExt;
-use sim::{Bytes, Seed};
+use sim::{ByteRun, Bytes, Seed};
 
 const SECTORS: u64 = 4;
 
@@ -242,7 +242,7 @@ fn a_commit_block_that_is_written_before_its_log_is_durable_breaks_the_rule() {
         if flushed {
             device.flush().expect("flushed");
         }
-        device.port().mark(Mark::Commit { at: SECTOR, needs: &[(0, SECTOR)] });
+        device.port().mark(Mark::Commit { at: SECTOR, needs: &[ByteRun::new(0, SECTOR)] });
         device.write(SECTOR, &[2; SECTOR as usize], WriteFlags::FUA).expect("written");
         let broken = recorder.lints().iter().any(|lint| lint.rule == Rule::CommitOrder);
         assert_eq!(broken, !flushed);

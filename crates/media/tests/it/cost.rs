@@ -95,11 +95,11 @@ fn the_hinfs_emulator_rounds_as_its_table_says() {
     for (latency, writers, cap) in
         [(50, 1, 1280), (100, 1, 640), (200, 3, 960), (400, 6, 960), (800, 12, 960)]
     {
-        let model = Hinfs::new(Nanos(latency), Rate::gb(1), Round::Floor);
+        let model = Hinfs::new(Nanos(latency), Rate(1_000_000_000), Round::Floor);
         assert_eq!(model.writers(), Some(writers), "{latency} ns");
         assert_eq!(model.effective_bandwidth(), Rate(cap * 1_000_000), "{latency} ns");
     }
-    assert_eq!(Hinfs::new(Nanos(200), Rate::gb(1), Round::Ceil).writers(), Some(4));
+    assert_eq!(Hinfs::new(Nanos(200), Rate(1_000_000_000), Round::Ceil).writers(), Some(4));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use media::fault::{Fault, Target};
 use media::nvmm::null::Null;
 use media::recorder::{Class, Describe, Lint, Mode, OpCounts, ReadSet, Recorder, Rule, Structure};
 use media::{Mark, Promise, Region, Tap};
-use sim::Bytes;
+use sim::{ByteRun, Bytes};
 
 /// Lines 0..16 are metadata, the rest is data.
 fn describe() -> Describe {
@@ -95,7 +95,7 @@ fn l3_a_commit_before_its_content_is_reported() {
             if durable {
                 region.fence();
             }
-            region.mark(Mark::Commit { at: 0, needs: &[(128, 100), (512, 8)] });
+            region.mark(Mark::Commit { at: 0, needs: &[ByteRun::new(128, 100), ByteRun::new(512, 8)] });
             persist(region, 0, 128);
         })
     };
@@ -180,7 +180,8 @@ fn l8_recovery_that_reads_unguaranteed_bytes_is_reported() {
     region.mark(Mark::Commit { at: 128, needs: &[] });
     region.store_u64(128, 1).expect("in range");
     let point = recorder.crash_point();
-    assert_eq!(point.unguaranteed(), [(64, 8), (4096, 8)], "a commit store is meant to be read either way");
+    let luck = [ByteRun::new(64, 8), ByteRun::new(4096, 8)];
+    assert_eq!(point.unguaranteed(), luck, "a commit store is meant to be read either way");
 
     let image = point.image(&point.all()).region(Box::new(Null)).expect("a region");
     let reads = Arc::new(ReadSet::new(image.len()));
@@ -216,14 +217,14 @@ fn l3_l8_a_commit_store_vouches_for_what_its_line_holds_before_it() {
     let (region, recorder) = region();
     region.write(64, &[1_u64, 2]).expect("in range");
     region.write(96, &[3_u64]).expect("in range");
-    region.mark(Mark::Commit { at: 80, needs: &[(64, 16)] });
+    region.mark(Mark::Commit { at: 80, needs: &[ByteRun::new(64, 16)] });
     region.store_u64(80, 1).expect("in range");
     assert_eq!(recorder.lints(), [], "the line persists in order");
-    assert_eq!(recorder.crash_point().unguaranteed(), [(96, 8)], "nobody vouches for that");
+    assert_eq!(recorder.crash_point().unguaranteed(), [ByteRun::new(96, 8)], "nobody vouches for that");
     region.write(128, &[1_u64]).expect("in range");
     region.nt_store(192, &[1; 8]).expect("in range");
-    region.mark(Mark::Commit { at: 200, needs: &[(192, 8)] });
-    region.mark(Mark::Commit { at: 200, needs: &[(128, 8)] });
+    region.mark(Mark::Commit { at: 200, needs: &[ByteRun::new(192, 8)] });
+    region.mark(Mark::Commit { at: 200, needs: &[ByteRun::new(128, 8)] });
     let found: Vec<_> = recorder.lints().iter().map(|lint| (lint.rule, lint.count)).collect();
     assert_eq!(found, [(Rule::CommitOrder, 2)], "another line, and a line that does not persist in order");
 }

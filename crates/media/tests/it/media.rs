@@ -36,7 +36,12 @@ fn values_can_be_given_after_the_name() {
     let values: Vec<Value> = medium.parameters().iter().map(|param| param.value.clone()).collect();
     assert_eq!(
         values,
-        [Value::Time(Nanos(400)), Value::Rate(Rate::gb(2)), Value::Choice("frac"), Value::Choice("charged")]
+        [
+            Value::Time(Nanos(400)),
+            Value::Rate(Rate(2_000_000_000)),
+            Value::Choice("frac"),
+            Value::Choice("charged")
+        ]
     );
     assert_eq!(medium.parameters()[0].source, "given");
 }

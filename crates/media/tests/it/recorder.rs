@@ -12,7 +12,7 @@ use media::recorder::{
 };
 use media::{Event, Mark, MediaError, Promise, Region};
 use proptest::prelude::*;
-use sim::{Bytes, Seed};
+use sim::{ByteRun, Bytes, Seed};
 
 const LEN: u64 = 4 * 64;
 
@@ -437,7 +437,7 @@ fn a_trace_stops_at_every_crash_point() {
     region.store_u64(0, 1).expect("in range");
     region.flush(0, 8);
     region.fence();
-    region.mark(Mark::Commit { at: 64, needs: &[(0, 8)] });
+    region.mark(Mark::Commit { at: 64, needs: &[ByteRun::new(0, 8)] });
     region.store_u64(64, 1).expect("in range");
     region.flush(64, 8);
     region.fence();

@@ -14,7 +14,7 @@ use media::{Event, Mark, MediaError, Promise, Region, Tap};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use sim::{Bytes, Machine, Seed, Setup, ledger::Snapshot};
+use sim::{ByteRun, Bytes, Machine, Seed, Setup, ledger::Snapshot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 fn memory(len: u64) -> Region {
@@ -482,7 +482,10 @@ impl Tap for Places {
         self.0.lock().extend(match event {
             Event::Store { off, data, .. } | Event::NtStore { off, data } => vec![(off, data.len() as u64)],
             Event::Flush { off, len } => vec![(off, len)],
-            Event::Mark(Mark::Commit { at, needs }) => [&[(at, 8)], needs].concat(),
+            Event::Mark(Mark::Commit { at, needs }) => {
+                let needs = needs.iter().map(|run| (run.at, run.len));
+                [(at, 8)].into_iter().chain(needs).collect()
+            }
             _ => Vec::new(),
         });
     }
@@ -497,7 +500,7 @@ fn a_part_has_the_bytes_taps_and_faults_of_the_whole_by_their_place_there() {
     part.nt_store(64, &[7; 64]).expect("in range");
     part.store_u64(0, 9).expect("in range");
     part.flush(0, 8);
-    part.mark(Mark::Commit { at: 8, needs: &[(64, 64)] });
+    part.mark(Mark::Commit { at: 8, needs: &[ByteRun::new(64, 64)] });
     assert_eq!(*places.0.lock(), [(8256, 64), (8192, 8), (8192, 8), (8200, 8), (8256, 64)]);
     assert_eq!((whole.load_u64(8192), part.load_u64(0)), (Ok(9), Ok(9)));
     assert!(part.store_u64(8192, 1).is_err(), "outside");

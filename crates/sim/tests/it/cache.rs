@@ -36,7 +36,7 @@ fn an_object_stays_cached_until_as_much_has_come_in_as_the_cache_holds() {
         let object = Recency::new();
         assert_eq!(cost(&object, 3), Nanos(300), "it was in no cache");
         assert_eq!(cost(&object, 3), Nanos(0), "it has just come in");
-        sim::copy_past(4 * CACHE);
+        sim::copy_past_to(None, 4 * CACHE);
         sim::copy(CACHE / 2);
         assert_eq!(cost(&object, 3), Nanos(0), "the cache has room for what came in: both sides of the copy");
         sim::copy(CACHE / 2 + 64);

@@ -196,13 +196,6 @@ pub enum Piece {
 }
 
 impl Text {
-    /// A string without variables.
-    pub fn literal(text: &str) -> Self {
-        let mut whole = Self::default();
-        whole.push_str(text);
-        whole
-    }
-
     /// Appends literal characters.
     pub(crate) fn push_str(&mut self, text: &str) {
         match self.pieces.last_mut() {

@@ -99,18 +99,51 @@ mod tests {
     use crate::filebench::distribution::Kind;
     use crate::filebench::parse::{STATEMENTS, parse};
     use crate::filebench::problem::Problem;
-    use crate::filebench::program::{Amount, EndPolicy, LoopCount, Value};
-    use crate::filebench::vocabulary as words;
+    use crate::filebench::program::{Action, Amount, EndPolicy, Flowop, Value};
+    use crate::filebench::vocabulary::{self as words, Direction, Op};
 
     fn load(name: &str) -> Program {
         let personality = Personality::find(name).unwrap();
         personality.load(&Overrides::new()).unwrap_or_else(|report| panic!("{report}"))
     }
 
+    /// What one turn of a loop does: operations that count in the summary, reads, writes, synchronisations to the medium.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct LoopCount {
+        ops: u64,
+        reads: u64,
+        writes: u64,
+        fsyncs: u64,
+    }
+
     /// The counts of the loops of `name`, a thread each.
     fn loops(name: &str) -> Vec<LoopCount> {
-        let program = load(name);
-        program.threads().map(|(_, thread)| thread.loop_count().unwrap()).collect()
+        let of_thread = |flowops: &[Flowop]| {
+            let mut count = LoopCount::default();
+            count_flowops(flowops, 1, &mut count);
+            count
+        };
+        load(name).threads().map(|(_, thread)| of_thread(&thread.flowops)).collect()
+    }
+
+    fn count_flowops(flowops: &[Flowop], times: u64, count: &mut LoopCount) {
+        for flowop in flowops {
+            let times = times * flowop.iterations.fixed().unwrap();
+            match &flowop.action {
+                Action::Composite(body) => count_flowops(body, times, count),
+                Action::Operation(operation) => count_operation(operation.op, times, count),
+            }
+        }
+    }
+
+    fn count_operation(op: Op, times: u64, count: &mut LoopCount) {
+        count.ops += if op.is_counted() { times } else { 0 };
+        match op.info().direction {
+            Direction::Read => count.reads += times,
+            Direction::Write => count.writes += times,
+            Direction::None => {}
+        }
+        count.fsyncs += if matches!(op, Op::Fsync | Op::FsyncSet) { times } else { 0 };
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::parse::parse;
 use super::print::Number;
 use super::problem::Report;
 use super::span::Span;
-use super::vocabulary::{Direction, Op};
+use super::vocabulary::Op;
 use crate::suite::Growth;
 
 /// A checked script, ready to be run.
@@ -243,44 +243,6 @@ pub struct Operation {
     pub noreadahead: bool,
 }
 
-impl Operation {
-    /// An operation of this type with every attribute at its default.
-    pub fn new(op: Op) -> Self {
-        Self {
-            op,
-            fileset: None,
-            fd: 0,
-            srcfd: 0,
-            iosize: Amount::Fixed(0),
-            workingset: Amount::Fixed(0),
-            indexed: None,
-            value: Amount::Fixed(0),
-            text: String::new(),
-            target: None,
-            highwater: 1,
-            random: false,
-            dsync: false,
-            directio: false,
-            blocking: false,
-            opennext: false,
-            noreadahead: false,
-        }
-    }
-}
-
-/// What one turn of a loop does, where that is fixed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoopCount {
-    /// Operations that count in the summary.
-    pub ops: u64,
-    /// Those of read type.
-    pub reads: u64,
-    /// Those of write type.
-    pub writes: u64,
-    /// Synchronisations to the medium.
-    pub fsyncs: u64,
-}
-
 impl Program {
     /// The fileset of this name and its index.
     pub fn fileset(&self, name: &str) -> Option<(usize, &Fileset)> {
@@ -344,12 +306,6 @@ fn most(amount: &Amount) -> u64 {
 }
 
 impl Thread {
-    /// What one turn of its loop does; none when a random number of iterations decides.
-    pub fn loop_count(&self) -> Option<LoopCount> {
-        let mut count = LoopCount::default();
-        count_flowops(&self.flowops, 1, &mut count).then_some(count)
-    }
-
     /// The fileset of an operation: its own, or that of the file which its slot holds.
     fn set_of(&self, operation: &Operation) -> Option<usize> {
         let opens = |(_, other): &(&Flowop, &Operation)| {
@@ -372,34 +328,6 @@ fn collect<'a>(flowops: &'a [Flowop], into: &mut Vec<(&'a Flowop, &'a Operation)
             Action::Operation(operation) => into.push((flowop, operation)),
             Action::Composite(body) => collect(body, into),
         }
-    }
-}
-
-fn count_flowops(flowops: &[Flowop], times: u64, count: &mut LoopCount) -> bool {
-    flowops.iter().all(|flowop| {
-        let Amount::Fixed(iterations) = flowop.iterations else { return false };
-        let times = times.saturating_mul(iterations);
-        match &flowop.action {
-            Action::Composite(body) => count_flowops(body, times, count),
-            Action::Operation(operation) => {
-                count_operation(operation.op, times, count);
-                true
-            }
-        }
-    })
-}
-
-fn count_operation(op: Op, times: u64, count: &mut LoopCount) {
-    if op.is_counted() {
-        count.ops += times;
-    }
-    match op.info().direction {
-        Direction::Read => count.reads += times,
-        Direction::Write => count.writes += times,
-        Direction::None => {}
-    }
-    if matches!(op, Op::Fsync | Op::FsyncSet) {
-        count.fsyncs += times;
     }
 }
 

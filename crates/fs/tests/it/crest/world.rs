@@ -2,6 +2,7 @@
 //! all records again instead of keeping counts.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -407,10 +408,16 @@ impl World {
         self.survey();
     }
 
-    /// Copies the next live record of a zone; false: there is none.
+    /// Copies the next live record of a zone, the newest first, so that of two that hide the same the later is kept; false: there is
+    /// none.
     pub(crate) fn copy_next(&mut self, shard: usize, zone: u32) -> Result<bool, NoSpace> {
         let zones = self.present();
-        let Some((index, mut copy)) = self.surveyed(&zones).next_copy(zone) else { return Ok(false) };
+        let survey = self.surveyed(&zones);
+        let mut records: Vec<_> =
+            (0..self.found.len()).filter(|index| self.found[*index].zone == zone).collect();
+        records.sort_by_key(|index| Reverse((self.found[*index].record.id, self.found[*index].record.part)));
+        let next = records.into_iter().find_map(|index| Some((index, survey.live(index)?)));
+        let Some((index, mut copy)) = next else { return Ok(false) };
         self.copied.insert((zone, self.found[index].line));
         if self.rules.lacks(mutant::COPY_WITH_NEW_ID) {
             copy.id = self.next_id(shard, &[]);

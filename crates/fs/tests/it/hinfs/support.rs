@@ -64,7 +64,7 @@ pub(crate) struct Mounted {
 
 /// The paper's medium: 200 ns a line, 1 GB/s.
 pub(crate) fn paper_region(size: Bytes) -> Arc<Region> {
-    let model = Hinfs::new(Nanos(200), Rate::gb(1), Round::Floor);
+    let model = Hinfs::new(Nanos(200), Rate(1_000_000_000), Round::Floor);
     Arc::new(Region::anonymous(size, Box::new(model)).expect("memory"))
 }
 
