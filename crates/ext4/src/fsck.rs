@@ -628,8 +628,8 @@ impl Check<'_> {
         }
     }
 
-    /// What is wrong with a group whose bitmap of blocks was never written: it has its own metadata and nothing else, and is not
-    /// the last one.
+    /// A group whose bitmap of blocks was never written has its own metadata and nothing else, and is not the last one: what of
+    /// this does not hold.
     fn unwritten_bitmap(
         &self,
         group: u32,

@@ -542,7 +542,7 @@ pub(crate) struct PagePlace {
 pub struct Pages<'v, P, S> {
     region: &'v Region,
     places: Vec<PagePlace>,
-    /// What [`Pages::write`] has stored.
+    /// The bytes that [`Pages::write`] has stored.
     stored: Vec<ByteRun>,
     state: PhantomData<fn() -> (P, S)>,
 }

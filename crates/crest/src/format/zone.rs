@@ -191,6 +191,9 @@ impl Computed {
     }
 }
 
+/// A line of a zone: the zone, its opening, the line.
+pub type LineOf = (u32, u64, u32);
+
 /// The records of one or more zones.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
@@ -201,11 +204,11 @@ pub struct Log {
     /// The largest id in any sealed record: clocks continue behind it.
     pub top: Id,
     /// Zone, opening, and the line behind its last record.
-    pub ends: Vec<(u32, u64, u32)>,
+    pub ends: Vec<LineOf>,
     /// Zone, opening, and the line of the last record that counts.
-    pub lasts: Vec<(u32, u64, u32)>,
-    /// Zone, opening, and the first line that is missing in its last batch of copies: by a crash, if its shard did not go on behind it.
-    pub torn: Vec<(u32, u64, u32)>,
+    pub lasts: Vec<LineOf>,
+    /// Zone, opening, and the first line that is missing in its last batch of copies: a crash's, if its shard did not go on.
+    pub torn: Vec<LineOf>,
     /// Records that were read and count.
     pub read: u64,
     /// The largest inode number in one.
@@ -301,7 +304,7 @@ impl Log {
 /// Zones that end before the line that their shard noted when it left them, or lack one before it. `ends`, `torn`: as in [`Log`].
 pub fn lost_ends<'a>(
     records: impl Iterator<Item = &'a Found>,
-    (ends, torn): (&[(u32, u64, u32)], &[(u32, u64, u32)]),
+    (ends, torn): (&[LineOf], &[LineOf]),
     rules: Rules,
 ) -> Vec<Damage> {
     let lost = |found: &Found| {

@@ -1,8 +1,8 @@
 //! The logs of shards: where their records go, zones that they open, and numbers that the superblock reserves.
 //!
 //! A log has one writer at a time, from the choice of an id to the fence, so only the last operation of a zone can be torn, or its
-//! last batch of copies. A record that the medium refuses was not stored: it lacks a line and never counts. The shard leaves its zone
-//! then, so that no record follows a gap.
+//! last batch of copies. A record that the medium refuses was not stored: it lacks a line and never counts. The shard leaves its
+//! zone then, so that no record follows a gap.
 //!
 //! Lock order: `crest.log`, of several shards by number; then `crest.superblock`, `crest.zones`.
 

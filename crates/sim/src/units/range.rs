@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct ByteRun {
     /// The first byte.
     pub at: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -24,7 +24,7 @@ impl ByteRun {
 pub struct Run {
     /// The number of the first unit.
     pub first: u64,
-    /// How many units.
+    /// The number of units.
     pub count: u64,
 }
 
