@@ -30,3 +30,14 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
+
+# The server as a child of this script, to be killed; $options: those of the mount.
+serve_it() {
+    : >"$work/server"
+    "$weir" mount "$design" "$pool" "$dir" -o "$options" --foreground 2>"$work/server" &
+    server=$!
+    until grep -q 'is mounted on' "$work/server"; do
+        kill -0 "$server" 2>/dev/null || die "the server: $(cat "$work/server")"
+        sleep 0.02
+    done
+}

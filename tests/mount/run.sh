@@ -18,17 +18,6 @@ cd "$work" # some programs leave files where they are called
 mount_it() { "$weir" mount "$design" "$pool" "$dir" --size 4GiB -o "$options"; }
 umount_it() { "$weir" umount "$dir"; }
 
-# The server as a child of this script, to be killed.
-serve_it() {
-    : >"$work/server"
-    "$weir" mount "$design" "$pool" "$dir" -o "$options" --foreground 2>"$work/server" &
-    server=$!
-    until grep -q 'is mounted on' "$work/server"; do
-        kill -0 "$server" 2>/dev/null || die "the server: $(cat "$work/server")"
-        sleep 0.02
-    done
-}
-
 # Kills it under the program that is given, which then finds nothing to write to any more.
 kill_server_under() {
     kill -9 "$server"
