@@ -348,7 +348,7 @@ pub(crate) fn unfenced<F: Flushed>(flushed: F) -> F::Durable {
 
 impl<'v> Inode<'v, Durable, Free> {
     /// Stores all fields of a new inode.
-    pub(crate) fn initialise(self, fields: &RawInode) -> Result<Inode<'v, Dirty, Initialised>> {
+    pub fn initialise(self, fields: &RawInode) -> Result<Inode<'v, Dirty, Initialised>> {
         self.region.write(self.at, fields)?;
         Ok(self.to())
     }
