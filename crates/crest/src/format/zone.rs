@@ -310,8 +310,7 @@ pub fn lost_ends<'a>(
     let lost = |found: &Found| {
         let Body::Open(open) = &found.record.body else { return None };
         let Previous { zone, opening, lines } = open.previous?;
-        let of =
-            |of: &[(u32, u64, u32)]| of.iter().find(|one| (one.0, one.1) == (zone, opening)).map(|one| one.2);
+        let of = |of: &[LineOf]| of.iter().find(|one| (one.0, one.1) == (zone, opening)).map(|one| one.2);
         let lines = u32::from(lines);
         let gap = of(torn).filter(|gap| *gap < lines).map(|line| Damage::Gap { zone, line });
         gap.or_else(|| of(ends).filter(|end| *end < lines).map(|_| Damage::LostEnd { zone, lines }))

@@ -55,7 +55,7 @@ impl Loaded {
         for (zone, opening, lines) in &self.log.ends {
             let word = self.words.get(*zone as usize).copied().flatten();
             let Some(end) = word.and_then(|word| ends.get_mut(usize::from(word.shard))) else { continue };
-            // What is left of a batch behind a gap is none of what the next zone vouches for.
+            // What is left of a batch behind a gap lies behind the end that the next zone notes.
             let gap = self.log.torn.iter().find(|torn| (torn.0, torn.1) == (*zone, *opening));
             let lines = gap.map_or(lines, |(_, _, gap)| gap);
             if end.is_none_or(|end| end.opening < *opening) {

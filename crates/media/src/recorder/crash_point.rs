@@ -134,7 +134,7 @@ impl CrashPoint {
         &self.units
     }
 
-    /// Bytes of memory that are not guaranteed, commit stores and what they vouch for
+    /// Bytes of memory that are not guaranteed, commit stores and what they guarantee
     /// excepted: what a read of them gives after the crash is not determined. Sectors are not among them: a journal on a
     /// block device is read to find out, by checksums and numbers, how far it got.
     pub fn unguaranteed(&self) -> &[ByteRun] {

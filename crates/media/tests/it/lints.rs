@@ -220,7 +220,7 @@ fn l3_l8_a_commit_store_vouches_for_what_its_line_holds_before_it() {
     region.mark(Mark::Commit { at: 80, needs: &[ByteRun::new(64, 16)] });
     region.store_u64(80, 1).expect("in range");
     assert_eq!(recorder.lints(), [], "the line persists in order");
-    assert_eq!(recorder.crash_point().unguaranteed(), [ByteRun::new(96, 8)], "nobody vouches for that");
+    assert_eq!(recorder.crash_point().unguaranteed(), [ByteRun::new(96, 8)], "no fence has made it durable");
     region.write(128, &[1_u64]).expect("in range");
     region.nt_store(192, &[1; 8]).expect("in range");
     region.mark(Mark::Commit { at: 200, needs: &[ByteRun::new(192, 8)] });
