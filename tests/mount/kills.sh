@@ -95,5 +95,5 @@ for design in "${designs[@]}"; do
         server=
     done
     say "$design: $kills kills, $changes changes that were noted, $files names compared: all there, every pool clean"
-    record mount/kills --subject "$design" --unit kills --count "$kills"
+    record mount/killed --subject "$design" --unit kills --count "$kills"
 done
