@@ -5,8 +5,6 @@ use ::vfs::FileKind;
 use sim::Run;
 
 use super::Volume;
-use super::block_map;
-use super::extent;
 use super::fsck::INODE;
 use super::inode::{Inode, InodeState};
 use super::layout::{BAD_INO, BOOT_INO, RESIZE_INO, flag, le16, le32};
@@ -35,11 +33,7 @@ impl Volume {
             runs.push(run);
             Ok(())
         };
-        if state.raw.has(flag::EXTENTS) {
-            extent::visit(self, &inode, &state, &mut seen)?;
-        } else {
-            block_map::visit(self, &state, &mut seen)?;
-        }
+        self.visit_map(&inode, &state, &mut seen)?;
         Ok(runs)
     }
 

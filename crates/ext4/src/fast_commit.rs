@@ -153,10 +153,8 @@ impl Replay<'_> {
             }
             Ok(())
         };
-        match state.has_map(self.volume) {
-            true if state.raw.has(flag::EXTENTS) => extent::visit(self.volume, inode, &state, &mut seen)?,
-            true => super::block_map::visit(self.volume, &state, &mut seen)?,
-            false => {}
+        if state.has_map(self.volume) {
+            self.volume.visit_map(inode, &state, &mut seen)?;
         }
         Ok(blocks)
     }

@@ -41,7 +41,7 @@ use super::layout::{
 };
 use super::records::records;
 use super::runs::Visited;
-use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, related, superblock};
+use super::{JOURNAL_ELSEWHERE, Settings, Volume, htree, related, superblock};
 use base::error::{Error, Result};
 use base::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
@@ -232,13 +232,13 @@ impl Check<'_> {
             }
             return;
         };
+        for what in fields::correct(self.volume, &mut state.raw.clone()) {
+            self.report.violate("inode_valid", format!("inode {ino}: {what}"));
+        }
         if !special {
             self.needed.add(Needed::by(&state.raw));
             if fields::is_too_large(self.volume, &state.raw) {
                 self.report.violate("inode_valid", format!("inode {ino} has an impossible size"));
-            }
-            for what in fields::correct(self.volume, &mut state.raw.clone()) {
-                self.report.violate("inode_valid", format!("inode {ino}: {what}"));
             }
         }
         let dtime = state.raw.dtime.get();
@@ -340,11 +340,7 @@ impl Check<'_> {
                 found.push(visited);
                 Ok(())
             };
-            if state.raw.has(flag::EXTENTS) {
-                extent::visit(volume, inode, state, &mut seen)?;
-            } else {
-                block_map::visit(volume, state, &mut seen)?;
-            }
+            volume.visit_map(inode, state, &mut seen)?;
         }
         if state.raw.file_acl() != 0 {
             found.push(Visited::Map(state.raw.file_acl()));

@@ -7,7 +7,7 @@ use sim::Run;
 use super::inode::{Inode, InodeState};
 use super::journal::{DataMode, Handle, JournalMap};
 use super::layout::{RawInode, flag, put32};
-use super::runs::{Extent, MOST_BLOCKS, Mapped};
+use super::runs::{Extent, MOST_BLOCKS, Mapped, Visited};
 use super::{JOURNAL_INODE, Volume, block_map, extent};
 use base::error::{Error, Result};
 
@@ -42,6 +42,19 @@ impl Volume {
                 Mapped::Blocks { start, len: len.min(most), unwritten }
             }
         })
+    }
+
+    /// Walks the map of an inode: its own blocks, and those of the file in order.
+    pub(crate) fn visit_map(
+        &self,
+        inode: &Inode,
+        state: &InodeState,
+        seen: &mut dyn FnMut(Visited) -> Result<()>,
+    ) -> Result<()> {
+        match state.raw.has(flag::EXTENTS) {
+            true => extent::visit(self, inode, state, seen),
+            false => block_map::visit(self, state, seen),
+        }
     }
 
     /// Where the next blocks of a file should go: after its last ones, else in the group of its inode.

@@ -66,8 +66,9 @@ impl Volume {
         if size > (slots.pow(3) + slots.pow(2) + slots + 12) * u64::from(self.geo.block_bytes) {
             return Ok(Some("its size is more than any file has".to_owned()));
         }
-        let sectors = le32(&raw, 0x1c);
-        let should = self.resize_blocks() * (self.geo.block_bytes / 512);
+        let upper = if self.geo.huge_file { u64::from(le16(&raw, 0x74)) << 32 } else { 0 };
+        let sectors = u64::from(le32(&raw, 0x1c)) | upper;
+        let should = u64::from(self.resize_blocks() * (self.geo.block_bytes / 512));
         Ok((sectors != should).then(|| format!("it counts {sectors} sectors, has {should}")))
     }
 

@@ -7,8 +7,10 @@ use media::block::{BlockDevice, Queue};
 use super::format::{self, Format, SUPERBLOCK_BYTES, Unusable, be32, put_be32};
 use super::recovery::{Care, Log, Replayed, mend_torn, set_features};
 use super::{DataMode, Journal, JournalMap, external};
-use crate::layout::{compat, incompat};
-use crate::{Settings, Volume, damaged, mutant, superblock};
+use crate::inode::{Inode, InodeState};
+use crate::layout::{compat, flag, incompat};
+use crate::runs::Visited;
+use crate::{JOURNAL_INODE, Settings, Volume, damaged, extent, mutant, superblock};
 use base::error::{Error, Result};
 use design::FsError;
 
@@ -180,8 +182,41 @@ impl Volume {
         let damaged = |error: Error| Unusable::Damaged(error.to_string());
         let map = self.journal_map(number).map_err(damaged)?;
         let place = JournalPlace { device: Arc::clone(&self.device), map };
+        self.check_journal_inode(number).map_err(damaged)?;
         let superblock = self.journal_superblock(&place).map_err(damaged)?;
         self.journal_format(&place, &superblock).map(drop)
+    }
+
+    /// What a check, unlike a mount, holds against the inode of the journal, as e2fsck does; the block behind its last one.
+    fn check_journal_inode(&self, number: u64) -> Result<u64> {
+        let (raw, extra) = self.read_inode(number)?;
+        let inode = Inode::alone(number, &JOURNAL_INODE, InodeState::of(raw, extra));
+        let state = inode.state.read();
+        if !state.raw.size().is_multiple_of(u64::from(self.geo.block_bytes)) {
+            return Err(Error::Corrupt("the journal has a part of a block".to_owned()));
+        }
+        // A repair reads more than there should be.
+        if state.raw.has(flag::EXTENTS) && !extent::salvage(self, &inode, &state).sound {
+            return Err(Error::Corrupt("the tree of the journal's extents is damaged".to_owned()));
+        }
+        let mut end = 0;
+        self.visit_map(&inode, &state, &mut |visited| {
+            if let Visited::Data(index, run, _) = visited {
+                end = end.max(index + run.count);
+            }
+            Ok(())
+        })?;
+        Ok(end)
+    }
+
+    /// Whether the journal has blocks behind its end.
+    pub(crate) fn journal_exceeds_its_size(&self) -> bool {
+        let number = u64::from(self.superblock.lock().journal_inum.get());
+        if number == 0 || !self.superblock.lock().has_compat(compat::HAS_JOURNAL) {
+            return false;
+        }
+        let size = self.read_inode(number).map(|(raw, _)| raw.size() / u64::from(self.geo.block_bytes));
+        matches!((size, self.check_journal_inode(number)), (Ok(size), Ok(end)) if end > size)
     }
 
     /// Whether the superblock of a journal in the image has words that it should not have.

@@ -182,6 +182,7 @@ impl Repair<'_> {
         let before = of(state);
         state.raw.set_file_acl(0);
         state.raw.dtime = 0.into();
+        let corrected = !fields::correct(self.volume, &mut state.raw).is_empty();
         if state.raw.kind().is_some() {
             match self.count_special(inode, state) {
                 Ok(blocks) => self.set_blocks(state, blocks),
@@ -189,7 +190,7 @@ impl Repair<'_> {
                 Err(error) => return Err(error),
             }
         }
-        if !sealed || of(state) != before {
+        if !sealed || corrected || of(state) != before {
             self.note("inodes corrected");
             self.volume.store_inode(&self.handle, inode, state)?;
         }
@@ -363,11 +364,7 @@ impl Repair<'_> {
             }
             Ok(())
         };
-        if state.raw.has(flag::EXTENTS) {
-            extent::visit(self.volume, inode, state, &mut seen)?;
-        } else {
-            block_map::visit(self.volume, state, &mut seen)?;
-        }
+        self.volume.visit_map(inode, state, &mut seen)?;
         for run in &blocks {
             let end = run.first.saturating_add(run.count).min(self.volume.geo.blocks);
             (run.first..end).for_each(|block| self.counts[block as usize] = METADATA);

@@ -8,10 +8,10 @@ use super::{INODE, Repair};
 use crate::inode::{Inode, InodeState};
 use crate::journal::Handle;
 use crate::journal::format::{LEAST_JOURNAL, Unusable};
-use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat, flag};
+use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat};
 use crate::mkfs::usual_journal;
 use crate::runs::Visited;
-use crate::{JournalPlace, Settings, Volume, block_map, damaged, extent};
+use crate::{JournalPlace, Settings, Volume, damaged};
 use base::error::{Error, Result};
 use design::FsError;
 
@@ -38,7 +38,13 @@ pub(super) fn lost(volume: &Volume) -> Result<Option<String>> {
 pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Option<String>, FsError> {
     let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
     let volume = open()?;
-    if !matches!(volume.journal_fault(), Err(Unusable::Damaged(_))) {
+    let is_damaged = match volume.journal_fault() {
+        Err(Unusable::Damaged(_)) => true,
+        // Blocks behind its end may be those of others.
+        Ok(()) => volume.journal_exceeds_its_size(),
+        Err(Unusable::Foreign(_)) => false,
+    };
+    if !is_damaged {
         return Ok(None);
     }
     let number = u64::from(volume.superblock.lock().journal_inum.get());
@@ -86,11 +92,7 @@ impl Volume {
             };
             Ok(())
         };
-        if state.raw.has(flag::EXTENTS) {
-            extent::visit(self, &inode, &state, &mut seen)?;
-        } else {
-            block_map::visit(self, &state, &mut seen)?;
-        }
+        self.visit_map(&inode, &state, &mut seen)?;
         state.add_blocks(self, blocks);
         self.store_inode(&Handle::none(), &inode, &mut state)?;
         self.write_metadata()?;

@@ -103,7 +103,7 @@ impl Faulty {
 /// A fault: its name, how it is planted (false: such an image cannot have it), and the paths that it may take or change.
 type Fault = (&'static str, fn(&Faulty) -> bool, &'static [&'static str]);
 
-const FAULTS: [Fault; 26] = [
+const FAULTS: [Fault; 27] = [
     ("the superblock counts free blocks wrongly", |image| asked(image, &["ssv free_blocks_count 7"]), &[]),
     (
         "blocks in use are free in the bitmap",
@@ -130,6 +130,11 @@ const FAULTS: [Fault; 26] = [
     ),
     ("a name leads to a free inode", |image| asked(image, &["clri /plain"]), &["plain"]),
     ("an inode deleted long ago has a name", |image| asked(image, &["sif /plain dtime 1000"]), &[]),
+    (
+        "the inode of blocks for more descriptors counts blocks that it does not have",
+        |image| image.put_true(image.inode("<7>") + 0x74, &[0x10]),
+        &[],
+    ),
     ("the list of orphans leads out", |image| asked(image, &["ssv last_orphan 99999"]), &[]),
     (
         "the superblock is gone",

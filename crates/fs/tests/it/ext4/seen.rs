@@ -185,3 +185,41 @@ fn a_check_does_not_mend_what_it_looks_at() {
     assert_eq!(notes, ["it was not unmounted, and has no journal"]);
     assert!(image.violations().iter().any(|what| what.contains("sectors")), "{:?}", image.violations());
 }
+
+/// Damages of the journal's inode: a name, offset in the inode, bytes, and what the check says.
+const OF_THE_JOURNAL: [(&str, u64, &[u8], &str); 5] = [
+    ("the journal ends in a block", 0x4, &[0x10], "a part of a block"),
+    ("the journal has the flag of casefold", 0x23, &[0x40], "casefold"),
+    ("the extents of the journal say room for more than there is", 0x2c, &[20], "header of an extent node"),
+    ("the journal has a block more than its size", 0x38, &[0x01, 0x04], "block"),
+    ("the journal has the blocks of all files", 0x38, &[0x00, 0x14], "block"),
+];
+
+#[test]
+fn a_damaged_inode_of_the_journal_costs_no_file_and_no_attribute() {
+    let image = || {
+        let given = [("block_size", "1k"), ("journal", "1MiB"), ("metadata_csum", "false")];
+        Edited::made("ext4", &given, Bytes::mib(8), |fs| {
+            for (number, name) in NAMES.into_iter().enumerate() {
+                let ino = file(fs, name, &vec![number as u8 + 1; 2000 + number]);
+                fs.setxattr(ino, b"user.long", &[b'x'; 600], vfs::XattrMode::Set).expect("an attribute");
+            }
+        })
+    };
+    let before = image().files();
+    let mut wrong = Vec::new();
+    for (name, at, bytes, says) in OF_THE_JOURNAL {
+        let image = image();
+        image.put(image.inode(8) + at, bytes);
+        let found = image.violations();
+        if !found.iter().any(|what| what.contains(says)) {
+            wrong.push(format!("{name}: the check says {found:?}"));
+        }
+        let done = image.repair_damaged();
+        let (left, after) = (image.violations(), image.files());
+        if !left.is_empty() || after != before {
+            wrong.push(format!("{name}: {left:?} and {} files are left after {done:?}", after.len()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
