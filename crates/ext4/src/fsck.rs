@@ -466,6 +466,11 @@ impl Check<'_> {
             self.report.violate("names_lead_to_inodes", what);
             return Ok(());
         }
+        if self.is_special(ino) && ino != inode.ino {
+            let what = format!("inode {}: \"{shown}\" leads to inode {ino}, which is reserved", inode.ino);
+            self.report.violate("names_lead_to_inodes", what);
+            return Ok(());
+        }
         let says = kind_of_entry(kind);
         let is = self.volume.read_inode(ino).ok().and_then(|(raw, _)| raw.kind());
         // A record may say nothing.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use media::block::{BlockDevice, Queue};
+use sim::Run;
 
 use super::format::{self, Format, SUPERBLOCK_BYTES, Unusable, be32, put_be32};
 use super::recovery::{Care, Log, Replayed, mend_torn, set_features};
@@ -199,14 +200,22 @@ impl Volume {
         if state.raw.has(flag::EXTENTS) && !extent::salvage(self, &inode, &state).sound {
             return Err(Error::Corrupt("the tree of the journal's extents is damaged".to_owned()));
         }
-        let mut end = 0;
+        let (mut end, mut runs) = (0, Vec::new());
         self.visit_map(&inode, &state, &mut |visited| {
-            if let Visited::Data(index, run, _) = visited {
-                end = end.max(index + run.count);
-            }
+            runs.push(match visited {
+                Visited::Map(table) => Run::new(table, 1),
+                Visited::Data(index, run, _) => {
+                    end = end.max(index + run.count);
+                    run
+                }
+            });
             Ok(())
         })?;
-        Ok(end)
+        runs.sort_unstable_by_key(|run| run.first);
+        match runs.windows(2).find(|pair| pair[1].first < pair[0].end()) {
+            Some(pair) => Err(Error::Corrupt(format!("the journal has block {} twice", pair[1].first))),
+            None => Ok(end),
+        }
     }
 
     /// Whether the journal has blocks behind its end.

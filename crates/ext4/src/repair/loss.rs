@@ -85,7 +85,8 @@ impl Census {
                 // No call gives the root or a directory itself a name in it: that is a damaged `.` or `..`.
                 let is_own = ino == ROOT_INO || ino == inode.ino;
                 let is_name = !is_own && !matches!(record.name, b"" | b"." | b"..");
-                if ino > ROOT_INO && ino <= volume.geo.inodes() && is_name {
+                // One that leads to a reserved inode names no file.
+                if ino >= volume.geo.first_ino && ino <= volume.geo.inodes() && is_name {
                     self.add_name(volume, ino);
                 }
             }

@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 
 use super::weight::{Look, Weight};
 use crate::layout::{
-    GroupDescriptor, STATE_CLEAN, SUPERBLOCK_OFFSET, Superblock, compat, group_flag, incompat,
+    GroupDescriptor, STATE_CLEAN, SUPERBLOCK_OFFSET, Superblock, compat, group_flag, incompat, ro_compat,
 };
 use crate::related;
 use crate::superblock::{self, Geo, overlap};
@@ -186,7 +186,23 @@ fn mended(
         sb.feature_incompat = (sb.feature_incompat.get() | incompat::FILETYPE).into();
         wrong.push("names have kinds, and there is no feature filetype".to_owned());
     }
+    if lacks_copies(device, &sb, copies) {
+        sb.feature_ro_compat = (sb.feature_ro_compat.get() | ro_compat::SPARSE_SUPER).into();
+        wrong.push("not all groups have a backup, and there is no feature sparse_super".to_owned());
+    }
     (sb, wrong)
+}
+
+/// Whether a backup, unlike the superblock, says that not all groups have backups, and one that need not have one has none.
+fn lacks_copies(device: &dyn BlockDevice, sb: &Superblock, copies: &[(u64, Superblock)]) -> bool {
+    let is_sparse = |sb: &Superblock| sb.has_ro_compat(ro_compat::SPARSE_SUPER);
+    let Some((_, sparse)) = copies.iter().find(|(_, copy)| is_sparse(copy)).filter(|_| !is_sparse(sb)) else {
+        return false;
+    };
+    let Ok(geo) = Geo::of(sparse, device.geometry().bytes.0) else { return false };
+    let (mut others, block_bytes) =
+        ((1..geo.groups).filter(|group| !geo.has_superblock(*group)), geo.block_bytes);
+    others.any(|group| superblock::copy_at(device, block_bytes.into(), geo.group_start(group)).is_none())
 }
 
 /// The primary superblock with as many inodes in a group as their count says; what was wrong.

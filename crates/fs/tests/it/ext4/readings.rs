@@ -18,6 +18,7 @@ const INODES_COUNT: u64 = 0;
 const BLOCKS_COUNT: u64 = 4;
 const INODES_PER_GROUP: u64 = 0x28;
 const INODE_SIZE: u64 = 0x58;
+const RO_COMPAT: u64 = 0x64;
 const RESERVED_GDT_BLOCKS: u64 = 0xce;
 const JOURNAL_INUM: u64 = 0xe0;
 const JOURNAL_BACKUP_TYPE: u64 = 0xfd;
@@ -106,6 +107,18 @@ fn a_wrong_number_in_the_superblock_of_one_group_which_has_no_backup_costs_no_fi
             image.put_superblock(field, &value.to_le_bytes(), true);
             kept(&image, &before, &format!("{kind:?}, {field:#x} is {value}"));
         }
+    }
+}
+
+#[test]
+fn a_superblock_that_has_lost_the_feature_of_few_backups_gets_it_again() {
+    for kind in KINDS {
+        let before = whole(kind, 20);
+        let image = image(kind, 20);
+        let features = image.half(1024 + RO_COMPAT);
+        image.put_superblock(RO_COMPAT, &(features & !1).to_le_bytes(), true);
+        kept(&image, &before, &format!("{kind:?}, without sparse_super"));
+        assert_eq!(image.half(1024 + RO_COMPAT), features, "{kind:?}");
     }
 }
 

@@ -50,7 +50,7 @@ impl Edited {
 /// A damage: its name, how it is planted, what the check says of it, and whether names may move to `lost+found`.
 type Damage = (&'static str, fn(&Edited), &'static str, bool);
 
-const DAMAGES: [Damage; 13] = [
+const DAMAGES: [Damage; 14] = [
     (
         "a group has no clusters",
         |image| image.put_superblock(0x24, &[0; 4], true),
@@ -80,6 +80,12 @@ const DAMAGES: [Damage; 13] = [
             image.put(at + 8, b"..");
         },
         "a second \"..\"",
+        true,
+    ),
+    (
+        "a name leads to a reserved inode",
+        |image| image.put(image.record("second"), &[8, 0, 0, 0]),
+        "inode 8, which is reserved",
         true,
     ),
     ("a name with a slash", |image| image.put(image.record("first") + 9, b"/"), "the name", true),
