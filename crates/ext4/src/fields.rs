@@ -27,7 +27,6 @@ pub(super) fn correct(volume: &Volume, raw: &mut RawInode) -> Vec<&'static str> 
         }
     };
     drop_flags(raw, IMAGIC, "it has a flag of AFS");
-    drop_flags(raw, CASEFOLD, "it has the flag of casefold, which is no feature of the image");
     if !is_file {
         drop_flags(raw, flag::IMMUTABLE | flag::APPEND, "a link or special file is immutable or append-only");
     }
@@ -54,7 +53,15 @@ pub(super) fn correct(volume: &Volume, raw: &mut RawInode) -> Vec<&'static str> 
         raw.file_acl_hi = 0.into();
         wrong.push("its block of attributes has an upper half");
     }
+    wrong.extend(drop_casefold(raw));
     wrong
+}
+
+/// Drops a flag that only directories of an image with that feature have; what was wrong.
+pub(super) fn drop_casefold(raw: &mut RawInode) -> Option<&'static str> {
+    let has = raw.has(CASEFOLD);
+    raw.flags = (raw.flags.get() & !CASEFOLD).into();
+    has.then_some("it has the flag of casefold, which is no feature of the image")
 }
 
 /// Whether the size of a regular file is more than its map can reach.

@@ -219,6 +219,7 @@ impl Check<'_> {
             Err(error) => return self.report.violate("inode_valid", format!("inode {ino}: {error}")),
         };
         let state = InodeState::of(raw, extra);
+        self.needed.add(Needed::by(&state.raw));
         if ino == RESIZE_INO {
             let table = u64::from(le32(&state.raw.block, 13 * 4));
             if table != 0 {
@@ -232,11 +233,14 @@ impl Check<'_> {
             }
             return;
         };
-        for what in fields::correct(self.volume, &mut state.raw.clone()) {
+        // Of those of the file system itself e2fsck looks at the flags.
+        if let Some(what) = fields::drop_casefold(&mut state.raw.clone()).filter(|_| special) {
             self.report.violate("inode_valid", format!("inode {ino}: {what}"));
         }
         if !special {
-            self.needed.add(Needed::by(&state.raw));
+            for what in fields::correct(self.volume, &mut state.raw.clone()) {
+                self.report.violate("inode_valid", format!("inode {ino}: {what}"));
+            }
             if fields::is_too_large(self.volume, &state.raw) {
                 self.report.violate("inode_valid", format!("inode {ino} has an impossible size"));
             }

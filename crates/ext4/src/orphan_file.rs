@@ -44,6 +44,15 @@ impl Volume {
         Ok((self.inode_seed(number, raw.generation.get()), blocks))
     }
 
+    /// Whether an inode is that of a file of orphans: one of its blocks says so.
+    pub(crate) fn holds_orphans(&self, number: u64) -> bool {
+        let says_so = |block: &u64| {
+            self.look(*block, |bytes| le32(bytes, bytes.len() - TAIL_BYTES) == MAGIC).unwrap_or(false)
+        };
+        number >= self.geo.first_ino
+            && self.orphan_file(number).is_ok_and(|(_, blocks)| blocks.iter().any(says_so))
+    }
+
     /// The inodes in the file, and where they stand.
     pub(crate) fn orphan_slots(&self) -> Result<BTreeMap<u64, Slot>> {
         let mut slots = BTreeMap::new();

@@ -75,6 +75,8 @@ pub(crate) struct Geo {
     pub(crate) sparse_super: bool,
     /// Bitmaps and tables may lie in other groups.
     pub(crate) flex_bg: bool,
+    /// Groups whose bitmaps and tables mke2fs puts beside each other.
+    pub(crate) flex_groups: u64,
     /// Inode 7 has the blocks that are kept for more descriptors.
     pub(crate) resize_inode: bool,
     pub(crate) hash_version: u8,
@@ -136,6 +138,7 @@ impl Geo {
             huge_file: sb.has_ro_compat(ro_compat::HUGE_FILE),
             sparse_super: sb.has_ro_compat(ro_compat::SPARSE_SUPER),
             flex_bg: sb.has_incompat(incompat::FLEX_BG),
+            flex_groups: 1 << sb.log_groups_per_flex.min(31),
             resize_inode: sb.has_compat(compat::RESIZE_INODE),
             hash_version: sb.def_hash_version,
             unsigned_hash: unsigned,

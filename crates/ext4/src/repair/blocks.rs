@@ -135,6 +135,9 @@ impl Repair<'_> {
         if !sealed && unused && !special {
             return self.blank(ino);
         }
+        if special {
+            self.needed.add(Needed::by(&state.raw));
+        }
         if ino == RESIZE_INO {
             if self.lost_resize_inode {
                 return Ok(());
@@ -182,7 +185,7 @@ impl Repair<'_> {
         let before = of(state);
         state.raw.set_file_acl(0);
         state.raw.dtime = 0.into();
-        let corrected = !fields::correct(self.volume, &mut state.raw).is_empty();
+        let corrected = fields::drop_casefold(&mut state.raw).is_some();
         if state.raw.kind().is_some() {
             match self.count_special(inode, state) {
                 Ok(blocks) => self.set_blocks(state, blocks),

@@ -81,7 +81,7 @@ struct Repair<'a> {
     handle: Handle<'a>,
     /// A person asks for it: the damage need not be that of a crash.
     asked: bool,
-    /// The kernel's file of orphans, where it is sound.
+    /// The kernel's file of orphans, where the number that the superblock has leads to one.
     orphan_file: Option<u64>,
     /// What is wrong with the journal, when it is to be made anew.
     lost_journal: Option<String>,
@@ -247,7 +247,7 @@ impl<'a> Repair<'a> {
             volume,
             handle: Handle::none(),
             asked,
-            orphan_file: volume.geo.orphan_file.filter(|number| volume.orphan_file(*number).is_ok()),
+            orphan_file: volume.geo.orphan_file.filter(|number| volume.holds_orphans(*number)),
             lost_journal: if asked { journal::lost(volume)? } else { None },
             lost_resize_inode: false,
             counts: vec![0; volume.geo.blocks as usize],

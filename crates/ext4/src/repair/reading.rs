@@ -453,6 +453,16 @@ fn implied(geo: &Geo, all: &[GroupDescriptor], group: u32, part: u8) -> Vec<u64>
         1 => [bitmap.saturating_add(1), 0],
         _ => [inodes.saturating_add(1), bitmap.saturating_add(2)],
     });
+    // Behind those of all groups that lie together.
+    if geo.flex_bg {
+        let index = u64::from(group) % geo.flex_groups;
+        let table_behind = |inodes: u64| (inodes + geo.flex_groups + index * len).saturating_sub(index);
+        places.extend(match part {
+            0 => [inodes.saturating_sub(geo.flex_groups), 0],
+            1 => [bitmap.saturating_add(geo.flex_groups), 0],
+            _ => [inodes, bitmap.saturating_add(geo.flex_groups)].map(table_behind),
+        });
+    }
     let before = at.checked_sub(1).and_then(|before| all.get(before));
     places.extend(before.map(|before| place_of(before, part).saturating_add(len)));
     places.extend(all.get(at + 1).map(|after| place_of(after, part).saturating_sub(len)));

@@ -7,7 +7,7 @@ use check::NEW;
 use check::configured::virtually;
 use media::nvmm::Region;
 use sim::Bytes;
-use vfs::IoFlags;
+use vfs::{Ino, IoFlags};
 
 use crate::ext4::edited::{Edited, file};
 use crate::ext4::judged;
@@ -211,5 +211,33 @@ fn a_list_of_orphans_that_leads_to_a_reserved_inode_is_damage_and_is_emptied() {
         assert!(done.iter().any(|what| what.contains("lists of orphans")), "{reserved}: {done:?}");
         assert_eq!(image.violations(), Vec::<String>::new(), "{reserved}");
         assert_eq!(image.files(), before, "{reserved}");
+    }
+}
+
+#[test]
+fn another_inode_that_the_superblock_takes_for_the_file_of_orphans_keeps_its_name_and_its_contents() {
+    // With checksums of metadata that of the superblock would be wrong as well.
+    let Some(region) = with_orphan_file(ORPHAN_FILE[1]) else { return };
+    let filled = Arc::clone(&region);
+    let taken = virtually(1, move || {
+        let fs = judged("ext4", &[]).mount(&filled).expect("mount");
+        fill(&*fs);
+        let taken = file(&*fs, "taken", &[7; 9000]);
+        fs.unmount().expect("unmount");
+        taken
+    });
+    let before = shown(&region);
+    // The other one is the journal.
+    for number in [taken, Ino(8)] {
+        let damaged = copy(&region);
+        damaged.store(INODE, &(number.0 as u32).to_le_bytes()).expect("in range");
+        let design = judged("ext4", &[]);
+        assert_ne!(design.own_violations(&damaged), Vec::<String>::new(), "{number:?}");
+        let image = Arc::clone(&damaged);
+        let done = virtually(1, move || judged("ext4", &[]).repair(&image)).expect("a repair");
+        assert_eq!(design.fsck(&damaged), Vec::<String>::new(), "{number:?}: after {done:?}");
+        let after = shown(&damaged);
+        let kept = |path: &&String| after.get(*path) == before.get(*path) || path.starts_with("lost+found");
+        assert_eq!(before.keys().find(|path| !path.is_empty() && !kept(path)), None, "{number:?}: {done:?}");
     }
 }

@@ -103,7 +103,7 @@ impl Faulty {
 /// A fault: its name, how it is planted (false: such an image cannot have it), and the paths that it may take or change.
 type Fault = (&'static str, fn(&Faulty) -> bool, &'static [&'static str]);
 
-const FAULTS: [Fault; 27] = [
+const FAULTS: [Fault; 29] = [
     ("the superblock counts free blocks wrongly", |image| asked(image, &["ssv free_blocks_count 7"]), &[]),
     (
         "blocks in use are free in the bitmap",
@@ -133,6 +133,11 @@ const FAULTS: [Fault; 27] = [
     (
         "the inode of blocks for more descriptors counts blocks that it does not have",
         |image| image.put_true(image.inode("<7>") + 0x74, &[0x10]),
+        &[],
+    ),
+    (
+        "the feature of large files is gone, which inode 7 needs",
+        |image| asked(image, &["feature -large_file"]),
         &[],
     ),
     ("the list of orphans leads out", |image| asked(image, &["ssv last_orphan 99999"]), &[]),
@@ -173,6 +178,15 @@ const FAULTS: [Fault; 27] = [
             let first = if image.block_bytes == 1024 { 2 } else { 1 };
             image.put(first * image.block_bytes, &[0; 32]);
             image.block_bytes == 1024
+        },
+        &[],
+    ),
+    (
+        "the bitmap of inodes is to lie in the journal",
+        |image| {
+            let first = if image.block_bytes == 1024 { 2 } else { 1 };
+            let begins = image.journal().map(|at| (at / image.block_bytes) as u32);
+            begins.is_some_and(|block| image.put_true(first * image.block_bytes + 4, &block.to_le_bytes()))
         },
         &[],
     ),
