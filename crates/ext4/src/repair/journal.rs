@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use media::block::BlockDevice;
 
+use super::overlay::Overlay;
 use super::{INODE, Repair};
 use crate::inode::{Inode, InodeState};
-use crate::journal::Handle;
 use crate::journal::format::{LEAST_JOURNAL, Unusable};
+use crate::journal::{Handle, JournalMap};
 use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat};
 use crate::mkfs::usual_journal;
 use crate::runs::Visited;
-use crate::{JournalPlace, Settings, Volume, damaged};
+use crate::{JournalPlace, Settings, Volume, damaged, fsck};
 use base::error::{Error, Result};
 use design::FsError;
 
@@ -41,7 +42,7 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
     let is_damaged = match volume.journal_fault() {
         Err(Unusable::Damaged(_)) => true,
         // Blocks behind its end may be those of others.
-        Ok(()) => volume.journal_exceeds_its_size(),
+        Ok(()) => volume.journal_exceeds_its_size() || copy_is_sounder(device, settings, &volume)?,
         Err(Unusable::Foreign(_)) => false,
     };
     if !is_damaged {
@@ -62,6 +63,24 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
     Ok(restored.then(|| {
         "the inode of the journal was damaged: written anew by its copy in the superblock".to_owned()
     }))
+}
+
+/// Whether the copy of the map says other blocks than the inode does, and fewer things are wrong with the image by it: the inode
+/// takes blocks of others then.
+fn copy_is_sounder(
+    device: &Arc<dyn BlockDevice>,
+    settings: &Settings,
+    volume: &Volume,
+) -> Result<bool, FsError> {
+    let differs = |copy: &JournalMap| volume.journal_map(JOURNAL_INO).is_ok_and(|own| own.0 != copy.0);
+    if !volume.journal_inode_by_copy().is_some_and(|(_, copy)| differs(&copy)) {
+        return Ok(false);
+    }
+    let tried: Arc<dyn BlockDevice> = Overlay::new(device);
+    let by_copy = Volume::open(&tried, Settings { repairs: true, ..settings.clone() })?;
+    let restored = by_copy.restore_journal_inode().map_err(damaged)?;
+    let faults = |device| fsck::check(device, None, settings.journal_device.is_some()).violations.len();
+    Ok(restored && faults(&tried) < faults(device))
 }
 
 impl Volume {

@@ -289,3 +289,30 @@ fn prices_of_this_work_add_to_the_time_of_a_call_and_without_them_none_passes() 
         assert_eq!(on, off + sim::Nanos(1_000 * blocks));
     }
 }
+
+/// Designs that keep the names of a directory in DRAM.
+const WITH_INDEX: [&str; 8] = ["pmfs", "hinfs", "nova", "rcache", "redo", "squirrelfs", "wofs", "crest"];
+
+#[test]
+fn a_look_up_of_a_name_waits_for_memory_in_each_design_that_has_an_index() {
+    const MISS_PS: u64 = 1_000_000;
+    let time_of = |name: &'static str, ps: u64| {
+        let mut machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
+        machine.work_ps[Work::MISS.index()] = ps;
+        let run = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            let (design, region) = (small(name), region(Bytes::mib(64)));
+            design.mkfs(&region).expect("mkfs");
+            let fs = design.mount(&region).expect("mount");
+            for number in 0..40 {
+                fs.create(fs.root(), format!("file {number}").as_bytes(), &NEW).expect("create");
+            }
+            let start = sim::now();
+            fs.lookup(fs.root(), b"file 7").expect("lookup");
+            sim::now() - start
+        });
+        run.expect("runs")
+    };
+    let waits = |name| (time_of(name, MISS_PS) - time_of(name, 0)).0 * 1000 / MISS_PS;
+    let free: Vec<_> = WITH_INDEX.into_iter().filter(|name| waits(name) == 0).collect();
+    assert_eq!(free, [""; 0]);
+}
