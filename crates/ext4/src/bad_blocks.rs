@@ -4,11 +4,11 @@
 use ::vfs::FileKind;
 use sim::Run;
 
-use super::Volume;
 use super::fsck::INODE;
 use super::inode::{Inode, InodeState};
 use super::layout::{BAD_INO, BOOT_INO, RESIZE_INO, flag, le16, le32};
 use super::runs::Visited;
+use super::{Volume, map};
 use base::error::{Error, Result};
 
 impl Volume {
@@ -33,7 +33,7 @@ impl Volume {
             runs.push(run);
             Ok(())
         };
-        self.visit_map(&inode, &state, &mut seen)?;
+        map::visit(self, &inode, &state, &mut seen)?;
         Ok(runs)
     }
 

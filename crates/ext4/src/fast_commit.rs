@@ -22,13 +22,13 @@ use sim::Run;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
-use super::extent;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::journal::fast::{Change, FastCommits, Name};
 use super::layout::{RAW_INODE_BYTES, RawInode, flag};
 use super::records::Target;
 use super::runs::{Extent, Visited};
+use super::{extent, map};
 use base::error::{Error, Result};
 
 /// An inode that the changes name.
@@ -154,7 +154,7 @@ impl Replay<'_> {
             Ok(())
         };
         if state.has_map(self.volume) {
-            self.volume.visit_map(inode, &state, &mut seen)?;
+            map::visit(self.volume, inode, &state, &mut seen)?;
         }
         Ok(blocks)
     }

@@ -228,7 +228,7 @@ impl ExtDesign {
     /// Whether the journal of an image is one that no mount takes.
     fn journal_is_lost(device: &Arc<dyn BlockDevice>) -> bool {
         let volume = Volume::open(device, Settings { read_only: true, ..Settings::default() });
-        volume.is_ok_and(|volume| volume.check_journal().is_err())
+        volume.is_ok_and(|volume| volume.journal_fault().is_err())
     }
 
     /// The memory that data goes to.

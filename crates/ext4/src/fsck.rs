@@ -41,7 +41,7 @@ use super::layout::{
 };
 use super::records::records;
 use super::runs::Visited;
-use super::{JOURNAL_ELSEWHERE, Settings, Volume, htree, related, superblock};
+use super::{JOURNAL_ELSEWHERE, Settings, Volume, htree, map, related, superblock};
 use base::error::{Error, Result};
 use base::name_tree::{Fault, NameTree};
 use design::{FsckReport, Violation};
@@ -87,8 +87,10 @@ pub(crate) fn check(
     // In memory a mount mends what words have torn of it.
     if waits
         && volume.settings.memory.is_none()
-        && let Err(what) =
-            volume.check_journal().and_then(|()| volume.check_log().map_err(|error| error.to_string()))
+        && let Err(what) = volume
+            .journal_fault()
+            .map_err(|fault| fault.to_string())
+            .and_then(|()| volume.check_log().map_err(|error| error.to_string()))
     {
         report.violate("journal_sound", format!("it has transactions, and cannot be read: {what}"));
         return report;
@@ -138,8 +140,8 @@ impl Check<'_> {
             Ok(Some(what)) => self.report.violate("inode_valid", format!("inode {RESIZE_INO}: {what}")),
             Err(error) => self.report.violate("inode_valid", format!("inode {RESIZE_INO}: {error}")),
         }
-        if let Err(what) = self.volume.check_journal() {
-            self.report.violate("journal_sound", what);
+        if let Err(fault) = self.volume.journal_fault() {
+            self.report.violate("journal_sound", fault.to_string());
         }
         if self.volume.journal_has_stale_words() {
             let what = "its superblock has words of another version, or of many file systems";
@@ -344,7 +346,7 @@ impl Check<'_> {
                 found.push(visited);
                 Ok(())
             };
-            volume.visit_map(inode, state, &mut seen)?;
+            map::visit(volume, inode, state, &mut seen)?;
         }
         if state.raw.file_acl() != 0 {
             found.push(Visited::Map(state.raw.file_acl()));

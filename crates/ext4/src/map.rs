@@ -11,6 +11,19 @@ use super::runs::{Extent, MOST_BLOCKS, Mapped, Visited};
 use super::{JOURNAL_INODE, Volume, block_map, extent};
 use base::error::{Error, Result};
 
+/// Walks the map of an inode: its own blocks, and those of the file in order.
+pub(crate) fn visit(
+    volume: &Volume,
+    inode: &Inode,
+    state: &InodeState,
+    seen: &mut dyn FnMut(Visited) -> Result<()>,
+) -> Result<()> {
+    match state.raw.has(flag::EXTENTS) {
+        true => extent::visit(volume, inode, state, seen),
+        false => block_map::visit(volume, state, seen),
+    }
+}
+
 impl Volume {
     /// The largest file: what the maps can hold.
     pub(crate) fn max_file_bytes(&self, state: &InodeState) -> u64 {
@@ -42,19 +55,6 @@ impl Volume {
                 Mapped::Blocks { start, len: len.min(most), unwritten }
             }
         })
-    }
-
-    /// Walks the map of an inode: its own blocks, and those of the file in order.
-    pub(crate) fn visit_map(
-        &self,
-        inode: &Inode,
-        state: &InodeState,
-        seen: &mut dyn FnMut(Visited) -> Result<()>,
-    ) -> Result<()> {
-        match state.raw.has(flag::EXTENTS) {
-            true => extent::visit(self, inode, state, seen),
-            false => block_map::visit(self, state, seen),
-        }
     }
 
     /// Where the next blocks of a file should go: after its last ones, else in the group of its inode.
@@ -180,6 +180,36 @@ impl Volume {
         let state = InodeState::of(raw.clone(), Box::default());
         let map = self.whole_map(number, state, "the journal").ok().filter(|map| !map.is_empty())?;
         Some((raw, JournalMap(map)))
+    }
+
+    /// Checks the inode of the journal as e2fsck does, and beyond what a mount needs; the block behind its last one.
+    pub(crate) fn check_journal_inode(&self, number: u64) -> Result<u64> {
+        let (raw, extra) = self.read_inode(number)?;
+        let inode = Inode::alone(number, &JOURNAL_INODE, InodeState::of(raw, extra));
+        let state = inode.state.read();
+        if !state.raw.size().is_multiple_of(u64::from(self.geo.block_bytes)) {
+            return Err(Error::Corrupt("the journal has a part of a block".to_owned()));
+        }
+        // A repair reads more than there should be.
+        if state.raw.has(flag::EXTENTS) && !extent::salvage(self, &inode, &state).sound {
+            return Err(Error::Corrupt("the tree of the journal's extents is damaged".to_owned()));
+        }
+        let (mut end, mut runs) = (0, Vec::new());
+        visit(self, &inode, &state, &mut |visited| {
+            runs.push(match visited {
+                Visited::Map(table) => Run::new(table, 1),
+                Visited::Data(index, run, _) => {
+                    end = end.max(index + run.count);
+                    run
+                }
+            });
+            Ok(())
+        })?;
+        runs.sort_unstable_by_key(|run| run.first);
+        match runs.windows(2).find(|pair| pair[1].first < pair[0].end()) {
+            Some(pair) => Err(Error::Corrupt(format!("the journal has block {} twice", pair[1].first))),
+            None => Ok(end),
+        }
     }
 
     /// Where the blocks are of an inode of the file system itself, which has no holes.

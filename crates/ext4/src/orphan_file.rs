@@ -33,6 +33,15 @@ fn checksum(seed: u32, block: u64, bytes: &[u8]) -> u32 {
     crc32c(crc32c(seed, &block.to_le_bytes()), &bytes[..bytes.len() - TAIL_BYTES])
 }
 
+/// Whether an inode is that of a file of orphans: one of its blocks says so.
+pub(crate) fn holds_orphans(volume: &Volume, number: u64) -> bool {
+    let says_so = |block: &u64| {
+        volume.look(*block, |bytes| le32(bytes, bytes.len() - TAIL_BYTES) == MAGIC).unwrap_or(false)
+    };
+    number >= volume.geo.first_ino
+        && volume.orphan_file(number).is_ok_and(|(_, blocks)| blocks.iter().any(says_so))
+}
+
 impl Volume {
     /// Seed of the checksums, and the blocks, of the file.
     pub(crate) fn orphan_file(&self, number: u64) -> Result<(u32, Vec<u64>)> {
@@ -42,15 +51,6 @@ impl Volume {
         }
         let blocks = self.special_map(number, "the file of orphans")?;
         Ok((self.inode_seed(number, raw.generation.get()), blocks))
-    }
-
-    /// Whether an inode is that of a file of orphans: one of its blocks says so.
-    pub(crate) fn holds_orphans(&self, number: u64) -> bool {
-        let says_so = |block: &u64| {
-            self.look(*block, |bytes| le32(bytes, bytes.len() - TAIL_BYTES) == MAGIC).unwrap_or(false)
-        };
-        number >= self.geo.first_ino
-            && self.orphan_file(number).is_ok_and(|(_, blocks)| blocks.iter().any(says_so))
     }
 
     /// The inodes in the file, and where they stand.

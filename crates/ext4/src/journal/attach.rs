@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use media::block::{BlockDevice, Queue};
-use sim::Run;
 
 use super::format::{self, Format, SUPERBLOCK_BYTES, Unusable, be32, put_be32};
 use super::recovery::{Care, Log, Replayed, mend_torn, set_features};
 use super::{DataMode, Journal, JournalMap, external};
-use crate::inode::{Inode, InodeState};
-use crate::layout::{compat, flag, incompat};
-use crate::runs::Visited;
-use crate::{JOURNAL_INODE, Settings, Volume, damaged, extent, mutant, superblock};
+use crate::layout::{compat, incompat};
+use crate::{Settings, Volume, damaged, mutant, superblock};
 use base::error::{Error, Result};
 use design::FsError;
 
@@ -168,12 +165,7 @@ impl Volume {
             && superblock.journal_uuid != [0; 16]
     }
 
-    /// What a mount would hold against the journal's superblock and its place; nothing where there is none.
-    pub(crate) fn check_journal(&self) -> std::result::Result<(), String> {
-        self.journal_fault().map_err(|fault| fault.to_string())
-    }
-
-    /// The same, by kind.
+    /// What a check holds against the journal's place, its inode and its superblock; nothing where there is none.
     pub(crate) fn journal_fault(&self) -> std::result::Result<(), Unusable> {
         // On a device of its own a mount looks at it.
         if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) || self.has_journal_elsewhere() {
@@ -186,46 +178,6 @@ impl Volume {
         self.check_journal_inode(number).map_err(damaged)?;
         let superblock = self.journal_superblock(&place).map_err(damaged)?;
         self.journal_format(&place, &superblock).map(drop)
-    }
-
-    /// What a check, unlike a mount, holds against the inode of the journal, as e2fsck does; the block behind its last one.
-    fn check_journal_inode(&self, number: u64) -> Result<u64> {
-        let (raw, extra) = self.read_inode(number)?;
-        let inode = Inode::alone(number, &JOURNAL_INODE, InodeState::of(raw, extra));
-        let state = inode.state.read();
-        if !state.raw.size().is_multiple_of(u64::from(self.geo.block_bytes)) {
-            return Err(Error::Corrupt("the journal has a part of a block".to_owned()));
-        }
-        // A repair reads more than there should be.
-        if state.raw.has(flag::EXTENTS) && !extent::salvage(self, &inode, &state).sound {
-            return Err(Error::Corrupt("the tree of the journal's extents is damaged".to_owned()));
-        }
-        let (mut end, mut runs) = (0, Vec::new());
-        self.visit_map(&inode, &state, &mut |visited| {
-            runs.push(match visited {
-                Visited::Map(table) => Run::new(table, 1),
-                Visited::Data(index, run, _) => {
-                    end = end.max(index + run.count);
-                    run
-                }
-            });
-            Ok(())
-        })?;
-        runs.sort_unstable_by_key(|run| run.first);
-        match runs.windows(2).find(|pair| pair[1].first < pair[0].end()) {
-            Some(pair) => Err(Error::Corrupt(format!("the journal has block {} twice", pair[1].first))),
-            None => Ok(end),
-        }
-    }
-
-    /// Whether the journal has blocks behind its end.
-    pub(crate) fn journal_exceeds_its_size(&self) -> bool {
-        let number = u64::from(self.superblock.lock().journal_inum.get());
-        if number == 0 || !self.superblock.lock().has_compat(compat::HAS_JOURNAL) {
-            return false;
-        }
-        let size = self.read_inode(number).map(|(raw, _)| raw.size() / u64::from(self.geo.block_bytes));
-        matches!((size, self.check_journal_inode(number)), (Ok(size), Ok(end)) if end > size)
     }
 
     /// Whether the superblock of a journal in the image has words that it should not have.

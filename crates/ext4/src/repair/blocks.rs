@@ -13,7 +13,7 @@ use crate::journal::Handle;
 use crate::layout::{BAD_INO, JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, le32, put32};
 use crate::records::records;
 use crate::runs::{Extent, Visited};
-use crate::{block_map, mutant};
+use crate::{block_map, map, mutant};
 use base::error::{Error, Result};
 
 /// What is said of lists of access control that were converted or dropped.
@@ -367,7 +367,7 @@ impl Repair<'_> {
             }
             Ok(())
         };
-        self.volume.visit_map(inode, state, &mut seen)?;
+        map::visit(self.volume, inode, state, &mut seen)?;
         for run in &blocks {
             let end = run.first.saturating_add(run.count).min(self.volume.geo.blocks);
             (run.first..end).for_each(|block| self.counts[block as usize] = METADATA);

@@ -12,7 +12,7 @@ use crate::journal::{Handle, JournalMap};
 use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat};
 use crate::mkfs::usual_journal;
 use crate::runs::Visited;
-use crate::{JournalPlace, Settings, Volume, damaged, fsck};
+use crate::{JournalPlace, Settings, Volume, damaged, fsck, map};
 use base::error::{Error, Result};
 use design::FsError;
 
@@ -42,7 +42,7 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
     let is_damaged = match volume.journal_fault() {
         Err(Unusable::Damaged(_)) => true,
         // Blocks behind its end may be those of others.
-        Ok(()) => volume.journal_exceeds_its_size() || copy_is_sounder(device, settings, &volume)?,
+        Ok(()) => exceeds_its_size(&volume) || copy_is_sounder(device, settings, &volume)?,
         Err(Unusable::Foreign(_)) => false,
     };
     if !is_damaged {
@@ -63,6 +63,16 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
     Ok(restored.then(|| {
         "the inode of the journal was damaged: written anew by its copy in the superblock".to_owned()
     }))
+}
+
+/// Whether the journal has blocks behind its end.
+fn exceeds_its_size(volume: &Volume) -> bool {
+    let number = u64::from(volume.superblock.lock().journal_inum.get());
+    if number == 0 || !volume.superblock.lock().has_compat(compat::HAS_JOURNAL) {
+        return false;
+    }
+    let size = volume.read_inode(number).map(|(raw, _)| raw.size() / u64::from(volume.geo.block_bytes));
+    matches!((size, volume.check_journal_inode(number)), (Ok(size), Ok(end)) if end > size)
 }
 
 /// Whether the copy of the map says other blocks than the inode does, and fewer things are wrong with the image by it: the inode
@@ -111,7 +121,7 @@ impl Volume {
             };
             Ok(())
         };
-        self.visit_map(&inode, &state, &mut seen)?;
+        map::visit(self, &inode, &state, &mut seen)?;
         state.add_blocks(self, blocks);
         self.store_inode(&Handle::none(), &inode, &mut state)?;
         self.write_metadata()?;

@@ -62,7 +62,7 @@ use super::layout::{
     GroupDescriptor, ROOT_INO, STATE_ERRORS, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, compat, crc32c, group_flag,
     incompat,
 };
-use super::{Settings, Volume, damaged, fsck};
+use super::{Settings, Volume, damaged, fsck, orphan_file};
 use base::error::{Error, Result};
 use base::name_tree::NameTree;
 use design::FsError;
@@ -193,7 +193,7 @@ fn replay(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Vec<Stri
     let mut done: Vec<String> = journal::restore(device, settings)?.into_iter().collect();
     let volume = open()?;
     let waits = volume.superblock.lock().has_incompat(incompat::RECOVER);
-    if waits && volume.find_journal().is_ok() && volume.check_journal().is_ok() && volume.check_log().is_ok()
+    if waits && volume.find_journal().is_ok() && volume.journal_fault().is_ok() && volume.check_log().is_ok()
     {
         let mounted = Volume::mount(device, settings.clone()).and_then(|volume| {
             volume.unmount().map_err(damaged)?;
@@ -247,7 +247,7 @@ impl<'a> Repair<'a> {
             volume,
             handle: Handle::none(),
             asked,
-            orphan_file: volume.geo.orphan_file.filter(|number| volume.holds_orphans(*number)),
+            orphan_file: volume.geo.orphan_file.filter(|number| orphan_file::holds_orphans(volume, *number)),
             lost_journal: if asked { journal::lost(volume)? } else { None },
             lost_resize_inode: false,
             counts: vec![0; volume.geo.blocks as usize],
