@@ -68,6 +68,8 @@ pub(crate) struct BlockIndex {
     root: Option<Node>,
     height: u32,
     mapped: u64,
+    /// No page from here on has a block.
+    end: u64,
 }
 
 impl BlockIndex {
@@ -106,7 +108,10 @@ impl BlockIndex {
             return Place::HOLE;
         }
         let old = std::mem::replace(self.slot_mut(page), place);
-        self.mapped += u64::from(!place.is_hole());
+        if !place.is_hole() {
+            self.mapped += 1;
+            self.end = self.end.max(page + 1);
+        }
         self.mapped -= u64::from(!old.is_hole());
         old
     }
@@ -154,12 +159,12 @@ impl BlockIndex {
     /// The first page from `page` on that has a block, and where it lies.
     pub(crate) fn next_mapped(&self, page: u64) -> Option<(u64, Place)> {
         match &self.root {
+            _ if page >= self.end => None,
             None => {
                 let rest = self.small.get(page as usize..)?;
                 let found = rest.iter().position(|place| !place.is_hole())?;
                 Some((page + found as u64, rest[found]))
             }
-            Some(_) if page >> FANOUT_SHIFT >> (FANOUT_SHIFT * self.height) != 0 => None,
             Some(root) => next_below(root, self.height, page, 0),
         }
     }
@@ -180,6 +185,9 @@ impl BlockIndex {
             self.set(found, Place::HOLE);
             gone(found, place);
             page = found + 1;
+        }
+        if to >= self.end {
+            self.end = self.end.min(from);
         }
         if self.mapped == 0 {
             *self = Self::default();
