@@ -235,17 +235,17 @@ impl Check<'_> {
             }
             return;
         };
+        let mut right = state.raw.clone();
         // Of those of the file system itself e2fsck looks at the flags.
-        if let Some(what) = fields::drop_casefold(&mut state.raw.clone()).filter(|_| special) {
+        let wrong = match special {
+            true => fields::drop_casefold(&mut right).into_iter().collect(),
+            false => fields::correct(self.volume, &mut right),
+        };
+        for what in wrong {
             self.report.violate("inode_valid", format!("inode {ino}: {what}"));
         }
-        if !special {
-            for what in fields::correct(self.volume, &mut state.raw.clone()) {
-                self.report.violate("inode_valid", format!("inode {ino}: {what}"));
-            }
-            if fields::is_too_large(self.volume, &state.raw) {
-                self.report.violate("inode_valid", format!("inode {ino} has an impossible size"));
-            }
+        if !special && fields::is_too_large(self.volume, &state.raw) {
+            self.report.violate("inode_valid", format!("inode {ino} has an impossible size"));
         }
         let dtime = state.raw.dtime.get();
         if special && dtime != 0 && self.volume.is_orphan_number(dtime) {

@@ -1,10 +1,15 @@
 //! Damages that e2fsck sees, planted by their bytes: our check sees each in the image as it lies on the medium, and after our repair
 //! nothing is left of it and every file is there, by its name or in `lost+found`.
 
+use std::sync::Arc;
+
 use check::NEW;
+use check::configured::virtually;
 use sim::Bytes;
 
 use crate::ext4::edited::{Edited, file};
+use crate::ext4::judged;
+use crate::ext4::kernel_images::copy;
 
 const NAMES: [&str; 4] = ["first", "second", "third", "fourth"];
 
@@ -228,4 +233,26 @@ fn a_damaged_inode_of_the_journal_costs_no_file_and_no_attribute() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_repair_replays_the_log_of_a_journal_whose_inode_is_damaged_and_has_no_copy() {
+    const GIVEN: [(&str, &str); 3] = [("block_size", "1k"), ("journal", "1MiB"), ("metadata_csum", "false")];
+    let region = check::configured::region(Bytes::mib(8));
+    let image = Arc::clone(&region);
+    let crashed = virtually(1, move || {
+        let design = judged("ext4", &GIVEN);
+        design.mkfs(&image).expect("mkfs");
+        let fs = design.mount(&image).expect("mount");
+        file(&*fs, "kept", &[7; 9000]);
+        fs.sync().expect("sync");
+        copy(&image)
+    });
+    let image = Edited { region: crashed, design: Arc::new(judged("ext4", &GIVEN)) };
+    // The kind of the copy in the superblock, and the size in the journal's inode.
+    image.put_superblock(0xfd, &[0], true);
+    image.put(image.inode(8) + 4, &[0x10]);
+    let done = image.repair_damaged().expect("a repair");
+    assert_eq!(image.violations(), Vec::<String>::new(), "{done:?}");
+    assert!(image.files().contains_key("kept"), "{done:?}");
 }
