@@ -130,6 +130,9 @@ def files(folder):
     (folder / "strace.txt").write_text(STRACE)
     (folder / "Makefile").write_text("all:\n\ttouch made\n")
     (folder / "rows.toml").write_text((root / "presets/validation/wofs.toml").read_text())
+    # The tutorial's lies beside the folder.
+    for name in (folder, folder.parent):
+        (name / "save.py").write_text("open('settings', 'w').write('version=2')\n")
     for name in ("src", "dir", "host", "tree"):
         (folder / name).mkdir()
     (folder / "src/a").write_text("a")

@@ -180,6 +180,31 @@ fn what_a_program_leaves_running_is_recorded_until_it_ends() {
     }
 }
 
+/// The process id of one that was killed comes again.
+#[test]
+fn what_a_killed_recorder_of_the_same_process_id_left_is_no_hindrance() {
+    for how in ["preload", "strace"] {
+        if how == "strace" && !can_trace() {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!(
+            "mkdir tmp tmp/weir-record-$$-0; echo kept > tmp/weir-record-$$-0.wtrace; TMPDIR=$PWD/tmp exec {} record --how {how} -- true",
+            env!("CARGO_BIN_EXE_weir")
+        );
+        let output = Command::new("sh").current_dir(folder.path()).args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{how}: {}", stderr(&output));
+        let left: Vec<_> =
+            fs::read_dir(folder.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left.len(), 2, "{how}: {left:?}");
+        assert!(
+            left.iter().any(|path| fs::read(path).is_ok_and(|text| text == b"kept\n")),
+            "{how}: {left:?}"
+        );
+        assert!(folder.path().join("true.wtrace").exists(), "{how}");
+    }
+}
+
 #[test]
 fn what_cannot_be_recorded_is_said() {
     let folder = tempfile::tempdir().unwrap();

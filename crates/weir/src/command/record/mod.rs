@@ -372,7 +372,7 @@ impl Remains<'_> {
         let failed = |error: std::io::Error| Failure::io("read the trace at", self.written, &error);
         let mut copy = self.file.try_clone().map_err(failed)?;
         copy.seek(SeekFrom::Start(0)).map_err(failed)?;
-        let own = format!("weir-record-{}", std::process::id());
+        let own = own_names();
         let is_own = |path: &Path| {
             path == self.written
                 || path.file_name().is_some_and(|name| name.as_bytes().starts_with(own.as_bytes()))
@@ -383,6 +383,23 @@ impl Remains<'_> {
         let mut file = self.file;
         file.seek(SeekFrom::End(0)).map_err(failed)?;
         Ok(missing?)
+    }
+}
+
+/// How the names of this recorder's own temporary files begin.
+fn own_names() -> String {
+    format!("weir-record-{}-", std::process::id())
+}
+
+/// A path in `folder` that nothing has: a recorder that was killed leaves its files, and its process id comes again.
+fn unused(folder: &Path, ending: &str) -> PathBuf {
+    let mut number = 0_u32;
+    loop {
+        let path = folder.join(format!("{}{number}{ending}", own_names()));
+        if path.symlink_metadata().is_err() {
+            return path;
+        }
+        number += 1;
     }
 }
 
@@ -482,8 +499,7 @@ impl Place {
         let folder = absolute.parent().unwrap_or(Path::new("/"));
         let real = fs::canonicalize(folder).map_err(|error| Failure::io("write to", folder, &error))?;
         let is_inside = roots.iter().any(|root| real.starts_with(root));
-        let name = format!("weir-record-{}.wtrace", std::process::id());
-        let written = if is_inside { std::env::temp_dir().join(name) } else { absolute.clone() };
+        let written = if is_inside { unused(&std::env::temp_dir(), ".wtrace") } else { absolute.clone() };
         Ok(Self { wanted: absolute, written })
     }
 
@@ -537,7 +553,7 @@ impl Place {
 
     /// The program has removed the trace: its contents are still there as long as it is open.
     fn rescue(mut file: &File) -> Result<PathBuf, Failure> {
-        let place = std::env::temp_dir().join(format!("weir-record-{}-removed.wtrace", std::process::id()));
+        let place = unused(&std::env::temp_dir(), "-removed.wtrace");
         let failed = |error: std::io::Error| Failure::io("save the trace at", &place, &error);
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let mut new = File::create_new(&place).map_err(failed)?;

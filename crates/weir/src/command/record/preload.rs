@@ -15,7 +15,7 @@ use rustix::process::{getpid, set_child_subreaper};
 use trace::import::preload::{FOLDER, Importing, LIBRARY, Rings, hidden};
 use trace::import::strace::Importer;
 
-use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to};
+use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to, unused};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -183,11 +183,9 @@ struct Folders {
 
 impl Folders {
     fn new() -> Result<Self, Failure> {
-        let name = format!("weir-record-{}", std::process::id());
-        let temporary = std::env::temp_dir();
-        let library_folder = temporary.join(&name);
+        let library_folder = unused(&std::env::temp_dir(), "");
         make(&library_folder)?;
-        let in_memory = Path::new(MEMORY).join(format!("{name}-rings"));
+        let in_memory = unused(Path::new(MEMORY), "-rings");
         let rings = match make(&in_memory) {
             Ok(()) => in_memory,
             Err(_) => library_folder.join("rings"),

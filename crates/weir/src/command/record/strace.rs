@@ -13,7 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 use trace::import::strace::{FLAGS, Importer, flags_with_contents};
 
-use super::{FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to, stack};
+use super::{
+    FLUSH_EVERY, Out, Place, Record, Recorded, Remains, ended, has_ended, leave_signals_to, stack, unused,
+};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -122,7 +124,7 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("weir-record-{}", std::process::id()));
+        let folder = unused(&std::env::temp_dir(), "");
         let failed = |error: std::io::Error| Failure::io("make a pipe in", &folder, &error);
         fs::create_dir(&folder).map_err(failed)?;
         let path = folder.join("strace");
