@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
-use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockWriteGuard, Work, ran};
+use sim::{LockClass, Mutex, MutexGuard, Recency, RwLock, RwLockWriteGuard, Work, ran};
 use vfs::{Attr, Ino, Owner, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -84,7 +84,12 @@ pub(crate) struct Inode {
     pub(crate) last_read: AtomicU64,
     /// Free blocks may be set aside for it.
     pub(crate) has_window: AtomicBool,
+    /// When it was used last.
+    recency: Recency,
 }
+
+/// Lines that a task waits for that finds an inode by its number.
+const INODE_LINES: u64 = 2;
 
 /// The right to change an inode. Reads that began without the lock notice it.
 pub(crate) struct Change<'a> {
@@ -161,7 +166,9 @@ impl Inodes {
     #[inline]
     pub(crate) fn get(&self, ino: u64) -> Option<Arc<Inode>> {
         charge_for_known();
-        self.shard(ino).known.read().get(&ino).map(Arc::clone)
+        let inode = self.shard(ino).known.read().get(&ino).map(Arc::clone)?;
+        inode.recency.touch(INODE_LINES);
+        Some(inode)
     }
 
     fn change(&self, ino: u64) -> ShardChange<'_> {
@@ -189,6 +196,7 @@ impl ShardChange<'_> {
         known.insert(inode.ino, Arc::clone(inode));
         drop((own, known));
         charge_for_known();
+        inode.recency.touch(INODE_LINES);
     }
 }
 
@@ -212,6 +220,7 @@ impl Inode {
             readahead: Readahead::none(),
             last_read: AtomicU64::new(u64::MAX),
             has_window: AtomicBool::new(false),
+            recency: Recency::new(),
         }
     }
 

@@ -80,7 +80,7 @@ impl Vnode {
             removed: AtomicBool::new(false),
             linked: AtomicBool::new(false),
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
-            recency: Recency::now(),
+            recency: Recency::now(DENTRY_LINES),
             references: Line::new(&REFERENCES),
             exchanges: ways.exchanges_references,
             directory: DirectoryLock::default(),

@@ -22,7 +22,7 @@ struct Entry<O> {
 
 impl<O: Default> Entry<O> {
     fn unused() -> Self {
-        let recency = Recency::now();
+        let recency = Recency::now(1);
         Self { owner: O::default(), written: Nanos::ZERO, before: NONE, after: NONE, linked: false, recency }
     }
 }

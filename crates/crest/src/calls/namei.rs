@@ -16,7 +16,7 @@ use crate::format::zone::Want;
 use crate::index::beside::Naming;
 use crate::index::dir::Dir;
 use crate::index::follow::Shown;
-use crate::index::inode::{Body, Changing, Inode, LINKS_MAX, State, implicit, now};
+use crate::index::inode::{Body, Changing, INODE_LINES, Inode, LINKS_MAX, State, implicit, now};
 use crate::index::lines::{lines_of, name_lines};
 use crate::index::map::BlockMap;
 use crate::parts;
@@ -124,7 +124,9 @@ impl Volume {
     /// Adds an inode that a record has made.
     pub(crate) fn publish_inode(&self, state: State, parent: u64) {
         self.zones.add_lines(lines_of(&state));
-        self.inodes.insert(ran::shared(Inode::new(state, parent, self.sharing)));
+        let inode = ran::shared(Inode::new(state, parent, self.sharing));
+        inode.recency.touch(INODE_LINES);
+        self.inodes.insert(inode);
     }
 
     /// Makes a new inode called `name`.

@@ -35,8 +35,8 @@ use base::error::{Error, Result};
 
 /// Links of an inode, at most.
 pub(crate) const LINKS_MAX: u32 = 65_000;
-/// Lines that a task waits for that finds an inode by its number.
-pub(crate) const INODE_LINES: u64 = 2;
+/// Lines that a task waits for that finds an inode by its number: the slot of the number in the table of inodes, and two of it.
+pub(crate) const INODE_LINES: u64 = 3;
 /// The same of a name: its slot.
 const NAME_LINES: u64 = 1;
 /// Seconds before and after 1970 of which a word of nanoseconds can tell.
@@ -418,7 +418,7 @@ impl Inode {
             shares: OnceLock::new(),
             seen: parking_lot::Mutex::new(None),
             parent: AtomicU64::new(parent),
-            recency: Recency::now(),
+            recency: Recency::new(),
         }
     }
 

@@ -248,7 +248,7 @@ pub(crate) struct BlockWrite {
 impl Buffered {
     /// A block at `at` of the medium; `page` holds none of its bytes yet.
     pub(crate) fn new(page: Arc<Page>, entry: EntryId, at: u64, line_writes: u64) -> Self {
-        let recency = Recency::now();
+        let recency = Recency::now(1);
         Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false, moved: 0, recency }
     }
 

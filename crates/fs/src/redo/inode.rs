@@ -1,6 +1,7 @@
 //! Inodes in DRAM.
 
 use serde::{Deserialize, Serialize};
+use sim::Recency;
 use sim::map::TreeMap;
 
 use super::dir::{Dir, NAME_COST};
@@ -10,6 +11,9 @@ use base::error::{Error, Result};
 /// What an inode and a block take in a checkpoint, at most, beside its own bytes.
 const INODE_COST: u64 = 160;
 pub(super) const BLOCK_COST: u64 = BLOCK + 24;
+
+/// Lines that a task waits for that finds an inode by its number: the last node of the tree of inodes, and one of it.
+pub(super) const INODE_LINES: u64 = 2;
 
 /// An inode.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +35,9 @@ pub(super) struct Inode {
     /// It was made without a name, and may get one while it is open.
     #[serde(skip)]
     pub(super) nameless: bool,
+    /// When it was used last.
+    #[serde(skip)]
+    pub(super) recency: Recency,
 }
 
 /// What an inode holds.

@@ -6,10 +6,10 @@
 use ::vfs::{FileKind, Timestamp, rename};
 use serde::{Deserialize, Serialize};
 use sim::map::TreeMap;
-use sim::{ByteRun, Work, ran};
+use sim::{ByteRun, Recency, Work, ran};
 
 use super::dir::Dir;
-use super::inode::{Body, Inode};
+use super::inode::{Body, INODE_LINES, Inode};
 use base::error::{Error, Result};
 
 /// Bytes of a block.
@@ -129,11 +129,15 @@ impl State {
     }
 
     pub(super) fn inode(&self, ino: u64) -> Result<&Inode> {
-        self.inodes.get(&ino).ok_or(Error::NoEntry)
+        let inode = self.inodes.get(&ino).ok_or(Error::NoEntry)?;
+        inode.recency.touch(INODE_LINES);
+        Ok(inode)
     }
 
     pub(super) fn inode_mut(&mut self, ino: u64) -> Result<&mut Inode> {
-        self.inodes.get_mut(&ino).ok_or(Error::NoEntry)
+        let inode = self.inodes.get_mut(&ino).ok_or(Error::NoEntry)?;
+        inode.recency.touch(INODE_LINES);
+        Ok(inode)
     }
 
     /// A directory that has a name, or is the root.
@@ -203,7 +207,22 @@ impl State {
         };
         let (rdev, opens, nameless, xattrs) = (0, 0, false, TreeMap::new());
         let (atime, mtime, ctime) = (now, now, now);
-        let inode = Inode { mode, uid, gid, rdev, links, atime, mtime, ctime, xattrs, body, opens, nameless };
+        let recency = Recency::new();
+        let inode = Inode {
+            mode,
+            uid,
+            gid,
+            rdev,
+            links,
+            atime,
+            mtime,
+            ctime,
+            xattrs,
+            body,
+            opens,
+            nameless,
+            recency,
+        };
         self.next = self.next.max(ino + 1);
         self.inodes.insert(ino, inode);
         self.inodes.get_mut(&ino).expect("it was inserted")

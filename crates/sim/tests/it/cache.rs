@@ -47,7 +47,7 @@ fn an_object_stays_cached_until_as_much_has_come_in_as_the_cache_holds() {
 #[test]
 fn a_use_keeps_an_object_and_misses_push_others_out() {
     run(|| {
-        let (kept, left) = (Recency::now(), Recency::now());
+        let (kept, left) = (Recency::now(1), Recency::now(1));
         for _ in 0..4 {
             sim::copy(CACHE / 4);
             assert_eq!(cost(&kept, 1), Nanos(0), "it is used twice for each filling of the cache");
