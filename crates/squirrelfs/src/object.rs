@@ -442,7 +442,7 @@ impl<'v> Dentry<'v, Durable, Free> {
         let len = name.len().min(NAME_MAX);
         raw.name[..len].copy_from_slice(&name[..len]);
         let bytes = raw.as_bytes().first_chunk::<{ dentry::INO as usize }>();
-        self.region.write(self.at, bytes.expect("the name lies before the number"))?;
+        self.region.store(self.at, bytes.expect("the name lies before the number"))?;
         Ok(self.to())
     }
 }

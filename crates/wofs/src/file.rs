@@ -235,7 +235,7 @@ impl Wofs {
         for (slot, data) in all {
             let bytes = Package::Data(*data).encode(self.rules);
             self.region.mark(Mark::CommitBlock { at: slot.place, needs });
-            self.region.store_cached(slot.place, &bytes)?;
+            self.region.store(slot.place, &bytes)?;
             self.region.flush(slot.place, UNIT);
         }
         self.region.fence();
@@ -415,7 +415,7 @@ impl Wofs {
         let _part = sim::part(&parts::PATCHED);
         let bytes = Package::Attr(attr).encode(self.rules);
         self.region.mark(Mark::CommitBlock { at: slot.place, needs: &[] });
-        if let Err(error) = self.region.store_cached(slot.place, &bytes) {
+        if let Err(error) = self.region.store(slot.place, &bytes) {
             self.space.lock().give_back(slot);
             return Err(error.into());
         }

@@ -158,7 +158,7 @@ impl Wofs {
         let data = Data { vtail, key, first: 0, block, blocks: 1, size, time, index: 0, count: 1 };
         let package = Package::Data(data).encode(self.rules);
         let stored = self.region.nt_store(block * BLOCK, &bytes);
-        let stored = stored.and_then(|()| self.region.store_cached(slot.place, &package));
+        let stored = stored.and_then(|()| self.region.store(slot.place, &package));
         self.region.flush(slot.place, UNIT);
         self.region.fence();
         if let Err(error) = stored {
@@ -181,7 +181,7 @@ impl Wofs {
 
     fn store_unlink(&self, slot: Slot, unlink: Unlink) -> Result<()> {
         let bytes = Package::Unlink(unlink).encode(self.rules);
-        self.region.store_cached(slot.place, &bytes)?;
+        self.region.store(slot.place, &bytes)?;
         self.region.flush(slot.place, UNIT);
         Ok(())
     }

@@ -231,7 +231,7 @@ impl Store {
         let _part = sim::part(&parts::RECORD);
         let offset = self.geometry.zone_at(at.zone) + u64::from(at.line) * LINE as u64;
         self.region.mark(Mark::CommitBlock { at: offset, needs: call.needs });
-        if let Err(error) = self.region.store_cached(offset, bytes) {
+        if let Err(error) = self.region.store(offset, bytes) {
             self.leave_zone(tail);
             return Err(error.into());
         }
@@ -334,7 +334,7 @@ impl Store {
         Record::alone(Id::default(), Body::Open(open)).write_to(&mut bytes);
         self.close(at, &mut bytes);
         let offset = self.geometry.zone_at(at.zone);
-        self.region.store_cached(offset, &bytes)?;
+        self.region.store(offset, &bytes)?;
         self.region.flush(offset, bytes.len() as u64);
         tail.strip.add(&self.geometry, 0, &bytes);
         Ok(())
