@@ -383,6 +383,8 @@ impl Volume {
             let hash = self.name_hash(record.name, version).unwrap_or_default();
             sim::ran::push(&mut entries, (key_of(hash), record));
         }
+        let names = entries.len() as u64;
+        sim::ran::node(names * u64::from(names.checked_ilog2().unwrap_or(0)));
         entries.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(b.1.name)));
         for (key, record) in entries.iter().filter(|(key, _)| *key >= from) {
             let (ino, kind) = (Ino(u64::from(record.ino)), kind_of_entry(record.kind));

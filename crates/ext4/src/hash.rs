@@ -18,10 +18,24 @@ pub(crate) const LEGACY: u8 = 0;
 pub(crate) const HALF_MD4: u8 = 1;
 pub(crate) const TEA: u8 = 2;
 
+/// Units of [`sim::Work::HASH`] that a round of half MD4 or TEA over 32 or 16 bytes takes: 24 and 32 steps, each of which waits for the one
+/// before. Measured beside that unit on an EPYC host: 30.2 and 0.641 ns.
+const ROUND_UNITS: u64 = 47;
+
+fn charge_for(name: &[u8], version: u8) {
+    let len = name.len() as u64;
+    let units = match version {
+        HALF_MD4 => ROUND_UNITS * len.div_ceil(32),
+        TEA => ROUND_UNITS * len.div_ceil(16),
+        _ => len,
+    };
+    sim::ran::did(sim::Work::HASH, units);
+    sim::ran::hash(16 * units);
+}
+
 /// The hash of a name; none for a version that is not known.
 pub(crate) fn hash(name: &[u8], version: u8, unsigned: bool, seed: [u32; 4]) -> Option<Hash> {
-    sim::ran::did(sim::Work::HASH, name.len().div_ceil(16) as u64);
-    sim::ran::hash(name.len() as u64);
+    charge_for(name, version);
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
     if seed != [0; 4] {
         state = seed;
@@ -81,25 +95,30 @@ fn words<const N: usize>(name: &[u8], unsigned: bool) -> [u32; N] {
 fn half_md4(state: &mut [u32; 4], input: [u32; 8]) {
     const K2: u32 = 0x5a82_7999;
     const K3: u32 = 0x6ed9_eba1;
-    let [mut a, mut b, mut c, mut d] = *state;
-    type Mix = fn(u32, u32, u32) -> u32;
-    let select: Mix = |x, y, z| z ^ x & (y ^ z);
-    let majority: Mix = |x, y, z| (x & y).wrapping_add((x ^ y) & z);
-    let parity: Mix = |x, y, z| x ^ y ^ z;
-    let rounds: [(Mix, u32, [usize; 8], [u32; 4]); 3] = [
-        (select, 0, [0, 1, 2, 3, 4, 5, 6, 7], [3, 7, 11, 19]),
-        (majority, K2, [1, 3, 5, 7, 0, 2, 4, 6], [3, 5, 9, 13]),
-        (parity, K3, [3, 7, 2, 6, 1, 5, 0, 4], [3, 9, 11, 15]),
-    ];
-    for (mix, constant, order, shifts) in rounds {
-        for (step, word) in order.into_iter().enumerate() {
-            let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(input[word]).wrapping_add(constant);
-            (a, b, c, d) = (d, sum.rotate_left(shifts[step % 4]), b, c);
-        }
-    }
-    for (word, add) in state.iter_mut().zip([a, b, c, d]) {
+    let ordered = |order: [usize; 8], constant: u32| order.map(|word| input[word].wrapping_add(constant));
+    let select = |x, y, z| z ^ x & (y ^ z);
+    let majority = |x: u32, y: u32, z: u32| (x & y).wrapping_add((x ^ y) & z);
+    let parity = |x, y, z| x ^ y ^ z;
+    let mixed = md4_round(*state, select, input, [3, 7, 11, 19]);
+    let mixed = md4_round(mixed, majority, ordered([1, 3, 5, 7, 0, 2, 4, 6], K2), [3, 5, 9, 13]);
+    let mixed = md4_round(mixed, parity, ordered([3, 7, 2, 6, 1, 5, 0, 4], K3), [3, 9, 11, 15]);
+    for (word, add) in state.iter_mut().zip(mixed) {
         *word = word.wrapping_add(add);
     }
+}
+
+#[inline]
+fn md4_round(
+    [mut a, mut b, mut c, mut d]: [u32; 4],
+    mix: impl Fn(u32, u32, u32) -> u32,
+    words: [u32; 8],
+    shifts: [u32; 4],
+) -> [u32; 4] {
+    for (step, word) in words.into_iter().enumerate() {
+        let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(word);
+        (a, b, c, d) = (d, sum.rotate_left(shifts[step % 4]), b, c);
+    }
+    [a, b, c, d]
 }
 
 fn tea(state: &mut [u32; 4], key: [u32; 4]) {
