@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::machine::{MachinePreset, THIS_HOST, Value, works};
 use crate::watch::Watch;
 
+mod caches;
 mod calls;
 pub mod from;
 mod ran;
@@ -207,6 +208,8 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
         cache = cache.max(found);
         Ok(measured)
     })?;
+    step("caches");
+    let levels = caches::measure(&measured, cache);
     step("cores");
     measured.extend(repeated(|| Ok(transfers()))?);
     step("locks and waiting");
@@ -224,7 +227,11 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     check(&measured, (one.median, all.median))?;
     let host = watch.end();
     let unsteady = unsteady(&measured, &one, &all);
-    let preset = preset(cores, (&one, &all), cache, &measured, (&host.noise, &unsteady));
+    let mut preset = preset(cores, (&one, &all), cache, &measured, (&host.noise, &unsteady));
+    if let Some((caches, values)) = levels.map(|levels| levels.priced()) {
+        preset.machine.caches = Some(caches);
+        preset.values.extend(values);
+    }
     Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps(), noise: host.noise, unsteady })
 }
 

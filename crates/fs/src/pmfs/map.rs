@@ -12,7 +12,7 @@
 //! not logged, only flushed, since nothing leads to them before the commit; that holds for later changes by the same
 //! transaction, too.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use media::event::Mark;
 use media::nvmm::Region;
@@ -181,18 +181,19 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes the blocks from `from` on out of the tree, whose root lies at `root_slot`: their pointers are zeroed, durably after
-    /// the next fence, and they are added to `freed` together with the nodes that became empty. Returns how many data blocks
-    /// they are.
+    /// Takes blocks, behind which none is mapped, out of the tree, whose root lies at `root_slot`: their pointers are zeroed, durably
+    /// after the next fence, and they are added to `freed` together with the nodes that became empty. Returns how many data
+    /// blocks they are.
     pub(crate) fn cut(
         &mut self,
         region: &Region,
         root_slot: u64,
-        from: u64,
+        blocks: Range<u64>,
         freed: &mut Vec<Freed>,
     ) -> Result<u64> {
         let mut cut = Cut { freed, data: 0 };
-        if self.root != 0 && cut_below(region, *self, (self.root, self.height, root_slot), from, &mut cut)? {
+        let top = (self.root, self.height, root_slot);
+        if self.root != 0 && cut_below(region, *self, top, blocks, &mut cut)? {
             self.root = 0;
             self.height = 0;
         }
@@ -202,18 +203,18 @@ impl Tree {
     /// Gives every node and data block of the tree to `visit`, children before their node. A tree that has more of them than
     /// the region has blocks leads back into itself: an error.
     pub(crate) fn visit(&self, region: &Region, visit: &mut dyn FnMut(Visited) -> Result<()>) -> Result<()> {
-        self.visit_bounded(region, 0, visit)
+        self.visit_bounded(region, 0..u64::MAX, visit)
     }
 
-    /// Reads what a [`Self::cut`] from block `first` on reads: fails where that would.
-    pub(crate) fn check_from(&self, region: &Region, first: u64) -> Result<()> {
-        self.visit_bounded(region, first, &mut |_| Ok(()))
+    /// Reads what a [`Self::cut`] of these blocks reads: fails where that would.
+    pub(crate) fn check(&self, region: &Region, blocks: Range<u64>) -> Result<()> {
+        self.visit_bounded(region, blocks, &mut |_| Ok(()))
     }
 
     fn visit_bounded(
         &self,
         region: &Region,
-        first: u64,
+        blocks: Range<u64>,
         visit: &mut dyn FnMut(Visited) -> Result<()>,
     ) -> Result<()> {
         let mut left = region.len() / BLOCK;
@@ -225,7 +226,7 @@ impl Tree {
         if self.root == 0 {
             return Ok(());
         }
-        visit_below(region, *self, (self.root, self.height), (0, first), &mut bounded)
+        visit_below(region, *self, (self.root, self.height), (0, blocks), &mut bounded)
     }
 
     /// Gives the mapped data blocks from `first` on to `visit`, in order, without a step for each block of a hole.
@@ -242,7 +243,7 @@ impl Tree {
         if self.root == 0 || first >= Self::capacity(self.height) {
             return Ok(());
         }
-        visit_below(region, *self, (self.root, self.height), (0, first), &mut data_only)
+        visit_below(region, *self, (self.root, self.height), (0, first..u64::MAX), &mut data_only)
     }
 }
 
@@ -276,7 +277,7 @@ fn visit_below(
     region: &Region,
     tree: Tree,
     (at, height): (u64, u8),
-    (base, first): (u64, u64),
+    (base, blocks): (u64, Range<u64>),
     visit: &mut dyn FnMut(Visited) -> Result<()>,
 ) -> Result<()> {
     inside(region, at)?;
@@ -284,10 +285,11 @@ fn visit_below(
         return visit(Visited { offset: at, shift: tree.shift, block: Some(base) });
     }
     let span = Tree::capacity(height - 1);
-    for index in first.saturating_sub(base) / span..FANOUT {
+    let within = blocks.start.saturating_sub(base)..blocks.end.saturating_sub(base);
+    for index in slots(&within, span) {
         let child = region.load_u64(at + 8 * index)?;
         if child != 0 {
-            visit_below(region, tree, (child, height - 1), (base + index * span, first), visit)?;
+            visit_below(region, tree, (child, height - 1), (base + index * span, blocks.clone()), visit)?;
         }
     }
     visit(Visited { offset: at, shift: BLOCK_SHIFT, block: None })
@@ -300,15 +302,21 @@ struct Cut<'a> {
     data: u64,
 }
 
-/// Cuts the blocks from `from` on (counted within this subtree, to which `pointer` leads). True when nothing is left of it.
+/// The slots of a node that lead to blocks, which are counted within its subtree; each has room for `span` of them.
+fn slots(blocks: &Range<u64>, span: u64) -> Range<u64> {
+    (blocks.start / span).min(FANOUT)..blocks.end.div_ceil(span).min(FANOUT)
+}
+
+/// Cuts blocks (counted within this subtree, to which `pointer` leads), behind which it has none. True when nothing is left of it.
 fn cut_below(
     region: &Region,
     tree: Tree,
     (at, height, pointer): (u64, u8, u64),
-    from: u64,
+    blocks: Range<u64>,
     cut: &mut Cut<'_>,
 ) -> Result<bool> {
     inside(region, at)?;
+    let from = blocks.start;
     if height == 0 {
         if from == 0 {
             ran::push(cut.freed, Freed { offset: at, shift: tree.shift, pointer });
@@ -317,22 +325,23 @@ fn cut_below(
         return Ok(from == 0);
     }
     let span = Tree::capacity(height - 1);
-    let first = (from / span).min(FANOUT);
-    let mut zeroed = false;
-    for index in first..FANOUT {
+    let slots = slots(&blocks, span);
+    let first = slots.start;
+    let mut zeroed = None;
+    for index in slots {
         let slot = at + 8 * index;
         let child = region.load_u64(slot)?;
         // A node that is freed entirely keeps its pointers: no pointer leads to it once its parent has changed.
         let cleared = if from > 0 { slot } else { pointer };
-        let below = from.saturating_sub(index * span);
+        let below = from.saturating_sub(index * span)..blocks.end.saturating_sub(index * span);
         if child != 0 && cut_below(region, tree, (child, height - 1, cleared), below, cut)? && from > 0 {
             region.mark(Mark::Commit { at: slot, needs: &[] });
             region.store_u64(slot, 0)?;
-            zeroed = true;
+            zeroed = Some(index);
         }
     }
-    if zeroed {
-        region.flush(at + 8 * first, 8 * (FANOUT - first));
+    if let Some(last) = zeroed {
+        region.flush(at + 8 * first, 8 * (last + 1 - first));
     }
     let empty = from == 0
         || (0..=first)

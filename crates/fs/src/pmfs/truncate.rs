@@ -160,23 +160,25 @@ impl Volume {
         }
         if raw.links == 0 {
             // It is already on the list to be freed: recovery frees it, with any size.
-            return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
+            return self.shrink(inode, raw, size, u64::MAX).inspect_err(|_| self.journal.fail());
         }
         // A tree that cannot be read now could not be cut later.
         let tree = Tree::of(raw);
-        tree.check_from(&self.region, size.div_ceil(1 << tree.shift))?;
+        let is_beyond = raw.flags & FLAG_BEYOND_EOF != 0;
+        let end = if is_beyond { u64::MAX } else { raw.size.div_ceil(1 << tree.shift) };
+        tree.check(&self.region, size.div_ceil(1 << tree.shift)..end)?;
         self.truncate_add(inode, size)?;
-        let cut = self.shrink(inode, raw, size).and_then(|()| self.truncate_remove(inode));
+        let cut = self.shrink(inode, raw, size, end).and_then(|()| self.truncate_remove(inode));
         // The next mount will cut the file as the list says, so no write may change it until then.
         cut.inspect_err(|_| self.journal.fail())
     }
 
     /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block; the blocks are free then. When the
-    /// medium fails it is tried once more from the start, which finds the rest.
-    pub(crate) fn shrink(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
+    /// medium fails it is tried once more from the start, which finds the rest. No block from `end` on is mapped.
+    pub(crate) fn shrink(&self, inode: &Inode, raw: &mut RawInode, size: u64, end: u64) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
         let mut freed = Vec::new();
-        let done = self.cut(inode, raw, size, &mut freed);
+        let done = self.cut(inode, raw, size, (end, &mut freed));
         done.or_else(|_| self.cut_again(inode, raw, size, &mut freed))?;
         self.free_blocks(freed)
     }
@@ -185,23 +187,30 @@ impl Volume {
     fn cut_again(&self, inode: &Inode, raw: &mut RawInode, size: u64, freed: &mut Vec<Freed>) -> Result<()> {
         *raw = self.raw(inode)?;
         raw.blocks = self.count_blocks(raw)?;
-        self.cut(inode, raw, size, freed)?;
+        self.cut(inode, raw, size, (u64::MAX, freed))?;
         freed.sort_unstable_by_key(|block| block.offset);
         freed.dedup_by_key(|block| block.offset);
         Ok(())
     }
 
-    fn cut(&self, inode: &Inode, raw: &mut RawInode, size: u64, freed: &mut Vec<Freed>) -> Result<()> {
+    fn cut(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        size: u64,
+        (end, freed): (u64, &mut Vec<Freed>),
+    ) -> Result<()> {
         self.store_size(inode, raw, size, &[])?;
-        self.cut_beyond(inode, raw, freed)
+        self.cut_beyond(inode, raw, end, freed)
     }
 
-    /// Cuts off the blocks beyond the end of a file, which are `freed` then, and zeroes the rest of its last block.
-    fn cut_beyond(&self, inode: &Inode, raw: &mut RawInode, freed: &mut Vec<Freed>) -> Result<()> {
+    /// Cuts off the blocks beyond the end of a file, of which none from `end` on is mapped, and which are `freed` then; zeroes the
+    /// rest of its last block.
+    fn cut_beyond(&self, inode: &Inode, raw: &mut RawInode, end: u64, freed: &mut Vec<Freed>) -> Result<()> {
         let size = raw.size;
         let mut tree = Tree::of(raw);
         let root = inode.offset + ino::ROOT;
-        let cut = tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), freed)?;
+        let cut = tree.cut(&self.region, root, size.div_ceil(1 << tree.shift)..end, freed)?;
         self.region.fence();
         (raw.root, raw.height) = (tree.root, tree.height);
         raw.flags &= !FLAG_BEYOND_EOF;
@@ -304,7 +313,7 @@ impl Volume {
                 // A crash may have come between the cut and the new count.
                 raw.blocks = self.count_blocks(&raw)?;
                 let mut freed = Vec::new();
-                self.cut_beyond(inode, &mut raw, &mut freed)?;
+                self.cut_beyond(inode, &mut raw, u64::MAX, &mut freed)?;
                 self.free_blocks(freed)?;
                 self.truncate_remove(inode)?;
             }

@@ -3,13 +3,13 @@
 use sim::map::TreeMap;
 use sim::{ByteRun, ran};
 
-use super::inode::{Body, Inode};
+use super::inode::{Block, Body, Inode};
 use super::state::{BLOCK, Time};
 use base::error::{Error, Result};
 
 impl Inode {
     /// Size and blocks of a regular file.
-    pub(super) fn file(&self) -> Result<(u64, &TreeMap<u64, Vec<u8>>)> {
+    pub(super) fn file(&self) -> Result<(u64, &TreeMap<u64, Block>)> {
         match &self.body {
             Body::File { size, blocks } => Ok((*size, blocks)),
             Body::Dir(_) => Err(Error::IsDirectory),
@@ -17,7 +17,7 @@ impl Inode {
         }
     }
 
-    pub(super) fn file_mut(&mut self) -> Result<(&mut u64, &mut TreeMap<u64, Vec<u8>>)> {
+    pub(super) fn file_mut(&mut self) -> Result<(&mut u64, &mut TreeMap<u64, Block>)> {
         match &mut self.body {
             Body::File { size, blocks } => Ok((size, blocks)),
             _ => Err(Error::Corrupt("data for what is no regular file".to_owned())),
@@ -41,6 +41,17 @@ impl Inode {
         }
         *size = (*size).max(offset + data.len() as u64);
         self.mtime = now;
+        Ok(())
+    }
+
+    /// Charges for the copy of a write, which is done.
+    pub(super) fn copied_in(&self, run: ByteRun) -> Result<()> {
+        let (_, blocks) = self.file()?;
+        let end = run.at + run.len;
+        for (number, block) in blocks.range(run.at / BLOCK..end.div_ceil(BLOCK)) {
+            let first = number * BLOCK;
+            block.copied_in(end.min(first + BLOCK) - run.at.max(first));
+        }
         Ok(())
     }
 

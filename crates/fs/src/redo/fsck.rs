@@ -114,7 +114,7 @@ mod tests {
         let found = |size: u64, bytes: Vec<u8>| {
             let mut state = State::new();
             state.inode_mut(ROOT).unwrap().body =
-                Body::File { size, blocks: TreeMap::from_iter([(1, bytes)]) };
+                Body::File { size, blocks: TreeMap::from_iter([(1, bytes.into())]) };
             let mut violations = Vec::new();
             check_files(&state, &mut violations);
             violations.iter().map(|violation| violation.predicate).collect::<Vec<_>>()

@@ -1,5 +1,7 @@
 //! Inodes in DRAM.
 
+use std::ops::{Deref, DerefMut};
+
 use serde::{Deserialize, Serialize};
 use sim::Recency;
 use sim::map::TreeMap;
@@ -43,14 +45,57 @@ pub(super) struct Inode {
 /// What an inode holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Body {
-    /// Blocks by number; those that are missing are holes. A block may be shorter than [`BLOCK`]: zeros follow.
+    /// Blocks by number; those that are missing are holes.
     File {
         size: u64,
-        blocks: TreeMap<u64, Vec<u8>>,
+        blocks: TreeMap<u64, Block>,
     },
     Dir(Dir),
     Symlink(Vec<u8>),
     Node,
+}
+
+/// The bytes of a block; where they are fewer than [`BLOCK`], zeros follow.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Block {
+    #[serde(with = "super::bytes")]
+    bytes: Vec<u8>,
+    /// When it was used last.
+    #[serde(skip)]
+    recency: Recency,
+}
+
+impl Block {
+    /// Charges for a copy of so many of its bytes to a buffer.
+    pub(super) fn copied_out(&self, bytes: u64) {
+        sim::copy_from(&self.recency, bytes);
+    }
+
+    /// Charges for a copy of so many bytes to it.
+    pub(super) fn copied_in(&self, bytes: u64) {
+        sim::copy_to(&self.recency, bytes);
+    }
+}
+
+impl Deref for Block {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
+
+impl From<Vec<u8>> for Block {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, recency: Recency::new() }
+    }
 }
 
 impl Inode {

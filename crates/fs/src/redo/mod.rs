@@ -44,6 +44,7 @@
 //!
 //! What is left out: files larger than DRAM, and a checkpoint beside running calls.
 
+mod bytes;
 pub(crate) mod design;
 mod dir;
 mod dump;

@@ -85,6 +85,7 @@ pub(super) enum Change {
     Write {
         ino: u64,
         offset: u64,
+        #[serde(with = "super::bytes")]
         data: Vec<u8>,
     },
     /// Blocks of zeros where there are holes, with `zero` in the whole range; the size grows to `size`.

@@ -4,7 +4,7 @@ use ::vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
     Renaming, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
-use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work, ran};
+use sim::{ByteRun, Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work, ran};
 
 use super::inode::{BLOCK_COST, Body, Inode};
 use super::log::Volume;
@@ -290,13 +290,17 @@ impl FileSystem for Redo {
             let at = offset + done as u64;
             let within = (at % BLOCK) as usize;
             let piece = &mut out[done..len.min(done + BLOCK as usize - within)];
-            let held = blocks.get(&(at / BLOCK)).and_then(|block| block.get(within..)).unwrap_or_default();
+            let block = blocks.get(&(at / BLOCK));
+            match block {
+                Some(block) => block.copied_out(piece.len() as u64),
+                None => sim::copy(piece.len() as u64),
+            }
+            let held = block.and_then(|block| block.get(within..)).unwrap_or_default();
             let held = &held[..held.len().min(piece.len())];
             piece[..held.len()].copy_from_slice(held);
             piece[held.len()..].fill(0);
             done += piece.len();
         }
-        sim::copy(len as u64);
         Ok(len)
     }
 
@@ -312,7 +316,7 @@ impl FileSystem for Redo {
         }
         let growth = new_blocks(volume.state.inode(ino.0)?, offset, data.len() as u64)?;
         volume.change(&Change::Write { ino: ino.0, offset, data: ran::copied(data) }, growth)?;
-        sim::copy(data.len() as u64);
+        volume.state.inode(ino.0)?.copied_in(ByteRun::new(offset, data.len() as u64))?;
         Ok(Written { offset, bytes: data.len() })
     }
 
