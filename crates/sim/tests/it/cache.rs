@@ -62,6 +62,15 @@ fn a_use_keeps_an_object_and_misses_push_others_out() {
 }
 
 #[test]
+fn what_is_made_comes_in_and_pushes_out_what_was_made_long_before() {
+    run(|| {
+        let made: Vec<_> = (0..CACHE / 64).map(|_| Recency::now(2)).collect();
+        let (first, last) = (cost(&made[0], 2), cost(&made[made.len() - 1], 2));
+        assert_eq!((first, last), (Nanos(200), Nanos(0)), "twice as many lines were made as the cache holds");
+    });
+}
+
+#[test]
 fn objects_that_are_used_in_turn_do_not_all_stay_when_they_are_more_than_the_cache_holds() {
     run(|| {
         // 256 KiB each; every pass uses all, and one more comes in.

@@ -294,6 +294,30 @@ fn prices_of_this_work_add_to_the_time_of_a_call_and_without_them_none_passes() 
 const WITH_INDEX: [&str; 8] = ["pmfs", "hinfs", "nova", "rcache", "redo", "squirrelfs", "wofs", "crest"];
 
 #[test]
+fn an_inode_that_was_not_used_for_long_is_waited_for_in_each_design() {
+    const MISS_PS: u64 = 1_000_000;
+    let time_of = |name: &'static str, ps: u64| {
+        let mut machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
+        machine.work_ps[Work::MISS.index()] = ps;
+        let cache = machine.cache.0;
+        let run = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            let (design, region) = (small(name), region(Bytes::mib(64)));
+            design.mkfs(&region).expect("mkfs");
+            let fs = design.mount(&region).expect("mount");
+            let made = fs.create(fs.root(), b"file", &NEW).expect("create");
+            sim::copy(2 * cache);
+            let start = sim::now();
+            fs.getattr(made.ino).expect("getattr");
+            sim::now() - start
+        });
+        run.expect("runs")
+    };
+    let waits = |name| (time_of(name, MISS_PS) - time_of(name, 0)).0 * 1000 / MISS_PS;
+    let free: Vec<_> = WITH_INDEX.into_iter().filter(|name| waits(name) < 2).collect();
+    assert_eq!(free, [""; 0]);
+}
+
+#[test]
 fn a_look_up_of_a_name_waits_for_memory_in_each_design_that_has_an_index() {
     const MISS_PS: u64 = 1_000_000;
     let time_of = |name: &'static str, ps: u64| {
