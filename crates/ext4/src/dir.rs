@@ -87,8 +87,10 @@ impl Volume {
 
     /// Looks for a name in one block.
     pub(crate) fn find_in_block(&self, inode: &Inode, block: u64, name: &[u8]) -> Result<Option<Place>> {
+        let mut walked = 0;
         let found = self.look(block, |bytes| {
             for record in records(bytes, self.records_end()) {
+                walked += 1;
                 let record = record?;
                 if record.ino != 0 && record.name == name {
                     let (ino, kind) = (u64::from(record.ino), kind_of_entry(record.kind));
@@ -98,6 +100,7 @@ impl Volume {
             Ok(None)
         })?;
         sim::work(sim::Work::STEP, 8);
+        sim::ran::node(walked);
         found.map_err(|what: &str| inode.damaged(self, what))
     }
 

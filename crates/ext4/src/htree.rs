@@ -102,6 +102,7 @@ fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> 
         Ok(entries)
     })?;
     let entries = parsed.map_err(|what| inode.damaged(volume, what))?;
+    sim::ran::bytes((entries.len() * ENTRY_BYTES) as u64);
     Ok(Node { index, block, root, entries, taken: 0 })
 }
 
