@@ -33,8 +33,6 @@ const MOST_LEVELS: u8 = 1;
 /// A node of the index, in memory.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Its block in the directory.
-    index: u64,
     /// Its block on the device.
     block: u64,
     root: bool,
@@ -76,11 +74,55 @@ fn node_checksum(seed: u32, block: &[u8], used: usize, tail: usize) -> u32 {
     crc32c(checksum, &[0; 4])
 }
 
-fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> Result<Node> {
+/// The entries of a node, hash and block of each: as they lie in its block, once that was looked at.
+struct Entries<'a> {
+    bytes: &'a [u8],
+    count: usize,
+    /// Blocks of the directory.
+    blocks: u64,
+}
+
+impl Entries<'_> {
+    fn get(&self, number: usize) -> Result<(u32, u32), &'static str> {
+        let at = number * ENTRY_BYTES;
+        let block = le32(self.bytes, at + 4) & 0x0fff_ffff;
+        if block == 0 || u64::from(block) >= self.blocks {
+            return Err("an index node leads out of the directory");
+        }
+        Ok((self.hash(number), block))
+    }
+
+    /// The first has none.
+    fn hash(&self, number: usize) -> u32 {
+        if number == 0 { 0 } else { le32(self.bytes, number * ENTRY_BYTES) }
+    }
+
+    /// The entry for a hash.
+    fn place(&self, major: u32) -> usize {
+        let (mut first, mut end) = (1, self.count);
+        while first < end {
+            let middle = first.midpoint(end);
+            if self.hash(middle) <= major {
+                first = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        first - 1
+    }
+}
+
+/// Looks at a node.
+fn look_at_node<T>(
+    volume: &Volume,
+    inode: &Inode,
+    state: &InodeState,
+    (index, block): (u64, u64),
+    what: impl FnOnce(Entries<'_>) -> Result<T, &'static str>,
+) -> Result<T> {
     let root = index == 0;
-    let block = volume.dir_block(inode, state, index)?;
     let seed = state.seed(volume, inode.ino);
-    let parsed = volume.look(block, |bytes| {
+    let looked = volume.look(block, |bytes| {
         let at = entries_at(root);
         let (most, count) = (usize::from(le16(bytes, at)), usize::from(le16(bytes, at + 2)));
         if most != limit(volume, root) || count == 0 || count > most {
@@ -91,19 +133,23 @@ fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> 
         if volume.geo.metadata_csum && le32(bytes, tail + 4) != checksum() {
             return Err("an index node has a wrong checksum");
         }
-        let entry = |number: usize| {
-            let at = at + number * ENTRY_BYTES;
-            (if number == 0 { 0 } else { le32(bytes, at) }, le32(bytes, at + 4) & 0x0fff_ffff)
-        };
-        let entries = sim::ran::collected((0..count).map(entry));
-        if entries.iter().any(|(_, block)| *block == 0 || u64::from(*block) >= volume.dir_blocks(state)) {
-            return Err("an index node leads out of the directory");
-        }
-        Ok(entries)
+        what(Entries { bytes: &bytes[at..], count, blocks: volume.dir_blocks(state) })
     })?;
-    let entries = parsed.map_err(|what| inode.damaged(volume, what))?;
+    looked.map_err(|what| inode.damaged(volume, what))
+}
+
+fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> Result<Node> {
+    let block = volume.dir_block(inode, state, index)?;
+    sim::ran::allocate(1);
+    let entries = look_at_node(volume, inode, state, (index, block), |entries| {
+        let mut all = Vec::with_capacity(entries.count);
+        for number in 0..entries.count {
+            all.push(entries.get(number)?);
+        }
+        Ok(all)
+    })?;
     sim::ran::bytes((entries.len() * ENTRY_BYTES) as u64);
-    Ok(Node { index, block, root, entries, taken: 0 })
+    Ok(Node { block, root: index == 0, entries, taken: 0 })
 }
 
 /// Whether a block of an indexed directory belongs to the index.
@@ -146,15 +192,29 @@ fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Resu
     let mut index = 0;
     for _ in 0..=levels {
         let mut node = read_node(volume, inode, state, index)?;
-        if !node.root && node.index == 0 {
-            return Err(inode.damaged(volume, "its index leads to its own root"));
-        }
         node.taken = node.entries[1..].partition_point(|(hash, _)| *hash <= major);
         index = u64::from(node.entries[node.taken].1);
         sim::work(sim::Work::STEP, u64::from(node.entries.len().ilog2()) + 1);
         sim::ran::push(&mut path, node);
     }
     Ok(path)
+}
+
+/// The leaf for a hash, and the hash of the one behind it.
+fn descend(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<(u64, Option<u32>)> {
+    let (_, levels) = info(volume, inode, state)?;
+    let (mut index, mut behind) = (0, None);
+    for _ in 0..=levels {
+        let block = volume.dir_block(inode, state, index)?;
+        let (taken, next, count) = look_at_node(volume, inode, state, (index, block), |entries| {
+            let place = entries.place(major);
+            let next = (place + 1 < entries.count).then(|| entries.hash(place + 1));
+            Ok((entries.get(place)?.1, next, entries.count))
+        })?;
+        sim::work(sim::Work::STEP, u64::from(count.ilog2()) + 1);
+        (index, behind) = (u64::from(taken), next.or(behind));
+    }
+    Ok((index, behind))
 }
 
 fn leaf(path: &[Node]) -> u64 {
@@ -190,12 +250,12 @@ pub(crate) fn find(volume: &Volume, inode: &Inode, state: &InodeState, name: &[u
     let hash = volume.name_hash(name, version).unwrap_or_default();
     let mut major = hash.major;
     loop {
-        let path = probe(volume, inode, state, major)?;
-        let block = volume.dir_block(inode, state, leaf(&path))?;
+        let (leaf, behind) = descend(volume, inode, state, major)?;
+        let block = volume.dir_block(inode, state, leaf)?;
         if let Some(place) = volume.find_in_block(inode, block, name)? {
             return Ok(Some(place));
         }
-        match next_hash(&path) {
+        match behind {
             Some(next) if next == hash.major | 1 && next > major => major = next,
             _ => return Ok(None),
         }
@@ -255,13 +315,7 @@ pub(crate) fn make(
         bytes[INFO + 4] = version;
         bytes[INFO + 5] = INFO_BYTES as u8;
     })?;
-    let node = Node {
-        index: 0,
-        block: root,
-        root: true,
-        entries: sim::ran::collected([(0, index as u32)]),
-        taken: 0,
-    };
+    let node = Node { block: root, root: true, entries: sim::ran::collected([(0, index as u32)]), taken: 0 };
     write_node(volume, handle, seed, &node, false)?;
     state.raw.flags = (state.raw.flags.get() | flag::INDEX).into();
     Ok(())
@@ -319,7 +373,7 @@ fn split_node(
         let (index, block) = volume.grow_dir(handle, inode, state)?;
         let root = &mut path[0];
         let entries = std::mem::replace(&mut root.entries, sim::ran::collected([(0, index as u32)]));
-        let node = Node { index, block, root: false, entries, taken: root.taken };
+        let node = Node { block, root: false, entries, taken: root.taken };
         root.taken = 0;
         write_node(volume, handle, seed, &node, true)?;
         volume.change(handle, root.block, |bytes| bytes[INFO + 6] += 1)?;
@@ -338,7 +392,7 @@ fn split_node(
     let mut entries = lower.entries.split_off(half);
     let first = entries[0].0;
     entries[0].0 = 0;
-    let mut upper = Node { index, block, root: false, entries, taken: 0 };
+    let mut upper = Node { block, root: false, entries, taken: 0 };
     write_node(volume, handle, seed, lower, false)?;
     write_node(volume, handle, seed, &upper, true)?;
     let in_upper = lower.taken >= half;
