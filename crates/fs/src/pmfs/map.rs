@@ -181,9 +181,9 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes blocks, behind which none is mapped, out of the tree, whose root lies at `root_slot`: their pointers are zeroed, durably
-    /// after the next fence, and they are added to `freed` together with the nodes that became empty. Returns how many data
-    /// blocks they are.
+    /// Takes blocks, behind which none is mapped, out of the tree, whose root lies at `root_slot`: their pointers are zeroed,
+    /// durably after the next fence, and they are added to `freed` together with the nodes that became empty. Returns how many
+    /// data blocks they are.
     pub(crate) fn cut(
         &mut self,
         region: &Region,

@@ -11,10 +11,10 @@ use sim::{Bytes, Caches, KIB, Work};
 use super::{Measured, PIECE, Times, chase_ps, gb_per_s, median_ps, nanoseconds, value};
 use crate::machine::Value;
 
-/// What a private cache may hold on a machine that is sold today.
+/// Sizes that the private cache of a core may have, in KiB.
 const PRIVATE: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
 
-/// What was measured.
+/// The levels that were measured.
 pub(super) struct Levels {
     private: Bytes,
     private_copy: Times,
