@@ -520,6 +520,9 @@ impl<W: Write> Importer<W> {
     }
 }
 
+/// By how much less than when it did a call may seem to have ended, of which the beginning and the length are cut.
+const WAIT_CUT_NS: u64 = 2_000;
+
 /// A file of `strace -ff`.
 struct Each<R> {
     source: R,
@@ -548,11 +551,13 @@ impl<R: BufRead> Each<R> {
                             .to_owned();
                     return Err(ImportError::Line { file: self.file.clone(), line: self.line, what });
                 };
-                let took = match parsed.map(|line| line.event) {
-                    Ok(Event::Call(_, _, outcome)) => outcome.duration_ns.unwrap_or(0),
-                    _ => 0,
+                let end_ns = match parsed.map(|line| line.event) {
+                    Ok(Event::Call(_, _, outcome)) => stamp.ns + outcome.duration_ns.unwrap_or(0),
+                    // Before the wait for it, which ends after it: both its times are cut to a microsecond.
+                    Ok(Event::Exited(_) | Event::Killed(_)) => stamp.ns.saturating_sub(WAIT_CUT_NS),
+                    _ => stamp.ns,
                 };
-                self.next = Some((stamp.ns + took, stamp.ns, numbered));
+                self.next = Some((end_ns, stamp.ns, numbered));
             }
             text.clear();
         }
