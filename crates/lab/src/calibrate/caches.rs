@@ -103,7 +103,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_from_a_larger_set_takes_no_less_time_than_a_third_of_one_in_a_cache() {
-        assert!(copy_ps_per_byte(64 << 20) * 3 > copy_ps_per_byte(64 << 10));
+    fn what_is_measured_is_written_and_read_as_it_was() {
+        let levels = Levels {
+            private: Bytes(KIB * 512),
+            private_copy: Times::of(vec![13, 12, 14]),
+            socket_copy: Times::of(vec![10]),
+            socket_hit: Times::of(vec![10_740]),
+        };
+        let (caches, values) = levels.priced();
+        assert_eq!(caches.socket_copy_ps_per_byte, 13, "a copy in the larger cache takes no less");
+        let mut preset = crate::machine::MachinePreset::load("hinfs-server,caches=none").unwrap();
+        assert_eq!(preset.machine.caches, None);
+        preset.values.extend(values);
+        let read = crate::machine::MachinePreset::parse("mine.toml", &preset.to_toml()).unwrap();
+        assert_eq!(read.machine.caches, Some(caches));
     }
 }
