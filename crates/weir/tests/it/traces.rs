@@ -20,6 +20,11 @@ fn can_trace() -> bool {
     can
 }
 
+/// The ways to record that this host has.
+fn recorders() -> impl Iterator<Item = &'static str> {
+    ["preload", "strace"].into_iter().filter(|how| *how != "strace" || can_trace())
+}
+
 fn run(folder: &Path, words: &[&str]) -> Output {
     weir().current_dir(folder).args(words).output().unwrap()
 }
@@ -158,10 +163,7 @@ fn a_program_is_recorded_by_preload_with_its_exit_code_and_replays_as_it_was() {
 /// A job of the shell that the program does not wait for, and which writes when the program has long ended.
 #[test]
 fn what_a_program_leaves_running_is_recorded_until_it_ends() {
-    for how in ["preload", "strace"] {
-        if how == "strace" && !can_trace() {
-            continue;
-        }
+    for how in recorders() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();
         fs::create_dir(home.join("tree")).unwrap();
@@ -183,10 +185,7 @@ fn what_a_program_leaves_running_is_recorded_until_it_ends() {
 /// The process id of one that was killed comes again.
 #[test]
 fn what_a_killed_recorder_of_the_same_process_id_left_is_no_hindrance() {
-    for how in ["preload", "strace"] {
-        if how == "strace" && !can_trace() {
-            continue;
-        }
+    for how in recorders() {
         let folder = tempfile::tempdir().unwrap();
         let script = format!(
             "mkdir tmp tmp/weir-record-$$-0; echo kept > tmp/weir-record-$$-0.wtrace; TMPDIR=$PWD/tmp exec {} record --how {how} -- true",
