@@ -35,7 +35,7 @@ NOT_STARTED = [
     (r"^weir check crash trace:", "checks a program of the reader: tests/crash-of-programs"),
     (r"--against before.json", "compares with the file that the command before it writes in minutes"),
     (r"^weir compare model.json host.json", "compares with a result of this host's kernel, which needs root"),
-    (r"\./(mydb|log)\b", "records a program of the reader: tests/crash-of-programs"),
+    (r"\./(mydb|log)\b|tool\.deb|bank\.py|git add", "records a program or a package of the reader: tests/crash-of-programs"),
     (r"POOL:/PATH", "needs a file in a pool of ext2, which a mount makes: crates/weir/tests/it/flash.rs"),
     (r"parquet", "needs a build with Parquet: tests/formats.sh"),
 ]
@@ -219,6 +219,12 @@ def start(command, folder):
         return None if cut else child.returncode, said.read().decode("utf-8", "replace")
 
 
+def fresh_results():
+    """Kept results and baselines are as `files` left them."""
+    shutil.rmtree(work / "data", ignore_errors=True)
+    shutil.copytree(work / "first", work / "data")
+
+
 ground = work / "files"
 ground.mkdir()
 files(ground)
@@ -235,8 +241,10 @@ for of, command in commands():
         page, folder = of, work / "run"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(ground, folder, symlinks=True)
-        shutil.rmtree(work / "data")
-        shutil.copytree(work / "first", work / "data")
+        fresh_results()
+    elif "latest" in command:
+        # The last result is not that of a command before, which this host may have ended or cut.
+        fresh_results()
     real = command
     for word, stands_for in WORDS:
         real = re.sub(word, stands_for, real)
