@@ -45,7 +45,7 @@ fn check_extension(fs: &dyn FileSystem, ino: Ino, size: u64) -> Result<(), Strin
     let mut bytes = vec![0xEE; 9000];
     let read = fs.read(ino, size, &mut bytes, IoFlags::empty());
     match read.map_err(|errno| format!("read: {}", errno.name()))? {
-        9000 if bytes.iter().all(|byte| *byte == 0) => Ok(()),
+        9000 if bytes == [0; 9000] => Ok(()),
         _ => Err("an extension shows stale bytes".to_owned()),
     }
 }
