@@ -299,8 +299,9 @@ const COMMIT_BYTES: usize = 60;
 const CRC32: u8 = 1;
 const CRC32_BYTES: u8 = 4;
 
-/// The checksum of version 1, of the descriptors and blocks of a transaction: the kernel's `crc32_be`.
-pub(crate) static CHECKSUM_1: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_MPEG_2);
+/// The checksum of version 1, of the descriptors and blocks of a transaction: the kernel's `crc32_be`, sixteen bytes a step.
+pub(crate) static CHECKSUM_1: crc::Crc<u32, crc::Table<16>> =
+    crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_MPEG_2);
 
 /// When a transaction committed, in seconds.
 pub(crate) fn commit_time(block: &[u8]) -> u64 {

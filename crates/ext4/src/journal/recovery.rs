@@ -197,7 +197,9 @@ impl Log<'_> {
             match kind {
                 DESCRIPTOR => {
                     begun = true;
-                    logged.update(&block);
+                    if format.csum_v1 {
+                        logged.update(&block);
+                    }
                     for tag in tags(format, &block) {
                         let Some(at) = self.next(cursor) else { return Ok(Step::End { begun }) };
                         if format.csum_v1 {
