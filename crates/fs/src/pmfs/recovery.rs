@@ -250,9 +250,7 @@ impl Volume {
     /// Marks what the inode table and all live inodes reach.
     fn scan_blocks(&self, blocks: u64, first: u64, table: &RawInode) -> Result<FreeMap> {
         let mut map = FreeMap::new(blocks);
-        (first..blocks).for_each(|block| {
-            map.put(block);
-        });
+        map.put_run(first, blocks.saturating_sub(first));
         mark_tree(&self.region, table, &mut map, TABLE_INODE)?;
         let (slots, _) = self.inodes.counts();
         for slot in 1..slots {
