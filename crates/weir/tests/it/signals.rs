@@ -92,8 +92,8 @@ fn a_kill_while_images_are_saved_leaves_whole_images_only() {
 #[test]
 fn a_run_that_was_killed_goes_on_with_the_cells_that_have_not_run() {
     let home = tempfile::tempdir().unwrap();
-    let bench = ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=200", "--runtime", "300ms"];
-    let bench = [&bench[..], &["--repeats", "20", "--jobs", "1", "--json"]].concat();
+    let bench = ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=200", "--runtime", "30ms"];
+    let bench = [&bench[..], &["--repeats", "10", "--jobs", "1", "--json"]].concat();
     let samples = |output: &Output| document(output)["samples"].clone();
     let whole = samples(&weir(home.path()).args(&bench).output().unwrap());
     let kept =
