@@ -18,6 +18,8 @@ include!(concat!(env!("OUT_DIR"), "/code.rs"));
 const OF_DESIGNS: [&str; 6] = ["crash", "faults", "fuzz", "model", "recall", "schedules"];
 /// What these test beside the designs.
 const BELOW: [&str; 7] = ["base/", "check/", "design/", "fs/", "media/", "sim/", "vfs/"];
+/// The designs whose code is that of another, and of which.
+const OF_ANOTHER: [(&str, &str); 1] = [("ext2", "ext4")];
 
 /// The hash of what a check of this build tests on a subject: a design with its options, or something else.
 pub(super) fn tested(check: &str, subject: &str) -> String {
@@ -36,9 +38,10 @@ pub(super) fn tested(check: &str, subject: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// The part of the design that a subject names: its own, or that of which it is a variant (`hinfs-wb`).
+/// The part of the design that a subject names: its own, or that of which it is a variant (`hinfs-wb`, `ext2`).
 fn design(subject: &str) -> Option<&'static Part> {
     let name = subject.split(' ').next()?;
+    let name = OF_ANOTHER.iter().find(|(one, _)| *one == name).map_or(name, |(_, other)| other);
     let find = |name: &str| PARTS.iter().find(|part| part.name == name);
     find(name).or_else(|| find(name.split('-').next()?))
 }
@@ -53,7 +56,9 @@ mod tests {
         assert_eq!(on("hinfs-wb -O sync=true"), Some(("hinfs", &["pmfs"][..])));
         assert_eq!(on("rcache"), Some(("rcache", &["nova"][..])));
         assert_eq!(on("pmfs"), Some(("pmfs", &[][..])));
-        assert_eq!(on("ext2"), None, "it is in another's folder: all code counts");
+        assert_eq!(on("ext2"), on("ext4-dax"));
+        assert_eq!(on("ext2"), Some(("ext4", &[][..])));
+        assert_eq!(on("no design"), None, "all code counts");
         for name in BELOW {
             assert!(PARTS.iter().any(|part| part.name == name), "{name}");
         }
