@@ -47,7 +47,10 @@ operations=1000000 seconds=300
 if [ -n "${SHORT:-}" ]; then
     steps=${ONLY:-model schedules fuzz recall faults crash-1} operations=100000 seconds=30
 fi
-table=$("$weir" list fs | awk '$1 !~ /:/ { print $1 }')
+# Those with a pool: not the bare device, the host's directories and the models of Linux.
+table=$("$weir" list fs --json | python3 -c '
+import json, sys
+print("\n".join(one["name"] for one in json.load(sys.stdin)["fs"] if one["needs"] in ("memory", "a block device")))')
 read -ra all <<<"$(tr '\n' ' ' <<<"${DESIGNS:-$table}")"
 designs=$(IFS=,; printf '%s' "${all[*]}")
 
