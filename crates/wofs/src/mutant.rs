@@ -47,6 +47,9 @@ pub const BIN_TARGET_BY_INO: Mutant = Mutant::new("bin-target-by-ino", "mate tol
 pub const BIN_BY_LARGER: Mutant = Mutant::new("bin-by-larger-vtail", "mate told by order");
 /// A mount ignores numbers that packages only name.
 pub const NAMED_IGNORED: Mutant = Mutant::new("vtail-ignores-named", "number given twice");
+/// A new inode's number is drawn before the place of its CREATE, which an UNLINK of a larger number may have freed meanwhile.
+pub const NUMBER_BEFORE_PLACE: Mutant =
+    Mutant::new("number-before-place", "order of two counters").shown_by_tasks(&["create-below | unlink"]);
 /// A CREATE of a rename is reused while what its UNLINKs hide is there.
 pub const RENAME_CREATE_FREED: Mutant =
     Mutant::new("rename-create-freed-before-targets", "condition of a hider freed");
@@ -86,6 +89,7 @@ pub const ALL: &[Mutant] = &[
     SPLIT_FREED,
     BIN_TARGET_BY_INO,
     NAMED_IGNORED,
+    NUMBER_BEFORE_PLACE,
     RENAME_CREATE_FREED,
     BEYOND_SIZE_COUNTS,
     NOT_RESERVED,

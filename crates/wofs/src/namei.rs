@@ -77,12 +77,15 @@ impl Wofs {
 
     /// Stores the packages of a new inode.
     fn store_new(&self, dir: &Inode, number: u32, name: &[u8], new: New<'_>) -> Result<(Inode, Slot)> {
-        let vtail = self.numbers(1);
-        let (key, now) = ((number, vtail as u32), now());
         let mode = new.kind.mode_bits() | new.perm & 0o7777;
+        let now = now();
         let attributes =
             Attributes { mode, uid: new.owner.uid, gid: new.owner.gid, atime: now, mtime: now, ctime: now };
+        let early = self.rules.lacks(mutant::NUMBER_BEFORE_PLACE).then(|| self.numbers(1));
         let slot = self.take(Kind::Create)?;
+        // Of an UNLINK that another task stores until then, the number is smaller: it hides nothing that comes to its place (U7).
+        let vtail = early.unwrap_or_else(|| self.numbers(1));
+        let key = (number, vtail as u32);
         let target = match new.kind {
             FileKind::Symlink => match self.store_target(key, new.target, now) {
                 Ok(target) => Some(target),

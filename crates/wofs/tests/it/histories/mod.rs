@@ -222,8 +222,9 @@ const ONLY_HERE: [Mutant; 7] = [
     mutant::PATCH_NOT_TAGGED,
 ];
 
-/// Bugs in what is stored or fenced, which only a mounted file system has.
-const ELSEWHERE: [Mutant; 2] = [mutant::CRC_BEFORE_LAST_FIELD, mutant::BIT_UNFLUSHED];
+/// Bugs in what is stored or fenced, or of several tasks, which only a mounted file system has.
+const ELSEWHERE: [Mutant; 3] =
+    [mutant::CRC_BEFORE_LAST_FIELD, mutant::BIT_UNFLUSHED, mutant::NUMBER_BEFORE_PLACE];
 
 /// The families that are tried first.
 fn first_families(mutant: Mutant) -> &'static [&'static str] {
