@@ -481,13 +481,23 @@ impl Plan {
     }
 }
 
-/// The design called `name`.
+/// The design called `name`. What stands beside designs in comparisons alone is refused as what it is.
 pub fn design(name: &str) -> Result<&'static dyn Design, Error> {
-    fs::by_name(name).ok_or_else(|| Error::Unknown {
-        what: "file system",
-        name: name.to_owned(),
-        advice: nearest(name, fs::all().map(Design::name).chain([DEVICE, SSD])),
-    })
+    if let Some(design) = fs::by_name(name) {
+        return Ok(design);
+    }
+    let kind = match name {
+        DEVICE | SSD => "a device without a file system",
+        _ if name.starts_with("host:") => "a directory of this host",
+        _ if name.starts_with(KernelFs::PREFIX) => "a file system of this host's kernel",
+        _ => {
+            let advice = nearest(name, fs::all().map(Design::name).chain([DEVICE, SSD]));
+            return Err(Error::Unknown { what: "file system", name: name.to_owned(), advice });
+        }
+    };
+    Err(Error::Setting(format!(
+        "\"{name}\" is {kind}, and this needs a design of Weir: `weir list fs` names them"
+    )))
 }
 
 /// The design called `name`, for what needs an image: a model of the kernel's file system has none.

@@ -48,7 +48,19 @@ const FILES: [(&str, &str); 9] = [
     ("stranger.pm", "not a file system, but some text that is longer than nothing"),
 ];
 
-const EXPERIMENTS: [Case; 26] = [
+const EXPERIMENTS: [Case; 28] = [
+    (
+        "a check of what has no image",
+        &["check", "model", "--fs", "pmfs,device", "--ops", "10"],
+        2,
+        &["\"device\" is a device without a file system", "needs a design", "weir list fs"],
+    ),
+    (
+        "a check of the kernel's files",
+        &["check", "crash", "--fs", "host:/tmp"],
+        2,
+        &["\"host:/tmp\" is a directory of this host", "needs a design", "weir list fs"],
+    ),
     (
         "a word for a number",
         &["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=ten"],
