@@ -1,9 +1,9 @@
 //! Poisoned lines under programs that only read.
 //!
 //! The image has objects of every kind. Each line that reading it touches is poisoned in turn. An object may answer `EIO` only if
-//! reaching or reading it loads that line; every other object must read as before. File data that is not read as a block is read line
-//! by line, so that `EIO` is confined to the poisoned line. What is read without an error is as it was: contents, the names of a directory, extended
-//! attributes. Writing the whole line heals it, and then everything reads as before.
+//! reaching or reading it loads that line; every other object must read as before. File data that is not read as a block is read
+//! line by line, so that `EIO` is confined to the poisoned line. What is read without an error is as it was: contents, the names of
+//! a directory, extended attributes. Writing the whole line heals it, and then everything reads as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
