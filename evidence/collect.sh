@@ -45,7 +45,7 @@ export WEIR_BUILD
 steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random crash-together crash-mapped recall faults schedules fuzz posix killed contents suites mounts programs public}
 operations=1000000 seconds=300
 if [ -n "${SHORT:-}" ]; then
-    steps=${ONLY:-model schedules fuzz recall faults crash-1} operations=100000 seconds=30
+    steps=${ONLY:-model schedules fuzz crash-1 faults recall} operations=100000 seconds=30
 fi
 # Those with a pool: not the bare device, the host's directories and the models of Linux.
 table=$("$weir" list fs --json | python3 -c '

@@ -165,13 +165,17 @@ fn read_object(
         }
         FileKind::Regular => {
             for (at, block) in (0u64..).step_by(BLOCK_BYTES).zip(entry.content.chunks(BLOCK_BYTES)) {
-                if matches!(reads(fs, attr.ino, at, block), Ok(true)) {
-                    continue;
+                let others = |at| Err(format!("\"{path}\": other bytes at {at}"));
+                match reads(fs, attr.ino, at, block) {
+                    Ok(None) => return others(at),
+                    Ok(Some(read)) if read == block.len() => continue,
+                    // It ends before a line that fails, or there is one: which?
+                    Ok(Some(_)) | Err(_) => {}
                 }
                 for (at, line) in (at..).step_by(LINE_BYTES).zip(block.chunks(LINE_BYTES)) {
                     match reads(fs, attr.ino, at, line) {
-                        Ok(true) => {}
-                        Ok(false) => return Err(format!("\"{path}\": other bytes at {at}")),
+                        Ok(Some(read)) if read == line.len() => {}
+                        Ok(_) => return others(at),
                         Err(errno) => not("read", Some(at), errno)?,
                     }
                 }
@@ -182,11 +186,11 @@ fn read_object(
     }
 }
 
-/// Whether a read of at most a block gives these bytes.
-fn reads(fs: &dyn FileSystem, ino: Ino, at: u64, piece: &[u8]) -> Result<bool, Errno> {
+/// Reads a piece of at most a block; returns how many bytes it gave, none if they are others.
+fn reads(fs: &dyn FileSystem, ino: Ino, at: u64, piece: &[u8]) -> Result<Option<usize>, Errno> {
     let mut bytes = [0xEE; BLOCK_BYTES];
     let read = fs.read(ino, at, &mut bytes[..piece.len()], IoFlags::empty())?;
-    Ok(bytes[..read] == *piece)
+    Ok((bytes[..read] == piece[..read]).then_some(read))
 }
 
 /// The names that a directory lists.

@@ -80,7 +80,7 @@ pub(super) fn released(class: &'static LockClass) {
     }
 }
 
-/// [`may_be_taken`], remembered.
+/// Whether a lock of `wanted` [may be waited for](may_be_taken) by a task that holds `held`; a right pair is remembered.
 fn is_right(wanted: &'static LockClass, held: &'static LockClass) -> bool {
     let pair = [wanted, held].map(|class| std::ptr::from_ref(class).addr());
     let hash = (pair[0].rotate_left(32) ^ pair[1]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
