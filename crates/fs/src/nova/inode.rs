@@ -285,17 +285,24 @@ pub(crate) struct Inodes {
 const KEPT_LOADED: usize = 1 << 16;
 
 impl Inodes {
-    /// Without a chunk.
-    pub(crate) fn new(geometry: &Geometry) -> Self {
-        // A shard may have four times its share of the image.
+    /// With the chunks that each shard has, whose slots are all in use, or may be.
+    pub(crate) fn new(geometry: &Geometry, chunks: &[Vec<u64>]) -> Self {
+        // A shard may grow to four times its share of the image. One that has more keeps it.
         let chunks_max = (4 * geometry.blocks / geometry.chunk_blocks() / geometry.shards).max(16);
         let slots_per_chunk = geometry.slots_per_chunk();
-        let shard = |_| InodeShard {
-            slots: SlotTable::new(chunks_max, slots_per_chunk),
+        let shard = |own: &Vec<u64>| InodeShard {
+            slots: SlotTable::new(chunks_max.max(own.len() as u64), slots_per_chunk),
             free: Mutex::new(&INODE_TABLE, FreeSlots::default()),
         };
-        let (shards, loaded) = ((0..geometry.shards).map(shard).collect(), parking_lot::Mutex::default());
-        Self { shards, slots_per_chunk, chunks_max, loaded }
+        let (shards, loaded) = (chunks.iter().map(shard).collect(), parking_lot::Mutex::default());
+        let inodes = Self { shards, slots_per_chunk, chunks_max, loaded };
+        for ((shard, table), own) in (0..).zip(&inodes.shards).zip(chunks) {
+            let mut free = table.free.lock();
+            own.iter().for_each(|offset| {
+                inodes.add_to(table, &mut free, shard, *offset);
+            });
+        }
+        inodes
     }
 
     /// The inode `number`, in use or not.
@@ -308,25 +315,16 @@ impl Inodes {
         Ok(inode)
     }
 
-    /// Puts a chunk into DRAM whose slots are all in use, or may be; fails when there are too many.
-    pub(crate) fn add_chunk(&self, shard: u64, offset: u64) -> Result<u64> {
-        let table = &self.shards[shard as usize];
-        let mut free = table.free.lock();
-        self.add_to(table, &mut free, shard, offset)
-    }
-
-    fn add_to(&self, table: &InodeShard, free: &mut FreeSlots, shard: u64, offset: u64) -> Result<u64> {
+    /// Puts a chunk into DRAM whose slots are all in use, or may be.
+    fn add_to(&self, table: &InodeShard, free: &mut FreeSlots, shard: u64, offset: u64) -> u64 {
         let chunk = free.chunks.len() as u64;
-        if chunk >= self.chunks_max {
-            return Err(Error::NoSpace);
-        }
         let shards = self.shards.len() as u64;
         let make =
             |slot: u64| Inode::new(slot * shards + shard, offset + slot % self.slots_per_chunk * INODE_BYTES);
         table.slots.add_chunk(chunk, make);
         free.chunks.push(FreeMap::new(self.slots_per_chunk));
         free.offsets.push(offset);
-        Ok(chunk)
+        chunk
     }
 
     /// An inode was loaded. Under the virtual clock none is unloaded: that saves memory of the host, and must take no time of the
@@ -441,31 +439,29 @@ impl Volume {
         Ok((chunk * self.inodes.slots_per_chunk + slot, self.inodes.shards.len() as u64))
     }
 
-    /// Adds a zeroed chunk to the table of a shard.
+    /// Adds a zeroed chunk to the table of a shard, unless that has all that it may have.
     fn grow_table(&self, table: &InodeShard, free: &mut FreeSlots, shard: u64) -> Result<()> {
+        if free.chunks.len() as u64 >= self.inodes.chunks_max {
+            return Err(Error::NoSpace);
+        }
         let geometry = &self.geometry;
         let offset = self.blocks.take_run(geometry.chunk_blocks())?;
         let link = match free.offsets.last() {
             Some(last) => last + geometry.chunk_bytes - INODE_BYTES + ino::NEXT_CHUNK,
             None => Geometry::shard_at(shard) + SHARD_INODES,
         };
-        let grown = link_chunk(&self.region, (link, offset), geometry.chunk_bytes)
-            .and_then(|()| self.inodes.add_to(table, free, shard, offset));
-        match grown {
-            Ok(chunk) => {
-                let map = &mut free.chunks[chunk as usize];
-                (0..geometry.slots_per_chunk()).for_each(|slot| {
-                    map.put(slot);
-                });
-                free.hint = free.hint.min(chunk as usize);
-                Ok(())
-            }
-            Err(error) => {
-                // Whether the link was stored cannot be known: the next mount will see.
-                self.blocks.doubt();
-                Err(error)
-            }
+        if let Err(error) = link_chunk(&self.region, (link, offset), geometry.chunk_bytes) {
+            // Whether the link was stored cannot be known: the next mount will see.
+            self.blocks.doubt();
+            return Err(error);
         }
+        let chunk = self.inodes.add_to(table, free, shard, offset) as usize;
+        let map = &mut free.chunks[chunk];
+        (0..geometry.slots_per_chunk()).for_each(|slot| {
+            map.put(slot);
+        });
+        free.hint = free.hint.min(chunk);
+        Ok(())
     }
 
     /// Locks an inode for reading; replays its log unless that was done.

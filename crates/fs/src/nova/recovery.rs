@@ -140,12 +140,8 @@ impl Volume {
     /// A volume that has no free block and no free inode yet.
     pub(crate) fn empty(region: &Arc<Region>, geometry: Geometry, settings: Settings) -> Result<Arc<Self>> {
         let journals = (0..geometry.shards).map(|shard| Journal::load(region, &geometry, shard));
-        let inodes = Inodes::new(&geometry);
-        for shard in 0..geometry.shards {
-            for chunk in chunks(region, &geometry, shard)? {
-                inodes.add_chunk(shard, chunk)?;
-            }
-        }
+        let chunks = (0..geometry.shards).map(|shard| chunks(region, &geometry, shard));
+        let inodes = Inodes::new(&geometry, &chunks.collect::<Result<Vec<_>>>()?);
         Ok(Arc::new(Self {
             journals: journals.collect::<Result<_>>()?,
             blocks: Arc::new(Blocks::new(&geometry, region)),

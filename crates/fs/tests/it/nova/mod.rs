@@ -1,6 +1,7 @@
 //! NOVA and its read cache beside what the checks of every design cover: cleaning, unloaded inodes, fences and time of operations,
 //! what the cache counts.
 
+mod full;
 mod repairs;
 
 use std::sync::Arc;
