@@ -150,6 +150,8 @@ fn set_slot(
 
 /// Blocks that are freed in one transaction at most.
 const STEP_BLOCKS: u64 = 4096;
+/// How often a transaction that frees blocks goes on to those of another group, at most: each touches a bitmap and a descriptor.
+const STEP_GROUPS: u32 = 24;
 
 /// Takes blocks away. Returns how many were freed, tables included, and whether all are gone.
 pub(crate) fn remove(
@@ -160,7 +162,8 @@ pub(crate) fn remove(
     Range { start: from, end: to }: Range<u64>,
     metadata: bool,
 ) -> Result<(u64, bool)> {
-    let mut work = Removal { volume, handle, inode, metadata, from, to, freed: 0, runs: Vec::new() };
+    let mut work =
+        Removal { volume, handle, inode, metadata, from, to, freed: 0, groups: 0, runs: Vec::new() };
     let mut root = state.raw.block;
     let per_block = per_block(volume);
     let mut start = DIRECT + per_block + per_block * per_block;
@@ -182,7 +185,7 @@ pub(crate) fn remove(
         }
     }
     work.flush()?;
-    let (freed, done) = (work.freed, work.freed < STEP_BLOCKS);
+    let (freed, done) = (work.freed, !work.is_full());
     state.raw.block = root;
     Ok((freed, done))
 }
@@ -195,11 +198,17 @@ struct Removal<'a> {
     from: u64,
     to: u64,
     freed: u64,
+    /// How often the blocks lay in another group than those before.
+    groups: u32,
     /// Runs to be freed, each downwards from its end.
     runs: Vec<(u64, u32, bool)>,
 }
 
 impl Removal<'_> {
+    fn is_full(&self) -> bool {
+        self.freed >= STEP_BLOCKS || self.groups >= STEP_GROUPS
+    }
+
     /// Takes away what the table at `table` maps, which begins at block `start` of the file; true if the table is empty then.
     fn subtree(&mut self, table: u64, levels: u32, start: u64) -> Result<bool> {
         self.volume.check_data_blocks(self.inode, table, 1)?;
@@ -214,7 +223,7 @@ impl Removal<'_> {
         let mut changed = false;
         for slot in (0..pointers.len()).rev() {
             let (pointer, first) = (u64::from(pointers[slot]), start + slot as u64 * span);
-            if pointer == 0 || first >= self.to || first + span <= self.from || self.freed >= STEP_BLOCKS {
+            if pointer == 0 || first >= self.to || first + span <= self.from || self.is_full() {
                 continue;
             }
             let gone = levels == 1 || self.subtree(pointer, levels - 1, first)?;
@@ -236,6 +245,10 @@ impl Removal<'_> {
     fn free(&mut self, block: u64, metadata: bool) -> Result<()> {
         self.volume.check_data_blocks(self.inode, block, 1)?;
         self.freed += 1;
+        let group = |block| self.volume.geo.group_of(block).0;
+        if self.runs.last().is_none_or(|(start, ..)| group(*start) != group(block)) {
+            self.groups += 1;
+        }
         match self.runs.last_mut() {
             Some((start, len, kind)) if *start == block + 1 && *kind == metadata => {
                 (*start, *len) = (block, *len + 1);

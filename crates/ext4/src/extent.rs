@@ -16,7 +16,7 @@ use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{crc32c, le16, le32, put16, put32};
-use super::runs::{Extent, MOST_BLOCKS, Mapped, Visited};
+use super::runs::{Extent, Mapped, Visited};
 use base::error::{Error, Result};
 
 const MAGIC: u16 = 0xf30a;
@@ -399,12 +399,13 @@ impl<'a> Tree<'a> {
             Node::Leaf(mut extents) => {
                 for place in (0..extents.len()).rev() {
                     let extent = extents[place];
-                    if extent.end() <= from || u64::from(extent.index) >= to || out.gone.len() >= STEP_EXTENTS
-                    {
+                    if extent.end() <= from || u64::from(extent.index) >= to || out.is_full() {
                         continue;
                     }
                     // The borders were made borders of extents, but for what lies before `from` of a truncated file.
                     let keep = from.saturating_sub(u64::from(extent.index)) as u32;
+                    let keep = keep.max(extent.len - out.room.min(extent.len.into()) as u32);
+                    out.room -= u64::from(extent.len - keep);
                     sim::ran::push(&mut out.gone, (extent.start + u64::from(keep), extent.len - keep));
                     if keep > 0 {
                         extents[place].len = keep;
@@ -418,7 +419,7 @@ impl<'a> Tree<'a> {
                 for place in (0..children.len()).rev() {
                     let (key, block) = children[place];
                     let end = children.get(place + 1).map_or(u64::MAX, |(next, _)| u64::from(*next));
-                    if u64::from(key) >= to || end <= from || out.gone.len() >= STEP_EXTENTS {
+                    if u64::from(key) >= to || end <= from || out.is_full() {
                         continue;
                     }
                     let child = self.read(state, At::Block(block), Some(depth - 1))?;
@@ -443,10 +444,18 @@ impl<'a> Tree<'a> {
     }
 }
 
-#[derive(Default)]
+/// What one transaction takes away.
 struct Removed {
     gone: Vec<(u64, u32)>,
     nodes: Vec<u64>,
+    /// Blocks that may still go.
+    room: u64,
+}
+
+impl Removed {
+    fn is_full(&self) -> bool {
+        self.gone.len() >= STEP_EXTENTS || self.room == 0
+    }
 }
 
 /// Key and block of an entry that leads to a node.
@@ -486,7 +495,7 @@ pub(crate) fn lookup(volume: &Volume, inode: &Inode, state: &InodeState, index: 
     Ok(Mapped::Blocks { start: extent.start + inside, len: u64::from(extent.len) - inside, unwritten })
 }
 
-/// Adds an extent where there is a hole.
+/// Adds an extent where there is a hole. One that finds no space has changed nothing.
 pub(crate) fn insert(
     volume: &Volume,
     handle: &Handle<'_>,
@@ -496,13 +505,7 @@ pub(crate) fn insert(
 ) -> Result<()> {
     let mut tree = Tree::of(volume, inode, state);
     tree.reserve(handle, state, new.index, 1)?;
-    let pieces = if new.unwritten && new.len == MOST_BLOCKS { MOST_BLOCKS - 1 } else { new.len };
-    tree.insert(handle, state, Extent { len: pieces, ..new })?;
-    if pieces < new.len {
-        let rest = Extent { index: new.index + pieces, len: 1, start: new.start + u64::from(pieces), ..new };
-        tree.reserve(handle, state, rest.index, 1)?;
-        tree.insert(handle, state, rest)?;
-    }
+    tree.insert(handle, state, new)?;
     tree.give_back(handle)
 }
 
@@ -519,7 +522,8 @@ pub(crate) fn remove(
     if u32::try_from(to).is_ok() {
         tree.split_at(handle, state, to)?;
     }
-    let mut out = Removed::default();
+    let room = if metadata { volume.revokes_of_one_change() } else { u64::MAX };
+    let mut out = Removed { gone: Vec::new(), nodes: Vec::new(), room };
     let root = tree.read(state, At::Root, None)?;
     let root = tree.remove_from(handle, state, root, from..to, &mut out)?;
     tree.write(handle, state, At::Root, &root)?;
@@ -533,7 +537,7 @@ pub(crate) fn remove(
         volume.free_blocks(handle, *block, 1, true)?;
         freed += 1;
     }
-    Ok((freed, out.gone.len() < STEP_EXTENTS))
+    Ok((freed, !out.is_full()))
 }
 
 /// Makes the borders of a range borders of extents, so that [`convert`] of the range needs no space.

@@ -87,7 +87,8 @@ impl Volume {
     ) -> Result<Run> {
         let _part = sim::part(&super::parts::ALLOC_BLOCKS);
         let goal = self.goal(inode, state, index);
-        let most = most.min(u64::from(MOST_BLOCKS)) as u32;
+        // As many as one extent can have.
+        let most = most.min(u64::from(MOST_BLOCKS) - u64::from(unwritten)) as u32;
         let (start, len) = if state.raw.has(flag::EXTENTS) {
             let (start, len) = self.allocate_data(handle, (inode, state), (index, most), goal)?;
             let new = Extent { index: index as u32, len, start, unwritten };

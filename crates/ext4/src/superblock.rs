@@ -585,7 +585,7 @@ pub(super) fn overlap(geo: &Geo, all: &[GroupDescriptor]) -> Vec<(usize, u8)> {
     let mut take = |start: u64, len: u64| {
         let before = taken.range(..start.saturating_add(len)).next_back();
         let before = before.is_some_and(|(at, other)| at.saturating_add(*other) > start);
-        if !before && start > 0 {
+        if !before && start > 0 && len > 0 {
             taken.insert(start, len);
         }
         before

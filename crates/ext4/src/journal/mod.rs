@@ -214,6 +214,11 @@ impl Journal {
         self.format.len() / 4
     }
 
+    /// Blocks of the log that the running transaction needs for what it has changed.
+    fn needed(&self, running: &Running) -> usize {
+        running.pages.len() + running.revoked.len().div_ceil(self.format.revokes_per_block())
+    }
+
     /// Adds a page, whose lock the caller holds, to the running transaction as the content of `block`.
     pub(crate) fn add_as(&self, block: u64, page: &Arc<Page>) {
         let mut state = self.state.lock();
@@ -248,11 +253,9 @@ impl Journal {
     /// Whether the log has room for what the running transaction has changed.
     pub(crate) fn running_fits(&self) -> bool {
         let state = self.state.lock();
-        let (blocks, revoked) =
-            state.running.as_ref().map_or((0, 0), |one| (one.pages.len(), one.revoked.len()));
-        let descriptors = blocks.div_ceil(self.format.tags_per_block());
-        let revokes = revoked.div_ceil(self.format.revokes_per_block());
-        blocks + descriptors + revokes < self.format.len() as usize
+        let Some(running) = &state.running else { return true };
+        let descriptors = running.pages.len().div_ceil(self.format.tags_per_block());
+        self.needed(running) + descriptors < self.format.len() as usize
     }
 
     /// Blocks that become free when the running transaction has committed.
@@ -569,7 +572,7 @@ impl Volume {
             }
             let running = state.running.as_mut().expect("just made");
             let tid = running.tid;
-            if running.pages.len() as u32 + running.reserved + credits <= journal.most()
+            if journal.needed(running) as u32 + running.reserved + credits <= journal.most()
                 || running.is_unused()
             {
                 running.handles += 1;
@@ -582,6 +585,13 @@ impl Volume {
             self.commit(tid)?;
             state = journal.state.lock();
         }
+    }
+
+    /// The most blocks that one change may free where each is revoked: their revokes fill an eighth of a transaction.
+    pub(crate) fn revokes_of_one_change(&self) -> u64 {
+        self.journal.as_ref().map_or(u64::MAX, |journal| {
+            u64::from(journal.most()).div_ceil(8) * journal.format.revokes_per_block() as u64
+        })
     }
 
     /// Makes transaction `tid` and all before it durable. The caller has no handle. False: another task has committed it, and may
@@ -680,7 +690,7 @@ impl Running {
     }
 
     fn is_unused(&self) -> bool {
-        self.handles == 0 && self.pages.is_empty()
+        self.handles == 0 && self.pages.is_empty() && self.revoked.is_empty()
     }
 }
 

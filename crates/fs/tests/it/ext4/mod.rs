@@ -11,6 +11,7 @@ mod kept_blocks;
 mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;
+mod large;
 mod lists;
 mod logs;
 mod long_runs;
