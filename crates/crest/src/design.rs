@@ -214,7 +214,7 @@ impl Design for CrestDesign {
     }
 
     fn summary(&self) -> &'static str {
-        "one self-certifying record and one fence for each call; indexes in DRAM"
+        "one self-certifying record for each call, one fence for a change of names; indexes in DRAM"
     }
 
     fn options(&self) -> &'static [OptionSpec] {

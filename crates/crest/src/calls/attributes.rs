@@ -5,12 +5,11 @@ use vfs::SetAttr;
 
 use super::Volume;
 use super::draft::Draft;
-use crate::format::layout::{BLOCK, times};
+use crate::format::layout::{BLOCK, FILE_MAX, times};
 use crate::format::record::{Body, Cut, Owner, Times, group};
 use crate::format::zone::Want;
 use crate::index::follow::Shown;
 use crate::index::inode::{Changing, State, now, set_time};
-use crate::index::span::FILE_MAX;
 use crate::store::log::Call;
 use base::error::{Error, Result};
 

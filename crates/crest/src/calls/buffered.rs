@@ -34,14 +34,14 @@ use vfs::Written;
 
 use super::Volume;
 use super::draft::Draft;
-use crate::format::layout::BLOCK;
+use crate::format::layout::{BLOCK, FILE_MAX};
 use crate::format::mutant;
 use crate::format::zone::Want;
 use crate::index::Index;
 use crate::index::buffer::Buffer;
 use crate::index::inode::{Changing, Inode, State, now};
 use crate::index::map::Place;
-use crate::index::span::{FILE_MAX, Span, bytes_before};
+use crate::index::span::{Span, bytes_before};
 use crate::store::alloc::{Blocks, Taken};
 use crate::store::frames::{self, Frame, Frames, Page};
 use base::error::{Error, Result};
@@ -392,7 +392,7 @@ impl Index {
         let numbers = |range: Range<u64>, most| {
             ran::collected(buffer.frames.range(range).map(|(block, _)| *block).take(most))
         };
-        let mut blocks = numbers(0..first_beyond.min(block), BATCH);
+        let mut blocks = numbers(0..first_beyond.min(block), BATCH.min(self.extents_max()));
         let mut size = buffer.durable;
         if blocks.is_empty() {
             blocks = numbers(first_beyond..block, usize::MAX);

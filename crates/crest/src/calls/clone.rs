@@ -14,13 +14,12 @@ use vfs::{Errno, Result};
 
 use super::Volume;
 use super::draft::Draft;
-use crate::format::layout::BLOCK;
+use crate::format::layout::{BLOCK, FILE_MAX};
 use crate::format::mutant;
 use crate::format::zone::Want;
 use crate::index::follow::Shown;
 use crate::index::inode::{Changing, State};
 use crate::index::map::Run;
-use crate::index::span::FILE_MAX;
 use base::dax::WHOLE_FILE;
 use base::error::{Error, Result as DesignResult};
 

@@ -97,8 +97,16 @@ fn unmap(blocks: &mut BlockMap, records: &[Body], mut gone: impl FnMut(Place)) {
     for body in records {
         match body {
             Body::Hole(hole) => {
-                for at in hole.from..hole.from + hole.count {
-                    blocks.set(at, None).into_iter().for_each(&mut gone);
+                let (mut at, end) = (hole.from, hole.from + hole.count);
+                while at < end {
+                    match blocks.set(at, None) {
+                        Some(place) => {
+                            gone(place);
+                            at += 1;
+                        }
+                        // The space between runs, which may be large.
+                        None => at = blocks.next_mapped(at).unwrap_or(end),
+                    }
                 }
             }
             Body::Cut(cut) => blocks.cut(cut.size.div_ceil(BLOCK), &mut gone),

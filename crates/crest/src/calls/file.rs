@@ -22,14 +22,14 @@ use vfs::{FallocateMode, SeekTo, Written};
 
 use super::Volume;
 use super::draft::{Draft, records};
-use crate::format::layout::BLOCK;
+use crate::format::layout::{BLOCK, FILE_MAX};
 use crate::format::mutant;
 use crate::format::record::Write;
 use crate::format::zone::Want;
 use crate::index::follow::Shown;
 use crate::index::inode::{Changing, Inode, State, now};
 use crate::index::map::{Granule, Held};
-use crate::index::span::{FILE_MAX, Span};
+use crate::index::span::Span;
 use crate::parts;
 use crate::store::log::Call;
 use base::error::{Error, Result};

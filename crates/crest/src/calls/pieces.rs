@@ -6,7 +6,7 @@ use sim::ran;
 
 use super::draft::Draft;
 use crate::ablation::Without;
-use crate::format::layout::BLOCK;
+use crate::format::layout::{BLOCK, FILE_MAX};
 use crate::format::mutant;
 use crate::format::record::{Body, Hole};
 use crate::format::zone::Want;
@@ -14,7 +14,7 @@ use crate::index::Index;
 use crate::index::follow::Shown;
 use crate::index::inode::{Changing, State};
 use crate::index::map::{Place, Run};
-use crate::index::span::{FILE_MAX, Span};
+use crate::index::span::Span;
 use base::error::{Error, Result};
 
 impl Draft<'_> {

@@ -20,9 +20,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inline::Inline;
 use super::layout::item;
-use super::merge::{adds, removals};
+use super::merge::adds;
 use super::mutant::{self, Rules};
-use super::record::{AddId, Body, Create, Extent, Extents, Id, Item, Names, Record, Write};
+use super::record::{AddId, Body, Create, Extent, Extents, Id, Item, Names, Record, Write, removals};
 use super::sieve::Sieve;
 use super::tree::{Held, Inode, Slot, Tree};
 use super::zone::Found;

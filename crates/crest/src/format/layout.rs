@@ -21,6 +21,8 @@ pub const VERSION: u32 = 1;
 pub const LINE: usize = 64;
 /// Bytes of a block of data.
 pub const BLOCK: u64 = 4096;
+/// Largest file: what 48 bits can count, less what a sum may add.
+pub(crate) const FILE_MAX: u64 = 1 << 47;
 /// One of so many lines of a log zone is parity, in a pool that has it.
 pub(crate) const PARITY_PART: u32 = 16;
 /// Bytes of the first line of a record that its kind determines.

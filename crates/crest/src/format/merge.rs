@@ -20,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::inline::{Inline, covers};
 use super::layout::{ROOT_INO, item, times};
 use super::mutant::{self, Rules};
-use super::record::{AddId, Body, Create, Id, Item, Names, Record, Times, Write, Xattr};
+use super::record::{AddId, Body, Create, Id, Item, Names, Record, Times, Write, Xattr, removals};
 use super::tree::{Held, Inode, Inodes, Name, Stamped, Tree};
 use super::zone::Found;
 
@@ -109,15 +109,6 @@ pub fn adds(record: &Record) -> impl Iterator<Item = (AddId, u64, &[u8], u64)> {
     create.chain(names.map(|it| ((record.id, it.index), it.dir, &*it.name, it.ino)))
 }
 
-/// The adds that a record removes, each with the inode of the name.
-pub fn removals(record: &Record) -> impl Iterator<Item = (AddId, u64)> {
-    let names: &[Item] = match &record.body {
-        Body::Names(names) => &names.items,
-        _ => &[],
-    };
-    names.iter().filter(|item| item.removes()).map(|item| ((item.added, item.index), item.ino))
-}
-
 /// The names, in the order of their adds.
 fn names(found: &[&Found], order: &[usize]) -> Vec<Name> {
     let removed: FxHashSet<_> = order.iter().flat_map(|index| removals(&found[*index].record)).collect();
@@ -160,9 +151,7 @@ impl Replay<'_> {
                 data_changed(inode, cut.time, by, rules);
             }),
             Body::Hole(hole) => self.on(hole.ino, |inode| {
-                for block in hole.from..hole.from.saturating_add(hole.count) {
-                    inode.punch(block, by);
-                }
+                inode.punch(hole.from..hole.from.saturating_add(hole.count), by);
                 data_changed(inode, hole.time, by, rules);
             }),
             Body::Owner(owner) => self.on(owner.ino, |inode| {

@@ -712,6 +712,15 @@ impl Cut {
     }
 }
 
+/// The adds that a record removes, each with the inode of the name.
+pub fn removals(record: &Record) -> impl Iterator<Item = (AddId, u64)> {
+    let names: &[Item] = match &record.body {
+        Body::Names(names) => &names.items,
+        _ => &[],
+    };
+    names.iter().filter(|item| item.removes()).map(|item| ((item.added, item.index), item.ino))
+}
+
 impl Hole {
     fn raw(&self) -> [u8; BODY] {
         body(&RawRange {

@@ -28,9 +28,9 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::{ROOT_INO, item};
-use super::merge::{adds, removals};
+use super::merge::adds;
 use super::mutant::{self, Rules};
-use super::record::{AddId, Body, Item};
+use super::record::{AddId, Body, Item, removals};
 use super::zone::Found;
 
 /// Where copies of an add lie.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
@@ -121,6 +122,16 @@ impl Blocks {
         few.chain(many.into_iter().flatten().map(|(block, slot)| (*block, slot)))
     }
 
+    /// The numbers of those in a range.
+    fn numbers(&self, range: Range<u64>) -> Vec<u64> {
+        match self {
+            Self::Few(few) => {
+                few.iter().map(|(block, _)| *block).filter(|block| range.contains(block)).collect()
+            }
+            Self::Many(many) => many.range(range).map(|(block, _)| *block).collect(),
+        }
+    }
+
     /// Drops those from a block on.
     fn cut(&mut self, block: u64) {
         match self {
@@ -197,9 +208,13 @@ impl Inode {
         }
     }
 
-    pub(crate) fn punch(&mut self, block: u64, by: usize) {
-        self.blocks.insert(block, Held { value: Slot::Hole, by });
-        self.patches.remove(&block);
+    /// Makes holes of the blocks of a range that records have spoken of; a block of which none has is one.
+    pub(crate) fn punch(&mut self, range: Range<u64>, by: usize) {
+        for block in self.blocks.numbers(range.clone()) {
+            self.blocks.insert(block, Held { value: Slot::Hole, by });
+        }
+        let patched: Vec<_> = self.patches.range(range).map(|(block, _)| *block).collect();
+        patched.iter().for_each(|block| _ = self.patches.remove(block));
     }
 
     pub(crate) fn cut(&mut self, size: u64, by: usize) {

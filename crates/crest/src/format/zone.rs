@@ -16,7 +16,7 @@ use twox_hash::XxHash3_64;
 use super::layout::{BITS_40, LINE};
 use super::mutant::{self, Rules};
 use super::raw::Refused;
-use super::record::{Body, Id, Previous, Record, Seal};
+use super::record::{Body, Id, Previous, Record, Seal, removals};
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -237,6 +237,8 @@ impl Log {
                 Ok((record, taken)) => {
                     step = taken as u32;
                     self.top = self.top.max(record.id);
+                    // The record of an add may be gone before that of its removal, which would hide another of this id.
+                    self.top = removals(&record).fold(self.top, |top, ((add, _), _)| top.max(add));
                     found.push(Found { zone, opening: seal.opening, line, lines: step, record });
                 }
                 Err(Refused::NotSealed) => gaps.push(line),
@@ -251,9 +253,9 @@ impl Log {
         self.keep_counting(zone, found, &gaps, seal.rules);
     }
 
-    /// Takes holes of more blocks than the pool has for damage: no call makes one, and each block of it would take memory.
+    /// Takes holes that end behind the last of the `blocks` that a file can have for damage: no call makes one.
     pub(crate) fn refuse_holes(&mut self, blocks: u64) {
-        let is_long = |found: &Found| matches!(&found.record.body, Body::Hole(hole) if hole.count > blocks);
+        let is_long = |found: &Found| matches!(&found.record.body, Body::Hole(hole) if hole.from.saturating_add(hole.count) > blocks);
         for found in self.records.extract_if(.., |found| is_long(found)) {
             self.damage.push(Damage::Malformed { zone: found.zone, line: found.line });
         }

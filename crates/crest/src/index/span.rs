@@ -4,9 +4,6 @@ use std::ops::Range;
 
 use crate::format::layout::BLOCK;
 
-/// Largest file: what 48 bits can count, less what a sum may add.
-pub(crate) const FILE_MAX: u64 = 1 << 47;
-
 /// Bytes `start..end` of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {

@@ -52,7 +52,7 @@ use media::nvmm::Region;
 use sim::ran;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::format::layout::{Geometry, Head, LINE, RECORD_LINES_MAX, kind};
+use crate::format::layout::{BLOCK, FILE_MAX, Geometry, Head, LINE, RECORD_LINES_MAX, kind};
 use crate::format::mutant;
 use crate::format::raw::Refused;
 use crate::format::record::{Record, Seal};
@@ -174,7 +174,7 @@ pub(crate) fn read_zone(
     let read = |bytes: &[u8]| {
         let mut found = Log::default();
         found.read_zone(zone, seal, &bytes[..records]);
-        found.refuse_holes(u64::from(geometry.zones) * u64::from(geometry.zone_blocks()));
+        found.refuse_holes(FILE_MAX / BLOCK);
         found
     };
     let mut found = read(bytes);

@@ -204,14 +204,26 @@ fn a_block_that_no_file_can_have_is_damage() {
     });
 }
 
-/// What a record says of each block takes memory.
 #[test]
-fn a_hole_of_more_blocks_than_the_pool_has_is_damage() {
+fn a_hole_that_ends_behind_the_largest_file_is_damage() {
     virtually(1, || {
         let region = image();
         let ino = named(&region, b"file").0;
         forge(&region, Body::Hole(Hole { ino, count: 1 << 40, ..Hole::default() }));
         assert_eq!(predicates(&region), ["log_sound"]);
+    });
+}
+
+/// The record of the add may be gone. Another name with its id would be hidden.
+#[test]
+fn no_id_that_a_removal_names_is_given_out_again() {
+    virtually(1, || {
+        let region = image();
+        let ino = named(&region, b"file").0;
+        let added = Id::new(look(&region).log.top.time() + 100, 1);
+        let item = Item { what: item::REMOVE, dir: ROOT_INO, ino, added, ..Item::default() };
+        forge(&region, Body::Names(Names { time: 1, items: vec![item] }));
+        assert_eq!(look(&region).log.top, added);
     });
 }
 
