@@ -336,8 +336,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Maps every hole of a range to a zeroed block. The size changes with the last of them, so that a failure or a crash in
-    /// the middle leaves nothing but blocks beyond the end.
+    /// Maps every hole of a range to a zeroed block. The size changes with the last of them, so that a crash in the middle leaves
+    /// nothing but blocks beyond the end. A range for which there is no space changes nothing, unless others take it meanwhile.
     fn reserve(
         &self,
         inode: &Inode,
@@ -350,6 +350,9 @@ impl Volume {
         }
         let shift = raw.block_shift();
         let (mut first, stop) = (offset >> shift, end.div_ceil(1 << shift));
+        if first < stop {
+            self.check_space(inode, raw, Run::new(first, stop - first))?;
+        }
         while first < stop {
             let count = (stop - first).min(FILL_MAX - first % FILL_MAX);
             let size = if keep_size || first + count < stop { 0 } else { end };
@@ -359,6 +362,25 @@ impl Volume {
             first += count;
         }
         Ok(())
+    }
+
+    /// Says that there is no space for the holes of a range, before any of them is filled.
+    fn check_space(&self, inode: &Inode, raw: &RawInode, Run { first, count }: Run) -> Result<()> {
+        let tree = Tree::of(raw);
+        let free = self.blocks.free() >> (tree.shift - BLOCK_SHIFT);
+        // What is mapped need not be counted where there is space for all.
+        if count <= free {
+            return Ok(());
+        }
+        let (mut at, end, mut holes) = (first, first + count, 0);
+        while at < end && holes <= free {
+            let chunk = (end - at).min(FILL_MAX - at % FILL_MAX);
+            let mapped =
+                tree.slots(&self.region, inode.offset + ino::ROOT, Run::new(at, chunk))?.len() as u64;
+            holes += chunk - mapped;
+            at += chunk;
+        }
+        if holes > free { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     fn reserve_chunk(
@@ -401,7 +423,8 @@ impl Volume {
         let shift = raw.block_shift();
         let (first, stop) = (offset.div_ceil(1 << shift), end >> shift);
         if first >= stop {
-            return self.zero_mapped(raw, offset, end);
+            self.zero_mapped(raw, offset, end)?;
+            return self.store_times(inode, raw, Timestamp::now());
         }
         self.zero_mapped(raw, offset, first << shift)?;
         self.zero_mapped(raw, stop << shift, end)?;

@@ -671,6 +671,7 @@ impl Volume {
             ran::collected([dirs[src].half(), ByteRun::new(records.0, 8), ByteRun::new(records.1, 8)]);
         ranges.extend(crosses.then(|| dirs[dst].half()));
         ranges.extend([dotdots.0, dotdots.1].into_iter().flatten().map(|at| ByteRun::new(at, 8)));
+        ranges.extend([first.half(), second.half()]);
         let tx = self.begin_names(&ranges, None)?;
         let work = (|| {
             self.redirect_name(&dirs[src].raw, source, target.ino)?;
@@ -684,6 +685,11 @@ impl Volume {
             dirs[src].raw.links = dirs[src].raw.links.saturating_add(lost).saturating_sub(gained);
             for dir in dirs.iter_mut() {
                 self.touch_dir(dir.inode, &mut dir.raw)?;
+            }
+            for inode in [first, second] {
+                let mut raw = self.raw(inode)?;
+                raw.set_ctime(Timestamp::now());
+                self.store_half(inode, &raw)?;
             }
             Ok(())
         })();

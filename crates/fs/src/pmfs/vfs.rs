@@ -347,14 +347,20 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         let inode = volume.inodes.get(ino.0)?;
         let state = volume.lock(inode);
         let mut raw = volume.live_or_open(inode, &state)?;
+        let mut rest = SetAttr { size: None, ..*set };
         if let Some(size) = set.size {
             raw = volume.regular(inode, &state)?;
+            if let Some(perm) = rest.perm.take() {
+                // The set-id bits that a truncation clears go first: no crash may leave them with other contents.
+                self.0.commit_open(inode)?;
+                volume.set_fields(inode, &mut raw, &SetAttr { perm: Some(perm), ..SetAttr::default() })?;
+            }
             self.0.before_resize(inode, &raw, size)?;
             volume.set_size(inode, &mut raw, size)?;
         }
-        if (SetAttr { size: None, ..*set }) != SetAttr::default() {
+        if rest != SetAttr::default() {
             self.0.commit_open(inode)?;
-            volume.set_fields(inode, &mut raw, set)?;
+            volume.set_fields(inode, &mut raw, &rest)?;
         }
         Ok(inode.attr(&raw)?)
     }

@@ -55,8 +55,10 @@ impl Inode {
         Ok(())
     }
 
+    /// A file that does not grow loses what is reserved beyond its end.
     pub(super) fn resize(&mut self, new: u64, now: Time) -> Result<()> {
-        let end = self.file()?.0.max(new).next_multiple_of(BLOCK);
+        let size = self.file()?.0;
+        let end = if new > size { new.next_multiple_of(BLOCK) } else { u64::MAX / BLOCK * BLOCK };
         self.punch(new, end, now)?;
         *self.file_mut()?.0 = new;
         Ok(())

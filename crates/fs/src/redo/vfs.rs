@@ -67,6 +67,19 @@ fn time(time: Option<SetTime>, old: Time) -> Time {
     }
 }
 
+/// Sets all attributes but the size.
+fn set_attributes(volume: &mut Volume, ino: Ino, set: &SetAttr) -> Result<()> {
+    let inode = volume.state.inode(ino.0)?;
+    let change = Change::Attributes {
+        ino: ino.0,
+        mode: set.perm.unwrap_or(inode.mode),
+        owner: (set.uid.unwrap_or(inode.uid), set.gid.unwrap_or(inode.gid)),
+        atime: time(set.atime, inode.atime),
+        mtime: time(set.mtime, inode.mtime),
+    };
+    Ok(volume.change(&change, 0)?)
+}
+
 fn attr(ino: u64, inode: &Inode) -> Attr {
     let (size, blocks) = match &inode.body {
         Body::File { size, blocks } => (*size, blocks.len() as u64),
@@ -238,23 +251,20 @@ impl FileSystem for Redo {
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let mut volume = self.write();
+        let mut rest = SetAttr { size: None, ..*set };
         if let Some(size) = set.size {
             volume.state.inode(ino.0)?.file()?;
             if size > FILE_MAX {
                 return Err(Errno::EFBIG);
             }
+            if let Some(perm) = rest.perm.take() {
+                // The set-id bits that a truncation clears go first: no crash may leave them with other contents.
+                set_attributes(&mut volume, ino, &SetAttr { perm: Some(perm), ..SetAttr::default() })?;
+            }
             volume.change(&Change::Resize { ino: ino.0, size }, 0)?;
         }
-        if *set != (SetAttr { size: set.size, ..SetAttr::default() }) || set.size.is_none() {
-            let inode = volume.state.inode(ino.0)?;
-            let change = Change::Attributes {
-                ino: ino.0,
-                mode: set.perm.unwrap_or(inode.mode),
-                owner: (set.uid.unwrap_or(inode.uid), set.gid.unwrap_or(inode.gid)),
-                atime: time(set.atime, inode.atime),
-                mtime: time(set.mtime, inode.mtime),
-            };
-            volume.change(&change, 0)?;
+        if rest != SetAttr::default() || set.size.is_none() {
+            set_attributes(&mut volume, ino, &rest)?;
         }
         Ok(attr(ino.0, volume.state.inode(ino.0)?))
     }

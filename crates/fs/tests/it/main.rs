@@ -10,6 +10,7 @@ mod formats;
 mod fuzz;
 mod hinfs;
 mod inclusion;
+mod like_linux;
 mod linux;
 mod lock_order;
 mod mapped;
