@@ -139,10 +139,11 @@ fn check_births(loaded: &Loaded, report: &mut FsckReport) {
     }
 }
 
-/// The files that have a block which cannot be theirs: what is wrong, and the DATA by number.
+/// The files that have a block which cannot be theirs: what is wrong, and the DATA by number. Of two files with a block it is the
+/// older DATA, for the newer one was given a block that was free.
 pub(crate) fn wrong_data(loaded: &Loaded) -> Vec<(String, u64)> {
     let mut wrong = Vec::new();
-    let mut taken: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
     for (key, file) in &loaded.merged.files {
         for (first, piece) in file.map.pieces() {
             let is_outside =
@@ -157,8 +158,17 @@ pub(crate) fn wrong_data(loaded: &Loaded) -> Vec<(String, u64)> {
             for block in piece.block..piece.block + piece.blocks {
                 if loaded.containers.contains_key(&block) {
                     wrong.push((format!("block {block} of inode {} is a container", key.0), piece.from));
-                } else if let Some(other) = taken.insert(block, key.0) {
-                    wrong.push((format!("block {block} is of inodes {other} and {}", key.0), piece.from));
+                    continue;
+                }
+                let holder = (piece.from, key.0);
+                let other = taken.get(&block).copied();
+                taken.insert(block, other.map_or(holder, |other| other.max(holder)));
+                if let Some(other) = other {
+                    let ((from, old), (_, new)) = (holder.min(other), holder.max(other));
+                    wrong.push((
+                        format!("block {block} of inode {old} is in newer data of inode {new}"),
+                        from,
+                    ));
                 }
             }
         }

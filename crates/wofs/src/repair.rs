@@ -7,7 +7,7 @@
 //! | `packages` that cannot be read | zeros |
 //! | `numbers` above those of the last unmount | no such word |
 //! | `unlinks` | zeros |
-//! | `data` | of two files with a block, or a file with one that cannot be its, the DATA is dropped |
+//! | `data` | of two files with a block the older DATA, of a file with one that cannot be its the DATA is dropped |
 //! | `names` that cannot be, circles | `lost+found/#NUMBER` |
 //!
 //! Not repaired: two packages with one number, two births of one inode number, an image without a root. fsck names them.

@@ -11,11 +11,11 @@ use crate::harness::{SEED, WOFS, small};
 use design::Design;
 use media::Storage;
 
-const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
-const BLOCK: u64 = 4096;
+pub(crate) const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
+pub(crate) const BLOCK: u64 = 4096;
 /// The first block behind the superblocks and bitmaps of a small device; the containers of the four kinds are here.
 const FIRST: u64 = 6;
-const UNLINKS: u64 = (FIRST + 1) * BLOCK;
+pub(crate) const UNLINKS: u64 = (FIRST + 1) * BLOCK;
 const CREATES: u64 = (FIRST + 2) * BLOCK;
 const DATA: u64 = (FIRST + 3) * BLOCK;
 
@@ -37,7 +37,7 @@ fn image() -> Arc<Region> {
     region
 }
 
-fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
+pub(crate) fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
     let report = WOFS.format().fsck(&Storage::from(region));
     let mut found: Vec<_> = report.violations.iter().map(|violation| violation.predicate).collect();
     found.dedup();

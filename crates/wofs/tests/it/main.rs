@@ -9,5 +9,6 @@ mod harness;
 mod histories;
 mod model;
 mod recall;
+mod repair;
 mod schedules;
 mod space;
