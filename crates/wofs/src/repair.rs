@@ -8,7 +8,7 @@
 //! | `numbers` above those of the last unmount | no such word |
 //! | `unlinks` | zeros |
 //! | `data` | of two files with a block the older DATA, of a file with one that cannot be its the DATA is dropped |
-//! | `names` that cannot be, circles | `lost+found/#NUMBER` |
+//! | `names` that cannot be, circles | `lost+found/#INODE.NUMBER` |
 //!
 //! Not repaired: two packages with one number, two births of one inode number, an image without a root. fsck names them.
 
@@ -121,26 +121,28 @@ fn mend_names(region: &Region, loaded: &Loaded, done: &mut Vec<String>) -> Resul
     if lost.is_empty() {
         return Ok(());
     }
-    let mut next = loaded.merged.next;
-    let dir = lost_and_found(region, loaded, &mut next)?;
+    let dir = lost_and_found(region, loaded)?;
     for (number, place) in (0..).zip(lost) {
         let Some(create) = loaded.create(place) else { continue };
         let name = format!("#{}.{number}", create.key.0);
-        next += 1;
-        let moved = Create { vtail: next, parent: dir, name: name.clone().into_bytes(), ..create.clone() };
-        // In its place: a crash on the way leaves neither, and the next repair finds nothing of it.
+        // In its place: a crash on the way leaves neither, and the next repair finds nothing of it. With its number: the UNLINKs
+        // of its rename name that, and what is newer says other attributes.
+        let moved = Create { parent: dir, name: name.clone().into_bytes(), ..create.clone() };
         region.nt_store(place, &Package::Create(moved).encode(Rules::default()))?;
         done.push(format!("inode {}: is lost+found/{name} now", create.key.0));
     }
     superblock::save(region, None)
 }
 
+/// The CREATEs that count.
+fn creates(loaded: &Loaded) -> impl Iterator<Item = &Create> {
+    loaded.merged.files.values().flat_map(|file| &file.names).filter_map(|place| loaded.create(*place))
+}
+
 /// The directory `lost+found`, which is made when there is none.
-fn lost_and_found(region: &Region, loaded: &Loaded, next: &mut u64) -> Result<u32> {
-    let creates = || {
-        loaded.merged.files.values().flat_map(|file| &file.names).filter_map(|place| loaded.create(*place))
-    };
-    if let Some(found) = creates().find(|create| create.parent == ROOT && create.name == b"lost+found") {
+fn lost_and_found(region: &Region, loaded: &Loaded) -> Result<u32> {
+    let is_lost_and_found = |create: &&Create| create.parent == ROOT && create.name == b"lost+found";
+    if let Some(found) = creates(loaded).find(is_lost_and_found) {
         return Ok(found.key.0);
     }
     let places = loaded.containers.iter().filter(|(_, kind)| **kind == Kind::Create);
@@ -149,12 +151,11 @@ fn lost_and_found(region: &Region, loaded: &Loaded, next: &mut u64) -> Result<u3
         .filter(|place| !loaded.found.contains_key(place));
     let place = free.next().ok_or(Error::NoSpace)?;
     let number = loaded.merged.files.keys().map(|key| key.0).max().unwrap_or(ROOT) + 1;
-    *next += 1;
-    let now = now();
+    let (vtail, now) = (loaded.merged.next, now());
     let mode = FileKind::Directory.mode_bits() | 0o700;
     let create = Create {
-        vtail: *next,
-        key: (number, *next as u32),
+        vtail,
+        key: (number, vtail as u32),
         parent: ROOT,
         name: b"lost+found".to_vec(),
         attributes: Attributes { mode, uid: 0, gid: 0, atime: now, mtime: now, ctime: now },

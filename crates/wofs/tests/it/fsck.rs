@@ -16,7 +16,7 @@ pub(crate) const BLOCK: u64 = 4096;
 /// The first block behind the superblocks and bitmaps of a small device; the containers of the four kinds are here.
 const FIRST: u64 = 6;
 pub(crate) const UNLINKS: u64 = (FIRST + 1) * BLOCK;
-const CREATES: u64 = (FIRST + 2) * BLOCK;
+pub(crate) const CREATES: u64 = (FIRST + 2) * BLOCK;
 const DATA: u64 = (FIRST + 3) * BLOCK;
 
 /// `a` with two blocks, `b` with one, `d`, `d/e`; one name was removed.
@@ -45,7 +45,7 @@ pub(crate) fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
 }
 
 /// Changes bytes of a package and makes its checksum right.
-fn edit(region: &Region, place: u64, len: usize, change: impl FnOnce(&mut [u8])) {
+pub(crate) fn edit(region: &Region, place: u64, len: usize, change: impl FnOnce(&mut [u8])) {
     let mut bytes = vec![0; len];
     region.peek(place, &mut bytes).expect("in range");
     change(&mut bytes);
