@@ -12,6 +12,7 @@
 //!
 //! Not repaired: two packages with one number, two births of one inode number, an image without a root. fsck names them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::vfs::FileKind;
@@ -122,9 +123,13 @@ fn mend_names(region: &Region, loaded: &Loaded, done: &mut Vec<String>) -> Resul
         return Ok(());
     }
     let dir = lost_and_found(region, loaded)?;
-    for (number, place) in (0..).zip(lost) {
+    let in_dir = creates(loaded).filter(|create| create.parent == dir);
+    let taken: BTreeSet<&[u8]> = in_dir.map(|create| create.name.as_slice()).collect();
+    let mut numbers = 0_u64..;
+    for place in lost {
         let Some(create) = loaded.create(place) else { continue };
-        let name = format!("#{}.{number}", create.key.0);
+        let mut names = numbers.by_ref().map(|number| format!("#{}.{number}", create.key.0));
+        let Some(name) = names.find(|name| !taken.contains(name.as_bytes())) else { continue };
         // In its place: a crash on the way leaves neither, and the next repair finds nothing of it. With its number: the UNLINKs
         // of its rename name that, and what is newer says other attributes.
         let moved = Create { parent: dir, name: name.clone().into_bytes(), ..create.clone() };

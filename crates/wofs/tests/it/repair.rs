@@ -129,3 +129,26 @@ fn what_a_repair_gives_another_name_keeps_its_attributes() {
         assert_eq!(found, ("/lost+found/#2.0".to_owned(), before.expect("it was made")));
     });
 }
+
+#[test]
+fn each_repair_finds_a_name_in_lost_and_found_that_is_free() {
+    virtually(SEED, || {
+        let region = image(|fs, root| {
+            let ino = create(fs, root, "first", b"bytes");
+            for (dir, name) in [(b"d", b"second"), (b"e", b"third_")] {
+                let dir = fs.mkdir(root, dir, &NEW).expect("space").ino;
+                fs.link(ino, dir, name).expect("space");
+            }
+        });
+        let paths = ["first", "second", "third_"].map(|name| {
+            spoil(&region, name);
+            let fs = repair(&region);
+            let paths = only_paths(&*fs);
+            fs.unmount().expect("unmount");
+            paths
+        });
+        assert_eq!(paths[0], ["/d", "/d/second", "/e", "/e/third_", "/lost+found", "/lost+found/#2.0"]);
+        let last = ["/d", "/e", "/lost+found", "/lost+found/#2.0", "/lost+found/#2.1", "/lost+found/#2.2"];
+        assert_eq!(paths[2], last);
+    });
+}
