@@ -81,8 +81,10 @@ pub(crate) struct State {
     pub(crate) named: bool,
     /// It is freed: a call that found it before must not use it.
     pub(crate) is_free: bool,
-    /// Its times are stored in no package, or in packages of others that may be stored over.
+    /// Its times of changes are stored in no package, or in packages of others that may be stored over.
     pub(crate) times_at_risk: bool,
+    /// Its time of access is stored in no package. A DATA does not say it.
+    pub(crate) access_at_risk: bool,
     pub(crate) body: Body,
 }
 

@@ -138,6 +138,7 @@ impl Wofs {
             named: true,
             is_free: false,
             times_at_risk: false,
+            access_at_risk: false,
             body,
         };
         Ok((Inode::new(key, new.kind, dir.key.0, state), slot))
@@ -282,7 +283,8 @@ impl Wofs {
     /// Takes one name from an inode, in DRAM.
     fn lose_name(&self, inode: &Inode, state: &mut State, now: Time) {
         state.links = if inode.is_dir() { 0 } else { state.links.saturating_sub(1) };
-        state.attributes.ctime = now;
+        // No package of the inode says the time: an unmount stores it.
+        (state.attributes.ctime, state.times_at_risk) = (now, true);
         if state.links == 0 {
             state.named = false;
             self.space.lock().ended(inode.key);

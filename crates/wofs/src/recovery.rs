@@ -194,7 +194,16 @@ fn inodes(loaded: &Loaded, grows: bool, rules: Rules) -> Result<Vec<Inode>> {
         {
             (attributes.mtime, attributes.ctime, times_at_risk) = (*changed, *changed, true);
         }
-        let state = State { attributes, rdev, links, named: true, is_free: false, times_at_risk, body };
+        let state = State {
+            attributes,
+            rdev,
+            links,
+            named: true,
+            is_free: false,
+            times_at_risk,
+            access_at_risk: false,
+            body,
+        };
         let inode = Inode::new(key_of(key, Rules::default()), kind, parent, state);
         inode.opens.admit();
         inodes.push(inode);

@@ -72,8 +72,9 @@ impl Wofs {
     fn save_times(&self) {
         for inode in self.inodes.all() {
             let mut state = inode.write();
-            if state.times_at_risk && state.named && self.store_attributes(&inode, &mut state, None).is_ok() {
-                state.times_at_risk = false;
+            let at_risk = state.times_at_risk || state.access_at_risk;
+            if at_risk && state.named && self.store_attributes(&inode, &mut state, None).is_ok() {
+                (state.times_at_risk, state.access_at_risk) = (false, false);
             }
         }
     }
@@ -245,13 +246,15 @@ impl FileSystem for Wofs {
             state.attributes = old;
             return Err(error.into());
         }
-        state.times_at_risk = false;
+        (state.times_at_risk, state.access_at_risk) = (false, false);
         Ok(inode.attr(&state))
     }
 
     fn accessed(&self, ino: Ino) -> Result<()> {
         let inode = self.inodes.get(ino)?;
-        inode.write_used()?.attributes.atime = now();
+        let mut state = inode.write_used()?;
+        // A read stores nothing: an unmount does.
+        (state.attributes.atime, state.access_at_risk) = (now(), true);
         Ok(())
     }
 

@@ -12,3 +12,4 @@ mod recall;
 mod repair;
 mod schedules;
 mod space;
+mod times;
