@@ -277,8 +277,11 @@ impl FileSystem for Wofs {
         let closed = inode.opens.remove();
         if closed.last {
             let mut state = inode.write();
-            self.space.lock().unreserve(inode.key);
-            if closed.frees {
+            // Another task may have opened it meanwhile, and closed it again.
+            if !inode.opens.is_open() {
+                self.space.lock().unreserve(inode.key);
+            }
+            if closed.frees && !state.is_free && inode.opens.lose_name() {
                 self.evict(&inode, &mut state);
             }
         }
