@@ -71,12 +71,17 @@ impl DirIndex {
         self.pages.remove(&page);
     }
 
-    /// Adds a name, whose page is there; false: the name or its page is not as it should be.
+    /// Adds a name to the first free dentry, which was searched for; false: the name or its page is not as it should be.
     pub(crate) fn insert(&mut self, name: &[u8], entry: Entry) -> bool {
+        self.hint = self.hint.max(entry.at);
+        self.add(name, entry)
+    }
+
+    /// Adds a name that lies in any dentry, whose page is there; false: the name or its page is not as it should be.
+    pub(crate) fn add(&mut self, name: &[u8], entry: Entry) -> bool {
         let page = entry.at - entry.at % PAGE;
         let Some(count) = self.pages.get_mut(&page) else { return false };
         *count += 1;
-        self.hint = self.hint.max(entry.at);
         self.names.insert(sim::ran::copied(name), entry).is_none()
     }
 

@@ -464,7 +464,7 @@ fn index(number: u64, pages: &BTreeMap<u64, Vec<(u64, RawDentry)>>) -> Result<Di
     for (page, dentries) in pages {
         names.add_page(*page);
         for (at, raw) in dentries.iter().filter(|(_, raw)| raw.ino != 0) {
-            if !raw.name_is_sound() || !names.insert(raw.name(), Entry { ino: raw.ino, at: *at }) {
+            if !raw.name_is_sound() || !names.add(raw.name(), Entry { ino: raw.ino, at: *at }) {
                 let name = String::from_utf8_lossy(raw.name()).into_owned();
                 return Err(Error::Corrupt(format!(
                     "directory {number}: \"{name}\" is no name, or is there twice"

@@ -5,3 +5,4 @@ mod crash;
 mod harness;
 mod model;
 mod recall;
+mod space;
