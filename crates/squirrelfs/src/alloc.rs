@@ -71,7 +71,7 @@ impl FreePages {
         ran::allocate(1);
         let own = usize::from(sim::core()) % self.cores.len();
         while (taken.len() as u64) < count && self.region.grants_space() {
-            let Some(page) = self.take_of(own).or_else(|| self.take_of(self.fullest())) else { break };
+            let Some(page) = self.take_of(own).or_else(|| self.take_of_fullest()) else { break };
             ran::push(&mut taken, self.place(page));
         }
         self.free.fetch_sub(taken.len() as u64, SeqCst);
@@ -84,9 +84,15 @@ impl FreePages {
         map.take_first().map(|page| core as u64 * self.share + page)
     }
 
-    fn fullest(&self) -> usize {
-        let most = (0..self.cores.len()).max_by_key(|core| self.cores[*core].lock().free());
-        most.unwrap_or(0)
+    /// Takes a page of the core that has most. Another task may take its last one meanwhile: then of the next.
+    fn take_of_fullest(&self) -> Option<u64> {
+        loop {
+            let all = (0..self.cores.len()).map(|core| (self.cores[core].lock().free(), core));
+            let (_, core) = all.max().filter(|(free, _)| *free > 0)?;
+            if let Some(page) = self.take_of(core) {
+                return Some(page);
+            }
+        }
     }
 
     /// Gives a page back, which has no owner and no use on the medium. A list takes the lock once for each page, as published.
@@ -161,5 +167,41 @@ impl FreeNumbers {
         let mut map = self.map.lock();
         ran::node(height(map.free() as usize).max(2));
         map.put(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use media::nvmm::null::Null;
+    use sim::schedule::{Schedule, Switch};
+    use sim::{Bytes, Machine, Seed, Setup, TaskSpec};
+
+    use super::*;
+
+    /// Two tasks take a page each, on a core that has none, where two others have one each; from a point of the first task on the
+    /// second goes on. How many they got, and the points of the run.
+    fn taken(point: u64) -> (usize, u64) {
+        let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+        let schedule = Schedule::Directed(vec![Switch { point, to: 1 }]);
+        let (done, order) = sim::explore(&setup, &schedule, || {
+            let region = Arc::new(Region::anonymous(Bytes::mib(1), Box::new(Null)).expect("memory"));
+            let layout = Layout::new(region.len(), 16).expect("room");
+            let share = layout.pages.div_ceil(3);
+            let is_free = |page: u64| page == share || page == 2 * share;
+            let pages = Arc::new(FreePages::new(&region, layout, 3, is_free));
+            assert_eq!(pages.free(), 2);
+            let other = Arc::clone(&pages);
+            let second = sim::spawn(TaskSpec::named("second"), move || other.take(1).len());
+            pages.take(1).len() + second.join()
+        });
+        (done.expect("the run ends"), order.points)
+    }
+
+    #[test]
+    fn a_task_gets_a_page_as_long_as_a_core_has_one() {
+        let points = taken(u64::MAX).1;
+        for point in 1..=points {
+            assert_eq!(taken(point).0, 2, "another task goes on at point {point}");
+        }
     }
 }
