@@ -127,6 +127,13 @@ impl DirectMaps {
         Ok(())
     }
 
+    /// The pages of a file from this one on are gone, and what was stored to them.
+    pub fn cut(&self, ino: u64, from: u64) {
+        if self.has_dirty(ino) {
+            self.change(ino, |file| drop(file.dirty.split_off(&from)));
+        }
+    }
+
     /// Flushes each file with `flush`; one that is removed meanwhile has nothing left to flush.
     pub fn flush_all(&self, flush: impl Fn(u64) -> Result<()>) -> Result<()> {
         self.dirty_files().into_iter().try_for_each(|ino| match flush(ino) {
@@ -234,5 +241,19 @@ mod tests {
         assert_eq!(maps.dirty_files(), [7]);
         maps.forget(7);
         assert_eq!((maps.dirty_files(), maps.count.load(Relaxed)), (vec![], 0));
+    }
+
+    #[test]
+    fn what_was_stored_to_a_page_that_is_gone_is_forgotten() {
+        let maps = DirectMaps::default();
+        for page in 0..3 {
+            maps.note(7, page * PAGE, 1);
+        }
+        maps.cut(7, 2);
+        assert_eq!([0, 1, 2].map(|page| maps.is_dirty(7, page)), [true, true, false]);
+        maps.cut(7, 0);
+        assert_eq!((maps.dirty_files(), maps.count.load(Relaxed)), (vec![], 0));
+        maps.cut(7, 0);
+        assert_eq!(maps.count.load(Relaxed), 0);
     }
 }

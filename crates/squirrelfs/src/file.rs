@@ -199,6 +199,7 @@ impl Volume {
         }
         let shrunk = self.fence(inode.object::<Live>(self).shrink(size, now)?.flush());
         (state.raw.size, state.raw.mtime, state.raw.ctime) = (size, now, now);
+        self.maps.cut(inode.ino, size.div_ceil(PAGE));
         if places.is_empty() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 mod counts;
 mod crash;
 mod harness;
+mod mapped;
 mod model;
 mod recall;
 mod space;
