@@ -46,8 +46,8 @@ fn a_name_that_is_made_beside_a_removal_is_there_after_a_mount() {
     }
 }
 
-/// A file without a name is closed, and from a point of that on another task opens it, which has looked it up before. Whether that
-/// task could use what it has opened, with the free blocks at the end, and the points of the run.
+/// A file without a name is closed, and from a point of that on another task opens it, which has looked it up before. Whether
+/// that task could use what it has opened, with the free blocks at the end, and the points of the run.
 fn opened_beside_the_last_close(point: u64) -> ((bool, u64), u64) {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(SEED));
     let schedule = Schedule::Directed(vec![Switch { point, to: 1 }]);
