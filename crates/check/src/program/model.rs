@@ -39,7 +39,7 @@ pub enum FileSync {
 /// What a sync of a folder covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderSync {
-    /// Its entries.
+    /// Its entries; where names have one order, also its own name and new folders above it.
     Entries,
     /// Everything up to its last change.
     Journal,

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::Bits;
 use super::closure::Closure;
-use super::model::{FileSync, FolderSync, Model};
+use super::model::{FileSync, FolderSync, Model, Order};
 use super::operations::{Change, Micro, NEVER, NONE, Operations, Sync};
 use super::story::{Inode, What};
 
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
                     new.add(number);
                 }
             }
-            What::File { inode, .. } if self.model.file_sync == FileSync::Own => {
+            What::File { inode, .. } | What::Folder(inode) if self.logs_names(sync) => {
                 for number in self.above(sync, inode) {
                     new.add(number);
                     loose.push(number);
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
             }
             _ => {}
         }
-        if own && self.model.names != super::model::Order::Any {
+        if own && self.model.names != Order::Any {
             for number in loose {
                 self.loose.add(number);
             }
@@ -217,6 +217,15 @@ impl<'a> Run<'a> {
         }
         while (self.low as usize) < self.operations.all.len() && self.covered.has(self.low) {
             self.low += 1;
+        }
+    }
+
+    /// Whether a sync covers the names of what is synced and new folders above it, whatever is older.
+    fn logs_names(&self, sync: &Sync) -> bool {
+        match sync.what {
+            What::File { .. } => self.model.file_sync == FileSync::Own,
+            What::Folder(_) => self.model.folder_sync == FolderSync::Entries && self.model.names == Order::One,
+            What::Device(_) | What::All => false,
         }
     }
 
@@ -242,8 +251,11 @@ impl<'a> Run<'a> {
             What::Folder(inode) => match self.model.folder_sync {
                 FolderSync::All => micro.is_metadata(),
                 _ => {
-                    micro.is_in(inode)
-                        || micro.inode == inode && !matches!(micro.change, Change::Names { .. })
+                    let is_own = match micro.change {
+                        Change::Names { leads, .. } => leads.is_some() && self.logs_names(sync),
+                        _ => true,
+                    };
+                    micro.is_in(inode) || micro.inode == inode && is_own
                 }
             },
             What::File { inode, data_only, range, of_write } => {
@@ -292,7 +304,7 @@ impl<'a> Run<'a> {
         own.last().map(|(number, _)| number)
     }
 
-    /// The folders above the names of a file that are new.
+    /// The folders above the names of a file or folder that are new.
     fn above(&self, sync: &Sync, inode: Inode) -> Vec<u32> {
         let (mut all, mut waiting, mut seen) = (Vec::new(), vec![inode], vec![inode]);
         while let Some(inode) = waiting.pop() {

@@ -161,6 +161,38 @@ fn a_new_folder_needs_a_sync_of_its_parent_on_posix() {
 }
 
 #[test]
+fn a_sync_of_a_new_folder_covers_its_own_name_where_names_have_one_order() {
+    let rule = |view: &View<'_>| is(view.told().is_empty() || view.folder("d/q"), "the folder is gone");
+    let with = |parent: bool| {
+        move |program: &mut Recorded| {
+            program.had("x", b"x").call("mkdir \"d\" 0755").call("mkdir \"d/q\" 0755").fsync_folder("d/q");
+            if parent {
+                program.fsync_folder("d").fsync_folder("");
+            }
+            program.told("made");
+        }
+    };
+    expect("broken", ["D", "", "", "", ""], &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_file_that_moves_into_a_new_folder_is_not_lost_where_names_have_one_order() {
+    let rule = |view: &View<'_>| is(view.holds("x", b"x") != view.holds("q/x", b"x"), "x is lost");
+    let with = |first: bool| {
+        move |program: &mut Recorded| {
+            program.had("x", b"x").call("mkdir \"q\" 0755");
+            if first {
+                program.fsync_folder("");
+            }
+            program.rename("x", "q/x").fsync_folder("q").fsync_folder("");
+        }
+    };
+    expect("broken", ["A", "", "", "", ""], &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
 fn a_header_longer_than_a_sector_may_be_torn() {
     let rule = |view: &View<'_>| {
         let file = view.file("f").unwrap_or_default();
