@@ -293,8 +293,9 @@ pub fn site(story: &Story, operations: &Operations, number: u32) -> String {
 pub fn shown(story: &Story, call: u32) -> String {
     let call = &story.calls[call as usize];
     let mut text = call.name.to_owned();
+    let to = if call.name == "exchange" { " ↔ " } else { " → " };
     for (at, path) in call.paths.iter().flatten().enumerate() {
-        let _ = write!(text, "{}{path}", if at == 0 { " " } else { " → " });
+        let _ = write!(text, "{}{path}", if at == 0 { " " } else { to });
     }
     if let Some((from, to)) = call.range {
         let _ = write!(text, " {from}..{to}");

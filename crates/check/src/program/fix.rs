@@ -150,9 +150,7 @@ impl Try<'_, '_> {
         let mut folder =
             self.story.before.iter().find(|(_, own)| *own == inode).map_or(ROOT, |(entry, _)| entry.0);
         for micro in &self.operations.all[..=number as usize] {
-            if let Change::Names { entry, leads, .. } = &micro.change
-                && (micro.inode == inode && leads.is_some())
-            {
+            if let Some((entry, _)) = micro.given().find(|(_, given)| *given == inode) {
                 folder = entry.0;
             }
         }

@@ -56,6 +56,8 @@ pub enum Change {
     Set(Attr),
     /// The size is at least this.
     Extend {
+        /// The size before.
+        from: u64,
         /// The size.
         to: u64,
         /// The block was allocated before.
@@ -110,9 +112,24 @@ impl Micro {
         )
     }
 
-    /// Whether it touches an entry of a folder; of a rename, the folder that it goes to.
+    /// The names that it gives: an entry, and the inode that has it then; an exchange gives two.
+    pub fn given(&self) -> impl Iterator<Item = (Entry, Inode)> {
+        let both = match self.change {
+            Change::Names { entry, leads, other, .. } => [Some((entry, leads)), other],
+            _ => [None; 2],
+        };
+        both.into_iter().flatten().filter_map(|(entry, leads)| Some((entry, leads?)))
+    }
+
+    /// Whether it is about an inode; an exchange is about two.
+    pub fn is_of(&self, inode: Inode) -> bool {
+        self.inode == inode || self.given().any(|(_, given)| given == inode)
+    }
+
+    /// Whether it touches an entry of a folder; of a rename, the folder that it goes to, of an exchange both.
     pub fn is_in(&self, folder: Inode) -> bool {
-        matches!(&self.change, Change::Names { entry, .. } if entry.0 == folder)
+        let own = matches!(&self.change, Change::Names { entry, .. } if entry.0 == folder);
+        own || self.given().any(|(entry, _)| entry.0 == folder)
     }
 }
 
@@ -202,6 +219,9 @@ impl Operations {
         for (number, micro) in out.all.iter().enumerate() {
             let number = number as u32;
             out.of_inode.entry(micro.inode).or_default().push(number);
+            for (_, inode) in micro.given().filter(|(_, inode)| *inode != micro.inode) {
+                out.of_inode.entry(inode).or_default().push(number);
+            }
             if let Change::Names { makes, .. } = micro.change {
                 out.names.add(number);
                 let is_first = named.insert(micro.inode) && !story.inodes[micro.inode as usize].initial;
@@ -360,7 +380,8 @@ impl Builder {
                 // Past the page cache, the size is set when the data is on the medium.
                 let written = if direct { data } else { NONE };
                 let needs = [self.cuts.get(&inode).copied().unwrap_or(NONE), written, NONE];
-                self.push(call, inode, Change::Extend { to: stop, inside: !fresh }, needs, times);
+                let change = Change::Extend { from: size, to: stop, inside: !fresh };
+                self.push(call, inode, change, needs, times);
                 size = stop;
             }
             at = stop;

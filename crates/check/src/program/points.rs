@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use super::Bits;
 use super::closure::Closure;
-use super::model::{FileSync, FolderSync, Model, Order};
-use super::operations::{Change, Micro, NEVER, NONE, Operations, Sync};
+use super::model::{FileSync, FolderSync, Model, Order, SizeAfter};
+use super::operations::{BLOCK, Change, Micro, NEVER, NONE, Operations, Sync};
 use super::story::{Inode, What};
 
 /// A moment.
@@ -145,7 +145,9 @@ impl<'a> Run<'a> {
         for number in self.low..self.ended(begin_ns) {
             let micro = &self.operations.all[number as usize];
             let Change::Names { subject, .. } = micro.change else { continue };
-            let logged = self.first_sync.get(&subject).is_some_and(|end| *end < micro.begin_ns);
+            let mut named = micro.given().map(|(_, inode)| inode).chain([subject]);
+            let logged = named
+                .any(|inode| self.first_sync.get(&inode).is_some_and(|end| *end < micro.begin_ns));
             let is_here = micro.device == device && micro.end_ns < begin_ns;
             if is_here && !self.covered.has(number) && logged {
                 self.loose.add(number);
@@ -170,7 +172,7 @@ impl<'a> Run<'a> {
             if elsewhere || (micro.end_ns >= sync.begin_ns && !own) || self.covered.has(number) {
                 continue;
             }
-            if self.takes(sync, micro, own) || checkpoint && micro.is_metadata() {
+            if self.takes(sync, number, own) || checkpoint && micro.is_metadata() {
                 new.add(number);
                 loose.push(number);
             }
@@ -193,7 +195,7 @@ impl<'a> Run<'a> {
             }
             What::Folder(inode) if self.model.folder_sync == FolderSync::Journal => {
                 let last = self.before(sync).filter(|(_, micro)| {
-                    micro.is_in(inode) || micro.inode == inode && micro.is_metadata() || leaves(micro, inode)
+                    micro.is_in(inode) || micro.is_of(inode) && micro.is_metadata() || leaves(micro, inode)
                 });
                 let last = last.last().map(|(number, _)| number);
                 if let Some(number) = last {
@@ -245,7 +247,8 @@ impl<'a> Run<'a> {
     }
 
     /// Whether a sync takes a micro-operation for what it is itself.
-    fn takes(&self, sync: &Sync, micro: &Micro, own: bool) -> bool {
+    fn takes(&self, sync: &Sync, number: u32, own: bool) -> bool {
+        let micro = &self.operations.all[number as usize];
         match sync.what {
             What::All | What::Device(_) => true,
             What::Folder(inode) => match self.model.folder_sync {
@@ -255,11 +258,11 @@ impl<'a> Run<'a> {
                         Change::Names { leads, .. } => leads.is_some() && self.logs_names(sync),
                         _ => true,
                     };
-                    micro.is_in(inode) || micro.inode == inode && is_own
+                    micro.is_in(inode) || micro.is_of(inode) && is_own
                 }
             },
             What::File { inode, data_only, range, of_write } => {
-                if micro.inode != inode || !self.is_synced(sync, inode) {
+                if !micro.is_of(inode) || !self.is_synced(sync, inode) {
                     return false;
                 }
                 match &micro.change {
@@ -269,7 +272,8 @@ impl<'a> Run<'a> {
                         None => true,
                     },
                     // What reading the data needs.
-                    Change::Extend { .. } | Change::Cut { .. } | Change::Zero { .. } => true,
+                    Change::Extend { .. } => own || self.is_needed(sync, number),
+                    Change::Cut { .. } | Change::Zero { .. } => true,
                     Change::Set(_) => !data_only,
                     Change::Names { makes, leads, .. } => {
                         self.model.file_sync == FileSync::Own
@@ -279,6 +283,19 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    /// Whether a sync covers a size that another call has moved. A write that syncs itself covers it if what was written needs it,
+    /// and where a journal has it at once: within a block that was allocated.
+    fn is_needed(&self, sync: &Sync, extend: u32) -> bool {
+        let What::File { range: Some((start, end)), of_write: true, .. } = sync.what else { return true };
+        let all = &self.operations.all;
+        let Change::Extend { from, inside, .. } = all[extend as usize].change else { return true };
+        let is_at_once = inside && matches!(self.model.size_after, SizeAfter::Nothing | SizeAfter::Allocated);
+        // The data of an extend stands just before it: what writes that page moves the size.
+        let is_page = matches!(all[extend as usize - 1].change,
+            Change::Data { offset, .. } if (start / BLOCK..end.div_ceil(BLOCK)).contains(&(offset / BLOCK)));
+        is_at_once || is_page || from < end
     }
 
     /// Whether a sync of a file covers anything: where that needs a name, the file must have one.
@@ -294,13 +311,15 @@ impl<'a> Run<'a> {
     /// The last change of a file that the journal has, as a sync of it counts them.
     fn last_change(&self, sync: &Sync, inode: Inode) -> Option<u32> {
         let What::File { data_only, of_write, .. } = sync.what else { return None };
-        let counts = |micro: &Micro| match &micro.change {
+        let counts = |number: u32, micro: &Micro| match &micro.change {
             Change::Names { makes, .. } => *makes || !data_only || self.model.datasync_counts_names,
             Change::Set(_) => !data_only,
-            Change::Cut { .. } | Change::Zero { .. } | Change::Extend { .. } => true,
+            Change::Cut { .. } | Change::Zero { .. } => true,
+            Change::Extend { .. } => micro.call == sync.call || self.is_needed(sync, number),
             Change::Data { fresh, .. } => *fresh && (!of_write || micro.call == sync.call),
         };
-        let own = self.before(sync).filter(|(_, micro)| micro.inode == inode && counts(micro));
+        let own = self.before(sync);
+        let own = own.filter(|(number, micro)| micro.is_of(inode) && counts(*number, micro));
         own.last().map(|(number, _)| number)
     }
 
@@ -308,14 +327,15 @@ impl<'a> Run<'a> {
     fn above(&self, sync: &Sync, inode: Inode) -> Vec<u32> {
         let (mut all, mut waiting, mut seen) = (Vec::new(), vec![inode], vec![inode]);
         while let Some(inode) = waiting.pop() {
-            for (number, micro) in self.before(sync).filter(|(_, micro)| micro.inode == inode) {
-                let Change::Names { entry, leads: Some(_), .. } = &micro.change else { continue };
-                if inode != seen[0] {
-                    all.push(number);
-                }
-                if !seen.contains(&entry.0) {
-                    seen.push(entry.0);
-                    waiting.push(entry.0);
+            for (number, micro) in self.before(sync) {
+                for (entry, _) in micro.given().filter(|(_, given)| *given == inode) {
+                    if inode != seen[0] {
+                        all.push(number);
+                    }
+                    if !seen.contains(&entry.0) {
+                        seen.push(entry.0);
+                        waiting.push(entry.0);
+                    }
                 }
             }
             let made = self.operations.of_inode.get(&inode).into_iter().flatten();

@@ -160,7 +160,7 @@ pub struct Done {
 /// A call, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallInfo {
-    /// The word of a trace: `rename`.
+    /// The word of a trace: `rename`; of a rename that exchanges two names, `exchange`.
     pub name: &'static str,
     /// The path that it is about, and of a rename or link the second.
     pub paths: [Option<String>; 2],

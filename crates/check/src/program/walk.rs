@@ -423,8 +423,9 @@ impl<'a> Walk<'a> {
         let first = shown(step.call.path).or_else(|| of_fd(step.call.fd));
         let second = shown(step.call.path2).or_else(|| of_fd(step.call.fd2));
         let (begin_ns, end_ns) = when.map_or((0, 0), |when| (when.begin_ns, when.end_ns));
+        let is_exchange = step.call.op == Op::Rename && step.call.has(EXCHANGE);
         self.story.calls.push(CallInfo {
-            name: step.call.op.name(),
+            name: if is_exchange { "exchange" } else { step.call.op.name() },
             paths: [first, second],
             range,
             thread: step.thread,

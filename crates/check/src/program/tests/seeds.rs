@@ -73,6 +73,65 @@ fn a_write_with_o_dsync_covers_no_other_data() {
 }
 
 #[test]
+fn a_write_with_o_dsync_covers_no_size_that_another_write_has_moved() {
+    let rule = told_is_there("s", b"new");
+    let with = |folder: bool| {
+        move |program: &mut Recorded| {
+            program.had("f", &[b'o'; 4096]).had("t", b"new").had("s", b"old").rename("t", "s");
+            let (appends, commits) = (program.open("f", "wronly,append"), program.open("f", "wronly,dsync"));
+            program.write(appends, b"a new block").pwrite(commits, 0, b"in place");
+            if folder {
+                program.fsync_folder("");
+            }
+            program.told("saved");
+        }
+    };
+    expect("broken", D, &with(false), &rule);
+    expect("mended", NONE, &with(true), &rule);
+}
+
+#[test]
+fn a_write_with_o_dsync_covers_the_size_that_it_needs() {
+    let rule = |view: &View<'_>| {
+        let file = view.file("f").unwrap_or_default();
+        is(view.told().is_empty() || file.get(8192..8198) == Some(b"record"), "what was told is gone")
+    };
+    let with = |flags: &'static str| {
+        move |program: &mut Recorded| {
+            let (appends, commits) =
+                (program.had("f", b"old").open("f", "wronly"), program.open("f", flags));
+            program.pwrite(appends, 8192, b"______").pwrite(commits, 8192, b"record").told("stored");
+        }
+    };
+    expect("broken", D, &with("wronly"), &rule);
+    expect("mended", NONE, &with("wronly,dsync"), &rule);
+}
+
+#[test]
+fn an_exchange_is_covered_by_a_sync_of_either_file_or_folder() {
+    let rule = told_is_there("a/x", b"two");
+    let with = |file: &'static str, folder: &'static str| {
+        move |program: &mut Recorded| {
+            program.had_folder("a").had_folder("b").had("a/x", b"one").had("b/x", b"two");
+            let synced = (!file.is_empty()).then(|| program.open(file, "rdwr"));
+            program.call("rename \"a/x\" \"b/x\" exchange");
+            if let Some(file) = synced {
+                program.fsync(file);
+            }
+            if !folder.is_empty() {
+                program.fsync_folder(folder);
+            }
+            program.told("switched");
+        }
+    };
+    expect("not synced", D, &with("", ""), &rule);
+    expect("one file", ["D", "", "", "", ""], &with("a/x", ""), &rule);
+    expect("the other file", ["D", "", "", "", ""], &with("b/x", ""), &rule);
+    expect("one folder", NONE, &with("", "a"), &rule);
+    expect("the other folder", NONE, &with("", "b"), &rule);
+}
+
+#[test]
 fn a_name_by_link_and_unlink_needs_its_folder() {
     let rule = told_is_there("new", b"contents");
     let with = |synced: bool| {
