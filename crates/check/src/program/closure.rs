@@ -66,10 +66,15 @@ impl<'a> Closure<'a> {
         self.model.names == Order::One
             && !self.loose.has(number)
             && match micro.change {
-                Change::Data { fresh, .. } => fresh,
+                Change::Data { fresh, .. } => fresh || self.is_shared(micro),
                 // Within its block, the size is moved at once.
                 _ => true,
             }
+    }
+
+    /// Whether it maps blocks of another file instead of writing: one change of the journal for each extent, in file order.
+    fn is_shared(&self, micro: &Micro) -> bool {
+        self.model.shares && micro.shared.is_some()
     }
 
     fn is_page_bound(&self, micro: &Micro) -> bool {
@@ -81,6 +86,9 @@ impl<'a> Closure<'a> {
         let micro = self.micro(number);
         let lost = |needed: u32| some(needed).is_some_and(|needed| !set.has(needed));
         if micro.needs.iter().any(|needed| lost(*needed)) || self.is_page_bound(micro) && lost(micro.page) {
+            return true;
+        }
+        if self.is_shared(micro) && micro.shared.is_some_and(lost) {
             return true;
         }
         if micro.begin_ns > self.missing_end[micro.device as usize] && self.is_ordered(number, micro) {
@@ -105,6 +113,10 @@ impl<'a> Closure<'a> {
 
     fn miss(&mut self, number: u32) {
         let micro = self.micro(number);
+        if self.is_shared(micro) {
+            let end_ns = &mut self.missing_end[micro.device as usize];
+            *end_ns = (*end_ns).min(micro.end_ns);
+        }
         match micro.change {
             Change::Data { fresh, .. } => self.mark(micro.inode, if fresh { DATA | FRESH } else { DATA }),
             Change::Extend { .. } => self.mark(micro.inode, SIZE),
@@ -147,9 +159,11 @@ impl<'a> Closure<'a> {
                     marks & DATA != 0 || fresh && marks & FRESH != 0
                 }
                 Change::Extend { .. } => self.marks(micro.inode) & SIZE != 0,
-                _ => self.model.names == Order::One && micro.end_ns < kept_begin[micro.device as usize],
+                _ => false,
             };
-            if wanted {
+            let is_change = micro.is_metadata() || self.is_shared(micro);
+            let is_older = self.model.names == Order::One && micro.end_ns < kept_begin[micro.device as usize];
+            if wanted || is_change && is_older {
                 set.add(number);
             }
             if !set.has(number) {
@@ -162,6 +176,11 @@ impl<'a> Closure<'a> {
                 && let Some(page) = some(micro.page)
             {
                 set.add(page);
+            }
+            if self.is_shared(micro)
+                && let Some(before) = micro.shared.and_then(some)
+            {
+                set.add(before);
             }
             if self.is_ordered(number, micro) {
                 let begin_ns = &mut kept_begin[micro.device as usize];

@@ -108,7 +108,13 @@ impl Membership<'_> {
             let micro = &self.operations.all[*number as usize];
             let lacks = |needed: &u32| some(*needed).is_some_and(|needed| !set.has(needed));
             let is_data = matches!(micro.change, Change::Data { .. });
-            if is_data && !set.has(*number) && !micro.needs.iter().any(lacks) && !lacks(&micro.page) {
+            let is_shared = self.model.shares && micro.shared.is_some();
+            if is_data
+                && !is_shared
+                && !set.has(*number)
+                && !micro.needs.iter().any(lacks)
+                && !lacks(&micro.page)
+            {
                 next.add(*number);
             }
         }

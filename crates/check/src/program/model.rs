@@ -95,6 +95,8 @@ pub struct Model {
     pub grow_waits: bool,
     /// A sync of a file with several names, or in a new folder, covers all names and attributes.
     pub checkpoints: bool,
+    /// Copies within the kernel share blocks: each extent is one change of the journal, after the source's data.
+    pub shares: bool,
     /// Whether it is a null model.
     pub null: Null,
 }
@@ -199,6 +201,7 @@ impl Model {
             volatile: flag("volatile")?,
             grow_waits: flag("grow_waits")?,
             checkpoints: flag("checkpoints")?,
+            shares: flag("shares")?,
             null: Null::No,
         };
         Ok(model)

@@ -97,6 +97,8 @@ pub struct Micro {
     pub needs: [u32; 3],
     /// Data before it in its page.
     pub page: u32,
+    /// Whether it is of a copy within the kernel that may share blocks, and what is before it in the order of the file.
+    pub shared: Option<u32>,
     /// When its call began.
     pub begin_ns: u64,
     /// When its call had returned.
@@ -238,7 +240,17 @@ impl Builder {
     fn push(&mut self, call: u32, inode: Inode, change: Change, needs: [u32; 3], times: (u64, u64)) -> u32 {
         let (begin_ns, end_ns) = times;
         let device = self.device(inode);
-        self.out.all.push(Micro { call, inode, device, change, needs, page: NONE, begin_ns, end_ns });
+        self.out.all.push(Micro {
+            call,
+            inode,
+            device,
+            change,
+            needs,
+            page: NONE,
+            shared: None,
+            begin_ns,
+            end_ns,
+        });
         self.out.all.len() as u32 - 1
     }
 
@@ -262,8 +274,8 @@ impl Builder {
                 let over = replaced.is_some() && !exchange;
                 self.name(call, (*to, Some(*inode)), other, (*inode, over, false), times);
             }
-            Deed::Write { inode, offset, bytes, direct } => {
-                self.write(call, *inode, (*offset, *bytes, *direct), times);
+            Deed::Write { inode, offset, bytes, direct, shares } => {
+                self.write(call, *inode, (*offset, *bytes, *direct, *shares), times);
             }
             Deed::Size { inode, size } => self.size(call, *inode, *size, times),
             Deed::Zero { inode, offset, len } => {
@@ -358,7 +370,7 @@ impl Builder {
         &mut self,
         call: u32,
         inode: Inode,
-        (offset, bytes, direct): (u64, Slice, bool),
+        (offset, bytes, direct, shares): (u64, Slice, bool, bool),
         times: (u64, u64),
     ) {
         let (mut at, end) = (offset, offset + bytes.len);
@@ -375,13 +387,15 @@ impl Builder {
             let change = Change::Data { offset: at, bytes: slice, fresh, direct };
             let data = self.push(call, inode, change, [freed, NONE, NONE], times);
             self.out.all[data as usize].page = page;
+            self.out.all[data as usize].shared = shares.then_some(if at == offset { NONE } else { data - 1 });
             self.pages.insert((inode, block), data);
             if stop > size {
                 // Past the page cache, the size is set when the data is on the medium.
                 let written = if direct { data } else { NONE };
                 let needs = [self.cuts.get(&inode).copied().unwrap_or(NONE), written, NONE];
                 let change = Change::Extend { from: size, to: stop, inside: !fresh };
-                self.push(call, inode, change, needs, times);
+                let extend = self.push(call, inode, change, needs, times);
+                self.out.all[extend as usize].shared = shares.then_some(data);
                 size = stop;
             }
             at = stop;

@@ -146,8 +146,8 @@ impl<'a> Run<'a> {
             let micro = &self.operations.all[number as usize];
             let Change::Names { subject, .. } = micro.change else { continue };
             let mut named = micro.given().map(|(_, inode)| inode).chain([subject]);
-            let logged = named
-                .any(|inode| self.first_sync.get(&inode).is_some_and(|end| *end < micro.begin_ns));
+            let logged =
+                named.any(|inode| self.first_sync.get(&inode).is_some_and(|end| *end < micro.begin_ns));
             let is_here = micro.device == device && micro.end_ns < begin_ns;
             if is_here && !self.covered.has(number) && logged {
                 self.loose.add(number);
@@ -226,7 +226,9 @@ impl<'a> Run<'a> {
     fn logs_names(&self, sync: &Sync) -> bool {
         match sync.what {
             What::File { .. } => self.model.file_sync == FileSync::Own,
-            What::Folder(_) => self.model.folder_sync == FolderSync::Entries && self.model.names == Order::One,
+            What::Folder(_) => {
+                self.model.folder_sync == FolderSync::Entries && self.model.names == Order::One
+            }
             What::Device(_) | What::All => false,
         }
     }
@@ -316,6 +318,7 @@ impl<'a> Run<'a> {
             Change::Set(_) => !data_only,
             Change::Cut { .. } | Change::Zero { .. } => true,
             Change::Extend { .. } => micro.call == sync.call || self.is_needed(sync, number),
+            Change::Data { .. } if self.model.shares && micro.shared.is_some() => true,
             Change::Data { fresh, .. } => *fresh && (!of_write || micro.call == sync.call),
         };
         let own = self.before(sync);

@@ -85,7 +85,7 @@ impl Random {
                 let bytes = self.story.blobs.add(vec![letter; len as usize]);
                 let size = &mut self.sizes[inode as usize];
                 *size = (*size).max(offset + len);
-                ("write", Deed::Write { inode, offset, bytes, direct: false })
+                ("write", Deed::Write { inode, offset, bytes, direct: false, shares: false })
             }
             (3, Some(inode)) => {
                 let size = at.min(self.sizes[inode as usize]);

@@ -240,7 +240,8 @@ impl<'a> States<'a> {
             return Ok(None);
         };
         let unit = self.model.tear;
-        if unit == 0 || offset / unit == (offset + bytes.len - 1) / unit {
+        let is_shared = self.model.shares && self.operations.all[number as usize].shared.is_some();
+        if is_shared || unit == 0 || offset / unit == (offset + bytes.len - 1) / unit {
             return Ok(None);
         }
         let part = Part::ALL[at % parts / 2];

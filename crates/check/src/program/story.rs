@@ -103,6 +103,8 @@ pub enum Deed {
         bytes: Slice,
         /// Past the page cache.
         direct: bool,
+        /// Copied within the kernel from whole blocks of another file, which some file systems share instead.
+        shares: bool,
     },
     /// The size is set; `allocates`: by fallocate, which only makes it larger.
     Size {

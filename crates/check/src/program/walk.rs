@@ -12,6 +12,7 @@ use trace::words::{APPEND, CREAT, EXCHANGE, EXCL, KEEP_SIZE, MAP_SHARED, NOFOLLO
 
 use super::halves::HALF;
 use super::mapped::{Mapped, Stores, differing};
+use super::operations::BLOCK;
 use super::story::{
     Attr, CallInfo, Deed, Done, Entry, Inode, Node, OUTSIDE, ROOT, Slice, Story, StoryError, What, When,
 };
@@ -358,7 +359,7 @@ impl<'a> Walk<'a> {
     fn stores(&mut self, inode: Inode, stored: &[(u64, Slice)], step: Option<&Step>, at_ns: u64) {
         for (offset, bytes) in stored {
             let mut deeds = Vec::new();
-            self.write(inode, *offset, *bytes, false, &mut deeds);
+            self.write(inode, *offset, *bytes, (false, false), &mut deeds);
             self.story.calls.push(CallInfo {
                 name: "store",
                 paths: [Some(self.shown(inode)), None],
@@ -504,11 +505,18 @@ impl<'a> Walk<'a> {
         start
     }
 
-    fn write(&mut self, inode: Inode, offset: u64, bytes: Slice, direct: bool, deeds: &mut Vec<Deed>) {
+    fn write(
+        &mut self,
+        inode: Inode,
+        offset: u64,
+        bytes: Slice,
+        (direct, shares): (bool, bool),
+        deeds: &mut Vec<Deed>,
+    ) {
         let live = self.live.entry(inode).or_default();
         live.size = live.size.max(offset + bytes.len);
         live.pieces.push((offset, Some(bytes), bytes.len));
-        deeds.push(Deed::Write { inode, offset, bytes, direct });
+        deeds.push(Deed::Write { inode, offset, bytes, direct, shares });
     }
 
     fn writes(&mut self, step: &Step, when: Option<When>, deeds: &mut Vec<Deed>) -> Option<(u64, u64)> {
@@ -531,7 +539,7 @@ impl<'a> Walk<'a> {
             return None;
         };
         let bytes = Slice { blob: written.bytes, start: 0, len };
-        self.write(open.inode, start, bytes, open.flags & O_DIRECT != 0, deeds);
+        self.write(open.inode, start, bytes, (open.flags & O_DIRECT != 0, false), deeds);
         let full = open.flags & O_SYNC == O_SYNC || flags & SYNC != 0;
         if full || open.flags & O_DSYNC != 0 || flags & DSYNC != 0 {
             let (inode, range) = (open.inode, Some((start, start + len)));
@@ -592,7 +600,11 @@ impl<'a> Walk<'a> {
         };
         let bytes = self.bytes_of(source.inode, first, len)?;
         let slice = self.story.blobs.add(bytes);
-        self.write(target.inode, start, slice, false, deeds);
+        // Blocks are shared as wholes; the last one of the source only as the last one of the target.
+        let is_last = first + len == self.size(source.inode) && start + len >= self.size(target.inode);
+        let ends = len.is_multiple_of(BLOCK) || is_last;
+        let shares = ends && start.is_multiple_of(BLOCK) && first.is_multiple_of(BLOCK);
+        self.write(target.inode, start, slice, (false, shares), deeds);
         Ok(Some((start, start + len)))
     }
 

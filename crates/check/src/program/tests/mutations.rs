@@ -24,7 +24,7 @@ fn first_of(view: &View<'_>, at: usize) -> Option<u8> {
     view.file("f").and_then(|file| file.get(at).copied())
 }
 
-const SEEDS: [Seed; 20] = [
+const SEEDS: [Seed; 21] = [
     Seed {
         name: "two folders, the second needs the first",
         program: |program| {
@@ -199,6 +199,15 @@ const SEEDS: [Seed; 20] = [
         },
         rule: &|view| told_has(view, "s", b"new"),
     },
+    Seed {
+        name: "a copy within the kernel is the beginning of what it copies",
+        program: |program| {
+            let from = program.had("g", &[b'n'; 10_000]).had("f", b"").open("g", "rdonly");
+            let to = program.open("f", "wronly");
+            program.call_for((1000, 100), &format!("copy {from} {to} 10000 -1 -1"), 10_000);
+        },
+        rule: &|view| is(view.file("f").is_some_and(|file| file.iter().all(|byte| *byte == b'n'))),
+    },
 ];
 
 /// A clause, the model that it is changed in, how, and which program notices: what the model breaks of it, and what the changed
@@ -226,7 +235,7 @@ const FALSE_A: [&str; 2] = ["", "A"];
 const HIDES_D: [&str; 2] = ["D", ""];
 const FALSE_D: [&str; 2] = ["", "D"];
 
-const MUTATIONS: [Mutation; 38] = [
+const MUTATIONS: [Mutation; 40] = [
     mutation(("names", "ext4"), |m| m.names = Order::Any, SEEDS[0].name, FALSE_A),
     mutation(("names", "posix"), |m| m.names = Order::One, SEEDS[0].name, HIDES_A),
     mutation(("size_after", "ext4"), |m| m.size_after = SizeAfter::Last, SEEDS[1].name, HIDES_A),
@@ -265,6 +274,8 @@ const MUTATIONS: [Mutation; 38] = [
     mutation(("grow_waits", "xfs"), |m| m.grow_waits = false, SEEDS[17].name, FALSE_A),
     mutation(("checkpoints", "f2fs"), |m| m.checkpoints = false, SEEDS[18].name, FALSE_D),
     mutation(("checkpoints", "btrfs"), |m| m.checkpoints = true, SEEDS[19].name, HIDES_D),
+    mutation(("shares", "btrfs"), |m| m.shares = false, SEEDS[20].name, FALSE_A),
+    mutation(("shares", "ext4"), |m| m.shares = true, SEEDS[20].name, HIDES_A),
 ];
 
 #[test]
