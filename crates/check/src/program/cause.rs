@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use rustc_hash::FxHashMap;
+
 use super::Bits;
 use super::checker::Verdict;
 use super::closure::Closure;
@@ -16,6 +18,9 @@ use super::tree::Trees;
 
 /// Judgements that the search for the fewest operations may take.
 const TRIES: usize = 150;
+
+/// What is said, without numbers, and which promise is broken.
+type Wanted<'a> = (&'a str, Promise);
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,25 +90,45 @@ pub struct Search<'a, 'b, 'j> {
 }
 
 impl Search<'_, '_, '_> {
-    /// Whether a cause that another model has shown is one of this model too: its state is legal here.
-    pub fn has(&self, cause: &Cause) -> bool {
-        let point = point_at(self.operations, self.model, cause.at_ns);
-        let mut begun = point.covered.clone();
-        point.free.iter().for_each(|number| begun.add(*number));
-        let set = &cause.state.set;
-        let has_all = point.covered.numbers().all(|number| set.has(number));
-        cause.state.torn.is_none()
-            && self.model.null == Null::No
-            && has_all
-            && set.numbers().all(|number| begun.has(number))
-            && Closure::new(self.operations, self.model, &point.loose, &point.free).is_legal(set)
+    /// Whether a cause that another model has shown is one of this model too: its state is legal here, and broken.
+    pub fn shows(&mut self, cause: &Cause) -> Result<bool, FolderError> {
+        let wanted = (&*bucket(&cause.message), cause.promise);
+        Ok(self.has(cause) && self.is_alike(&cause.state, cause.acks, wanted)?.is_some())
     }
 
-    fn is_alike(&mut self, state: &State, acks: usize, wanted: &str) -> Result<Option<String>, FolderError> {
-        Ok(match self.judge.ask(&mut self.trees, state, acks)? {
-            Verdict::Broken(message) if bucket(&message) == wanted => Some(message),
-            _ => None,
-        })
+    fn has(&self, cause: &Cause) -> bool {
+        if self.model.null != Null::No || self.model.volatile {
+            return false;
+        }
+        let point = point_at(self.operations, self.model, cause.at_ns);
+        let mut whole = cause.state.set.clone();
+        if let Some(torn) = cause.state.torn {
+            let micro = &self.operations.all[torn.number as usize];
+            if !micro.tears(self.model) || !point.free.contains(&torn.number) {
+                return false;
+            }
+            whole.add(torn.number);
+        }
+        let mut begun = point.covered.clone();
+        point.free.iter().for_each(|number| begun.add(*number));
+        whole.numbers().all(|number| begun.has(number)) && self.is_legal(&point, &whole)
+    }
+
+    /// What is said of a state, if it is broken in the same way: what was told is at stake in both, or in none.
+    fn is_alike(
+        &mut self,
+        state: &State,
+        acks: usize,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<String>, FolderError> {
+        let (said, promise) = wanted;
+        let message = match self.judge.ask(&mut self.trees, state, acks)? {
+            Verdict::Broken(message) if bucket(&message) == said => message,
+            _ => return Ok(None),
+        };
+        let is_untold = promise == Promise::Durability
+            && matches!(self.judge.ask(&mut self.trees, state, 0)?, Verdict::Broken(_));
+        Ok(Some(message).filter(|_| !is_untold))
     }
 
     /// Finds the cause of a violation. None: a second judgement of the same tree differs, which is the judge's fault.
@@ -113,32 +138,27 @@ impl Search<'_, '_, '_> {
         if again != Verdict::Broken(violation.message.clone()) {
             return Ok(None);
         }
-        let point = &self.points[violation.point];
+        let (promise, mut acks) = (violation.promise(), violation.acks);
         let (mut state, mut message) = (violation.state.clone(), violation.message.clone());
-        // Without any acknowledgement: then it is none of what was told.
-        let untold = self.is_alike(&state, 0, &wanted)?.is_some()
-            || matches!(self.judge.ask(&mut self.trees, &state, 0)?, Verdict::Broken(_));
-        let (promise, mut acks) =
-            if untold { (Promise::Atomicity, 0) } else { (Promise::Durability, violation.acks) };
-        let wanted = match self.judge.ask(&mut self.trees, &state, acks)? {
-            Verdict::Broken(text) => {
-                message.clone_from(&text);
-                bucket(&text)
-            }
-            _ => wanted,
-        };
+        let (points, mut at) = (self.points, violation.point);
         if self.model.null != Null::No {
-            return Ok(Some(self.told(point, promise, state, (acks, message))));
+            return Ok(Some(self.told(&points[at], promise, state, (acks, message))));
         }
-        self.fewer_lost(point, &mut state, acks, (&wanted, &mut message))?;
+        let wanted = (&*wanted, promise);
+        self.fewer_lost(&points[at], &mut state, acks, (wanted, &mut message))?;
         // The fewest acknowledgements: the crash came no earlier than the last of them.
         while acks > 1
-            && let Some(text) = self.is_alike(&state, acks - 1, &wanted)?
+            && let Some(text) = self.is_alike(&state, acks - 1, wanted)?
         {
             (acks, message) = (acks - 1, text);
         }
-        self.fewer_kept(point, &mut state, acks, (&wanted, &mut message))?;
-        Ok(Some(self.told(point, promise, state, (acks, message))))
+        let earlier = self.earlier(at, &mut state, acks, (wanted, &mut message))?;
+        if earlier < at {
+            at = earlier;
+            self.fewer_lost(&points[at], &mut state, acks, (wanted, &mut message))?;
+        }
+        self.fewer_kept(&points[at], &mut state, acks, (wanted, &mut message))?;
+        Ok(Some(self.told(&points[at], promise, state, (acks, message))))
     }
 
     /// Puts lost operations back, many at once and then fewer, the latest first.
@@ -147,7 +167,7 @@ impl Search<'_, '_, '_> {
         point: &Point,
         state: &mut State,
         acks: usize,
-        (wanted, message): (&str, &mut String),
+        (wanted, message): (Wanted<'_>, &mut String),
     ) -> Result<(), FolderError> {
         if state.torn.is_some() {
             let whole = State { set: state.set.clone(), torn: None };
@@ -188,16 +208,65 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Moves the crash earlier: what came last goes, as long as it is the same.
+    /// Moves the crash to an earlier point, where less has begun and less is covered, as long as it is the same. Which point.
+    fn earlier(
+        &mut self,
+        at: usize,
+        state: &mut State,
+        acks: usize,
+        (wanted, message): (Wanted<'_>, &mut String),
+    ) -> Result<usize, FolderError> {
+        let points = self.points;
+        let Some(first) = lost_of(&points[at], state).first().copied() else { return Ok(at) };
+        let begun = self.operations.all[first as usize].begin_ns.max(self.last_told(acks));
+        let (mut low, mut high) = (points.partition_point(|point| point.at_ns <= begun), at);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let found = match self.begun(&points[middle], state) {
+                Some(tried) => self.is_alike(&tried, acks, wanted)?.map(|text| (tried, text)),
+                None => None,
+            };
+            match found {
+                Some((tried, text)) => (*state, *message, high) = (tried, text, middle),
+                None => low = middle + 1,
+            }
+        }
+        Ok(high)
+    }
+
+    /// What of a state had begun at a point, if that is legal there.
+    fn begun(&self, point: &Point, state: &State) -> Option<State> {
+        let is_begun = |number: u32| self.operations.all[number as usize].begin_ns < point.at_ns;
+        let mut set = Bits::new(self.operations.all.len());
+        state.set.numbers().filter(|number| is_begun(*number)).for_each(|number| set.add(number));
+        let torn = state.torn.filter(|torn| is_begun(torn.number));
+        let mut whole = set.clone();
+        if let Some(torn) = torn {
+            whole.add(torn.number);
+        }
+        self.is_legal(point, &whole).then_some(State { set, torn })
+    }
+
+    fn is_legal(&self, point: &Point, set: &Bits) -> bool {
+        point.covered.numbers().all(|number| set.has(number))
+            && Closure::new(self.operations, self.model, &point.loose, &point.free).is_legal(set)
+    }
+
+    fn last_told(&self, acks: usize) -> u64 {
+        acks.checked_sub(1).map_or(0, |last| self.operations.acks[last].at_ns)
+    }
+
+    /// Moves the crash earlier: what came last goes, as long as it is the same, and no more of what had begun then is lost.
     fn fewer_kept(
         &mut self,
         point: &Point,
         state: &mut State,
         acks: usize,
-        (wanted, message): (&str, &mut String),
+        (wanted, message): (Wanted<'_>, &mut String),
     ) -> Result<(), FolderError> {
-        let told = acks.checked_sub(1).map_or(0, |last| self.operations.acks[last].at_ns);
+        let told = self.last_told(acks);
         let kept: Vec<u32> = point.free.iter().copied().filter(|number| state.set.has(*number)).collect();
+        let most = self.lost_at(point, state, acks).1.len();
         // The crash came after the last telling, and so after what had ended before that.
         let is_old = |number: &u32| self.operations.all[*number as usize].end_ns < told;
         let (mut low, mut high) = (kept.iter().rposition(is_old).map_or(0, |at| at + 1), kept.len());
@@ -205,7 +274,11 @@ impl Search<'_, '_, '_> {
             let middle = usize::midpoint(low, high);
             let mut tried = state.clone();
             kept[middle..high].iter().for_each(|number| tried.set.remove(*number));
-            match self.is_alike(&tried, acks, wanted)? {
+            let found = match self.lost_at(point, &tried, acks).1.len() <= most {
+                true => self.is_alike(&tried, acks, wanted)?,
+                false => None,
+            };
+            match found {
                 Some(text) => (*state, *message, high) = (tried, text, middle),
                 None => low = middle + 1,
             }
@@ -213,25 +286,31 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
-    fn told(&self, point: &Point, promise: Promise, state: State, (acks, message): (usize, String)) -> Cause {
+    /// The earliest moment of a state, and what had begun then and is lost.
+    pub(super) fn lost_at(&self, point: &Point, state: &State, acks: usize) -> (u64, Vec<u32>) {
         let all = &self.operations.all;
         let is_kept =
             |number: &u32| state.set.has(*number) || state.torn.is_some_and(|torn| torn.number == *number);
         // What began after all that was kept and told had not begun at the earliest moment of this state.
         let last_kept =
             point.free.iter().filter(|number| is_kept(number)).map(|number| all[*number as usize].begin_ns);
-        let last_told = acks.checked_sub(1).map_or(0, |last| self.operations.acks[last].at_ns);
-        let at_ns = last_kept.max().unwrap_or(0).max(last_told) + 1;
-        let covered = (0..all.len() as u32).filter(|number| point.covered.has(*number));
-        let at_ns = covered.map(|number| all[number as usize].begin_ns + 1).max().unwrap_or(0).max(at_ns);
-        let lost: Vec<u32> = lost_of(point, &state);
-        let lost: Vec<u32> =
-            lost.into_iter().filter(|number| all[*number as usize].begin_ns < at_ns).collect();
+        let at_ns = last_kept.max().unwrap_or(0).max(self.last_told(acks)) + 1;
+        let covered = point.covered.numbers().map(|number| all[number as usize].begin_ns + 1);
+        let at_ns = covered.max().unwrap_or(0).max(at_ns);
+        let mut lost = lost_of(point, state);
+        lost.retain(|number| all[*number as usize].begin_ns < at_ns);
+        (at_ns, lost)
+    }
+
+    fn told(&self, point: &Point, promise: Promise, state: State, (acks, message): (usize, String)) -> Cause {
+        let (at_ns, lost) = self.lost_at(point, &state, acks);
         let kept = self.kept(&lost, &state, (promise, acks));
         let key = self.key(promise, &lost, kept, state.torn);
         Cause { promise, message, state, at_ns, acks, lost, kept, key }
     }
 
+    /// What came after the lost operation. Of what was kept that is the last: the crash came as early as it could, so that without
+    /// it nothing would be broken.
     fn kept(&self, lost: &[u32], state: &State, (promise, acks): (Promise, usize)) -> Kept {
         let Some(first) = lost.first().copied() else { return Kept::Nothing };
         let end_ns = self.operations.all[first as usize].end_ns;
@@ -240,14 +319,9 @@ impl Search<'_, '_, '_> {
             return after.map_or(Kept::Nothing, Kept::Ack);
         }
         let call = self.operations.all[first as usize].call;
-        let later =
-            || (first + 1..self.operations.all.len() as u32).filter(move |number| state.set.has(*number));
         let other = |number: &u32| self.operations.all[*number as usize].call != call;
-        let is_name =
-            |number: &u32| matches!(self.operations.all[*number as usize].change, Change::Names { .. });
-        let kept =
-            later().filter(other).find(is_name).or_else(|| later().find(other)).or_else(|| later().next());
-        kept.map_or(Kept::Nothing, Kept::Operation)
+        let later = || state.set.numbers().filter(|number| *number > first);
+        later().filter(other).last().or_else(|| later().last()).map_or(Kept::Nothing, Kept::Operation)
     }
 
     fn key(&self, promise: Promise, lost: &[u32], kept: Kept, torn: Option<Torn>) -> String {
@@ -266,6 +340,52 @@ impl Search<'_, '_, '_> {
             Kept::Nothing => {}
         }
         key
+    }
+}
+
+/// Which violations a cause explains: those in which what it loses is lost, and what it keeps is there.
+pub(super) struct Sites {
+    of: Vec<u32>,
+}
+
+impl Sites {
+    /// The sites of all operations, as numbers.
+    pub(super) fn of(story: &Story, operations: &Operations) -> Self {
+        let mut known: FxHashMap<String, u32> = FxHashMap::default();
+        let all = 0..operations.all.len() as u32;
+        let of = all.map(|number| {
+            let next = known.len() as u32;
+            *known.entry(site(story, operations, number)).or_insert(next)
+        });
+        Self { of: of.collect() }
+    }
+
+    /// Whether a cause is one of a violation's, where both break the same promise.
+    pub(super) fn explain(&self, search: &Search<'_, '_, '_>, cause: &Cause, violation: &Violation) -> bool {
+        let (all, acks) = (&search.operations.all, &search.operations.acks);
+        let Violation { point, state, acks: told, .. } = violation;
+        let lost = search.lost_at(&search.points[*point], state, *told).1;
+        let Some(first) = cause.lost.first() else {
+            return lost.is_empty() && cause.promise == violation.promise();
+        };
+        let is_site = |number: u32, of: u32| self.of[number as usize] == self.of[of as usize];
+        let is_torn = match (cause.state.torn, state.torn) {
+            (Some(one), Some(own)) => is_site(one.number, own.number),
+            (one, _) => one.is_none(),
+        };
+        let Some(lost) = lost.into_iter().find(|number| is_site(*number, *first)) else { return false };
+        is_torn
+            && cause.promise == violation.promise()
+            && match cause.kept {
+                Kept::Operation(kept) => {
+                    state.set.numbers().any(|number| number > lost && is_site(number, kept))
+                }
+                Kept::Ack(at) => acks[..*told].iter().any(|ack| {
+                    let mark = |stack: &[u32]| search.story.mark(stack);
+                    ack.at_ns > all[lost as usize].end_ns && mark(&ack.stack) == mark(&acks[at].stack)
+                }),
+                Kept::Nothing => true,
+            }
     }
 }
 

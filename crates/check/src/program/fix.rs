@@ -1,13 +1,13 @@
 //! What would help: a sync is put into the program, and the models that show the finding are searched again.
 //!
-//! A candidate is put before every pair of calls that is alike, since a program saves more than once. It helps if no broken state
-//! with the finding's message and cause is left, and none is new.
+//! A candidate is put before every pair of calls that is alike, since a program saves more than once. It helps if every broken
+//! state with the finding's message that is left is one of another finding that is told, and none is new.
 
 use std::collections::BTreeSet;
 
-use super::cause::{Cause, Kept, Search, site};
+use super::cause::{Cause, Kept, Search, Sites, site};
 use super::folder::FolderError;
-use super::judge::{Judge, Limits};
+use super::judge::{Judge, Limits, Violation};
 use super::model::Model;
 use super::operations::{Change, Operations, Sync};
 use super::run::Finding;
@@ -182,16 +182,16 @@ impl Try<'_, '_> {
         judge: &mut Judge<'_>,
     ) -> Result<Option<usize>, FolderError> {
         let known: BTreeSet<&String> = self.known.iter().flat_map(|one| &one.messages).collect();
-        let mut trees = 0;
+        let (mut trees, sites) = (0, Sites::of(self.story, operations));
         let limits = Limits { states: self.limits.states.min(TREES), ..self.limits.clone() };
         for model in self.models {
             let (explored, points) = judge.explore(self.story, operations, model, &limits)?;
             trees += explored.trees;
-            for (message, (_, violations)) in &explored.violations {
-                if !known.contains(message) {
+            for (kind, (_, violations)) in &explored.violations {
+                if !known.contains(&kind.said) {
                     return Ok(None);
                 }
-                if !finding.messages.contains(message) {
+                if !finding.messages.contains(&kind.said) {
                     continue;
                 }
                 for violation in violations {
@@ -199,13 +199,32 @@ impl Try<'_, '_> {
                     let (story, points) = (self.story, &points[..]);
                     let mut search =
                         Search { story, operations, model, points, judge: &mut *judge, trees: of_model };
-                    let cause = search.cause(violation)?;
-                    if cause.is_none_or(|cause| cause.key == finding.cause.key) {
+                    if !self.is_another(finding, violation, &sites, &mut search)? {
                         return Ok(None);
                     }
                 }
             }
         }
         Ok(Some(trees))
+    }
+
+    /// Whether a violation with the message of a finding is one of another finding that is listed.
+    fn is_another(
+        &self,
+        finding: &Finding,
+        violation: &Violation,
+        sites: &Sites,
+        search: &mut Search<'_, '_, '_>,
+    ) -> Result<bool, FolderError> {
+        let explains = |one: &Finding| sites.explain(search, &one.cause, violation);
+        let others = || self.known.iter().filter(|one| one.cause.key != finding.cause.key);
+        if explains(finding) {
+            return Ok(false);
+        }
+        if others().any(explains) {
+            return Ok(true);
+        }
+        let cause = search.cause(violation)?;
+        Ok(cause.is_some_and(|cause| others().any(|other| other.cause.key == cause.key)))
     }
 }

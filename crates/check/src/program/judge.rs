@@ -4,7 +4,7 @@
 //! trees are compared by hash; a tree is judged once for what was acknowledged, whichever models have it. Judgements run in
 //! parallel, and what comes of them does not depend on how many at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Bits;
+use super::cause::{Promise, site};
 use super::checker::{Checker, Place, Verdict};
 use super::folder::{FolderError, LeftOut, put, put_seen};
 use super::model::Model;
@@ -126,10 +127,17 @@ pub struct Violation {
     pub point: usize,
     /// What had persisted.
     pub state: State,
-    /// Acknowledgements that had begun.
+    /// Acknowledgements that had begun; none, where it is broken whatever was told.
     pub acks: usize,
     /// What the judge says.
     pub message: String,
+}
+
+impl Violation {
+    /// What is broken.
+    pub fn promise(&self) -> Promise {
+        if self.acks == 0 { Promise::Atomicity } else { Promise::Durability }
+    }
 }
 
 /// What came of a model.
@@ -151,16 +159,32 @@ pub struct Explored {
     pub trees: usize,
     /// It was ended by its time.
     pub cut: bool,
-    /// By message: what is broken, at most [`KEPT`] each, and how many there were.
-    pub violations: BTreeMap<String, (usize, Vec<Violation>)>,
+    /// By kind: what is broken, at most [`KEPT`] each, and how many there were.
+    pub violations: BTreeMap<Kind, (usize, Vec<Violation>)>,
     /// Faults of the checker, by message.
     pub faults: BTreeMap<String, usize>,
     /// Trees of which the checker said nothing.
     pub nothing: usize,
 }
 
-/// Violations of one message that are kept: each is reduced to its cause, which takes many judgements.
+/// What tells violations apart whose causes may differ, also where a checker says the same of all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// The message, without numbers.
+    pub said: String,
+    /// What is broken.
+    pub promise: Promise,
+    /// Names that are not there, of those of a crash that loses nothing: without numbers.
+    pub gone: BTreeSet<String>,
+    /// The call of the first operation that is lost.
+    pub lost: String,
+}
+
+/// Violations of one kind that are kept: each may be reduced to its cause, which takes many judgements.
 pub const KEPT: usize = 2;
+
+/// Names of a kind, at most.
+const GONE: usize = 8;
 
 /// A message without its numbers, and without names that mkstemp(3) has drawn: what is alike.
 pub fn bucket(message: &str) -> String {
@@ -280,6 +304,7 @@ impl<'a> Judge<'a> {
         limits: &Limits,
     ) -> Result<(Explored, Vec<Point>), FolderError> {
         let (points, points_left_out) = points(operations, model);
+        let found = Found { story, operations, points: &points };
         let mut trees = Trees::new(story, operations, model.stale, model.tear);
         let mut explored = Explored {
             model: model.name.clone(),
@@ -316,7 +341,7 @@ impl<'a> Judge<'a> {
                 let is_full = search.seen.len() >= limits.states
                     || explored.states >= limits.states.saturating_mul(LOOKED);
                 if search.waiting.len() >= 32 * self.jobs || is_full {
-                    self.settle(&trees, &mut search, &mut explored)?;
+                    self.settle(&mut trees, &found, &mut search, &mut explored)?;
                 }
                 if is_full || search.began.elapsed() > limits.time {
                     explored.cut = !is_full;
@@ -325,7 +350,7 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        self.settle(&trees, &mut search, &mut explored)?;
+        self.settle(&mut trees, &found, &mut search, &mut explored)?;
         explored.trees = search.seen.len();
         explored.legal = explored.legal.max(1);
         drop(all);
@@ -334,7 +359,8 @@ impl<'a> Judge<'a> {
 
     fn settle(
         &mut self,
-        trees: &Trees<'_>,
+        trees: &mut Trees<'_>,
+        found: &Found<'_>,
         search: &mut Search,
         explored: &mut Explored,
     ) -> Result<(), FolderError> {
@@ -342,21 +368,73 @@ impl<'a> Judge<'a> {
         let (known, new): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|one| self.memo.contains_key(&one.key));
         self.all(trees, &new)?;
-        for one in known.into_iter().chain(new) {
+        let waiting: Vec<Waiting> = known.into_iter().chain(new).collect();
+        self.untold(trees, &waiting)?;
+        for one in waiting {
             match &self.memo[&one.key] {
                 Verdict::Sound => {}
                 Verdict::Nothing => explored.nothing += 1,
                 Verdict::Fault(what) => *explored.faults.entry(what.clone()).or_default() += 1,
                 Verdict::Broken(message) => {
-                    let Waiting { point, state, key: (_, acks), .. } = one;
-                    let kept = explored.violations.entry(bucket(message)).or_default();
+                    let Waiting { point, state, key: (hash, acks), .. } = one;
+                    // Broken whatever was told: then it is said without that.
+                    let untold = match self.memo.get(&(hash, 0)) {
+                        Some(Verdict::Broken(message)) => Some(message),
+                        _ => None,
+                    };
+                    let (message, acks) =
+                        untold.map_or((message.clone(), acks), |message| (message.clone(), 0));
+                    let violation = Violation { point, state, acks, message };
+                    let kept = explored.violations.entry(found.kind(trees, &violation)).or_default();
                     kept.0 += 1;
-                    let violation = Violation { point, state, acks, message: message.clone() };
                     keep(&mut kept.1, violation);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Judges what is broken once more, with nothing told.
+    fn untold(&mut self, trees: &Trees<'_>, waiting: &[Waiting]) -> Result<(), FolderError> {
+        let mut seen = FxHashSet::default();
+        let mut asked = Vec::new();
+        for one in waiting {
+            let key = (one.key.0, 0);
+            let is_broken = matches!(self.memo[&one.key], Verdict::Broken(_));
+            if is_broken && !self.memo.contains_key(&key) && seen.insert(key) {
+                asked.push(Waiting { key, point: one.point, state: one.state.clone() });
+            }
+        }
+        self.all(trees, &asked)
+    }
+}
+
+/// What violations are told apart by.
+struct Found<'a> {
+    story: &'a Story,
+    operations: &'a Operations,
+    points: &'a [Point],
+}
+
+impl Found<'_> {
+    fn kind(&self, trees: &mut Trees<'_>, violation: &Violation) -> Kind {
+        let point = &self.points[violation.point];
+        let mut whole = point.covered.clone();
+        point.free.iter().for_each(|number| whole.add(*number));
+        let (all, own) = (trees.names(&whole), trees.names(&violation.state.set));
+        let own: FxHashSet<&[u32]> = own.paths.iter().map(|(path, _)| &path[..]).collect();
+        let gone = all.paths.iter().filter(|(path, _)| !own.contains(&path[..])).take(GONE);
+        let shown = |path: &[u32]| {
+            let parts = path.iter().map(|name| String::from_utf8_lossy(&self.story.names[*name as usize]));
+            bucket(&parts.collect::<Vec<_>>().join("/"))
+        };
+        let lost = point.free.iter().find(|number| !violation.state.set.has(**number));
+        Kind {
+            said: bucket(&violation.message),
+            promise: violation.promise(),
+            gone: gone.map(|(path, _)| shown(path)).collect(),
+            lost: lost.map_or_else(String::new, |number| site(self.story, self.operations, *number)),
+        }
     }
 }
 

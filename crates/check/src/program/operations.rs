@@ -15,6 +15,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Bits;
+use super::model::Model;
 use super::story::{Ack, Attr, Deed, Entry, Inode, Slice, Story, What};
 
 /// A block, a page.
@@ -126,6 +127,13 @@ impl Micro {
     /// Whether it is about an inode; an exchange is about two.
     pub fn is_of(&self, inode: Inode) -> bool {
         self.inode == inode || self.given().any(|(_, given)| given == inode)
+    }
+
+    /// Whether a part of it may persist in a model: bytes of more than one of its units.
+    pub(crate) fn tears(&self, model: &Model) -> bool {
+        let Change::Data { offset, bytes, .. } = &self.change else { return false };
+        let (unit, is_shared) = (model.tear, model.shares && self.shared.is_some());
+        unit > 0 && !is_shared && offset / unit != (offset + bytes.len - 1) / unit
     }
 
     /// Whether it touches an entry of a folder; of a rename, the folder that it goes to, of an exchange both.

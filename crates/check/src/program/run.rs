@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cause::{Cause, Promise, Search};
+use super::cause::{Cause, Promise, Search, Sites};
 use super::checker::Verdict;
 use super::fix::{self, Fix};
 use super::folder::FolderError;
-use super::judge::{Explored, Judge, Limits, Oracle, bucket, nothing, whole};
+use super::judge::{Explored, Judge, Kind, Limits, Oracle, Violation, bucket, nothing, whole};
 use super::model::{Model, Null};
 use super::operations::{Change, Operations};
 use super::states::State;
 use super::story::Story;
 use super::tree::Trees;
+
+/// Searches for causes in each model, at most.
+const SEARCHES: usize = 24;
 
 /// Something that is broken, on one or several file systems.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,13 +78,23 @@ pub fn run<'a>(
         let (explored, points) = judge.explore(story, operations, model, limits)?;
         let trees = Trees::new(story, operations, model.stale, model.tear);
         let mut search = Search { story, operations, model, points: &points, judge: &mut judge, trees };
-        causes(&explored, &mut search, &mut found, &mut outcome.faults)?;
+        causes(&explored, &mut search, &mut found, &mut outcome)?;
         outcome.faults.extend(
             explored.faults.iter().map(|(what, count)| format!("{what} ({count} trees of {})", model.name)),
         );
         outcome.explored.push(explored);
     }
+    // What one model has shown may be legal in another, whose search has not met it.
+    for model in models {
+        let trees = Trees::new(story, operations, model.stale, model.tear);
+        let mut search = Search { story, operations, model, points: &[], judge: &mut judge, trees };
+        for finding in found.values_mut() {
+            is_of(finding, &mut search)?;
+        }
+    }
     outcome.findings = found.into_values().collect();
+    let place = |name: &String| models.iter().position(|model| model.name == *name);
+    outcome.findings.iter_mut().for_each(|finding| finding.models.sort_by_key(place));
     let decides = |name: &String| {
         models.iter().any(|model| model.name == *name && !model.volatile && model.null == Null::No)
     };
@@ -107,49 +120,95 @@ fn causes(
     explored: &Explored,
     search: &mut Search<'_, '_, '_>,
     found: &mut BTreeMap<String, Finding>,
-    faults: &mut Vec<String>,
+    outcome: &mut Outcome,
 ) -> Result<(), FolderError> {
-    for (said, (count, violations)) in &explored.violations {
-        let known = found.values_mut().find(|one| one.messages.contains(said) && search.has(&one.cause));
-        if let Some(finding) = known {
-            finding.trees += count;
-            if !finding.models.contains(&explored.model) {
-                finding.models.push(explored.model.clone());
+    let sites = Sites::of(search.story, search.operations);
+    let (mut searches, mut left_out) = (SEARCHES, 0);
+    for (kind, count, violation) in nearest_first(explored, search) {
+        let explains = |one: &Finding, search: &Search<'_, '_, '_>| {
+            one.messages.contains(&kind.said) && sites.explain(search, &one.cause, violation)
+        };
+        let mut is_known = false;
+        for finding in found.values_mut().filter(|one| one.cause.promise == kind.promise) {
+            if !is_known && explains(finding, search) && is_of(finding, search)? {
+                (is_known, finding.trees) = (true, finding.trees + count);
             }
+        }
+        if is_known {
             continue;
         }
-        let mut counted = false;
-        for violation in violations {
-            let Some(cause) = search.cause(violation)? else {
-                faults.push(format!(
-                    "it says of one tree \"{}\", and of the same tree something else later",
-                    violation.message
-                ));
-                continue;
-            };
-            let said = bucket(&cause.message);
-            // A pair of calls is one cause, whatever comes of it; where nothing is lost there is no pair.
-            let key = if cause.lost.is_empty() { format!("{}/{said}", cause.key) } else { cause.key.clone() };
-            let finding = found.entry(key).or_insert_with(|| Finding {
-                cause: cause.clone(),
-                messages: BTreeSet::new(),
-                models: Vec::new(),
-                trees: 0,
-                fix: None,
-            });
-            if cause.lost.len() < finding.cause.lost.len() {
-                finding.cause = cause;
-            }
-            finding.messages.insert(said);
-            if !std::mem::replace(&mut counted, true) {
-                finding.trees += count;
-            }
-            if !finding.models.contains(&explored.model) {
-                finding.models.push(explored.model.clone());
-            }
+        if searches == 0 {
+            left_out += 1;
+            continue;
         }
+        searches -= 1;
+        let Some(cause) = search.cause(violation)? else {
+            outcome.faults.push(format!(
+                "it says of one tree \"{}\", and of the same tree something else later",
+                violation.message
+            ));
+            continue;
+        };
+        add(found, cause, (&explored.model, count));
+    }
+    if left_out > 0 {
+        let what =
+            format!("{}: {left_out} kinds of broken trees were not reduced to their causes", explored.model);
+        outcome.warnings.push(what);
     }
     Ok(())
+}
+
+/// What is broken, those first in which the least is lost; the number of trees stands with one of each kind.
+fn nearest_first<'a>(
+    explored: &'a Explored,
+    search: &Search<'_, '_, '_>,
+) -> Vec<(&'a Kind, usize, &'a Violation)> {
+    let mut all: Vec<(&Kind, usize, &Violation)> = Vec::new();
+    for (kind, (count, violations)) in &explored.violations {
+        let counts = std::iter::once(*count).chain(std::iter::repeat(0));
+        all.extend(violations.iter().zip(counts).map(|(violation, count)| (kind, count, violation)));
+    }
+    all.sort_by_key(|(kind, _, violation)| {
+        let lost = search.lost_at(&search.points[violation.point], &violation.state, violation.acks).1.len();
+        (kind.promise, lost)
+    });
+    all
+}
+
+/// Whether a finding is one of the model that is searched: known as that, or its state is broken there, too.
+fn is_of(finding: &mut Finding, search: &mut Search<'_, '_, '_>) -> Result<bool, FolderError> {
+    let name = &search.model.name;
+    if finding.models.contains(name) {
+        return Ok(true);
+    }
+    let shows = search.shows(&finding.cause)?;
+    if shows {
+        finding.models.push(name.clone());
+    }
+    Ok(shows)
+}
+
+/// Adds a cause to what was found.
+fn add(found: &mut BTreeMap<String, Finding>, cause: Cause, (model, count): (&String, usize)) {
+    let said = bucket(&cause.message);
+    // A pair of calls is one cause, whatever comes of it; where nothing is lost there is no pair.
+    let key = if cause.lost.is_empty() { format!("{}/{said}", cause.key) } else { cause.key.clone() };
+    let finding = found.entry(key).or_insert_with(|| Finding {
+        cause: cause.clone(),
+        messages: BTreeSet::new(),
+        models: Vec::new(),
+        trees: 0,
+        fix: None,
+    });
+    if cause.lost.len() < finding.cause.lost.len() {
+        finding.cause = cause;
+    }
+    finding.messages.insert(said);
+    finding.trees += count;
+    if !finding.models.contains(model) {
+        finding.models.push(model.clone());
+    }
 }
 
 /// The judge must accept the end without any crash, and should accept the beginning; it should refuse an empty folder, or one in

@@ -236,12 +236,7 @@ impl<'a> States<'a> {
     fn torn(&mut self, at: usize) -> Result<Option<State>, Ended> {
         let parts = Part::ALL.len() * 2;
         let number = self.point.free.get(at / parts).copied().ok_or(Ended)?;
-        let Change::Data { offset, bytes, .. } = &self.operations.all[number as usize].change else {
-            return Ok(None);
-        };
-        let unit = self.model.tear;
-        let is_shared = self.model.shares && self.operations.all[number as usize].shared.is_some();
-        if is_shared || unit == 0 || offset / unit == (offset + bytes.len - 1) / unit {
+        if !self.operations.all[number as usize].tears(self.model) {
             return Ok(None);
         }
         let part = Part::ALL[at % parts / 2];
