@@ -265,15 +265,21 @@ impl Search<'_, '_, '_> {
         (wanted, message): (Wanted<'_>, &mut String),
     ) -> Result<(), FolderError> {
         let told = self.last_told(acks);
-        let kept: Vec<u32> = point.free.iter().copied().filter(|number| state.set.has(*number)).collect();
-        let most = self.lost_at(point, state, acks).1.len();
+        let all = &self.operations.all;
+        let begin_ns = |number: &u32| all[*number as usize].begin_ns;
         // The crash came after the last telling, and so after what had ended before that.
-        let is_old = |number: &u32| self.operations.all[*number as usize].end_ns < told;
-        let (mut low, mut high) = (kept.iter().rposition(is_old).map_or(0, |at| at + 1), kept.len());
+        let is_young = |number: &u32| state.set.has(*number) && all[*number as usize].end_ns >= told;
+        let kept: Vec<u32> = point.free.iter().copied().filter(is_young).collect();
+        let mut times: Vec<u64> = kept.iter().map(begin_ns).collect();
+        times.sort_unstable();
+        times.dedup();
+        let most = self.lost_at(point, state, acks).1.len();
+        let (mut low, mut high) = (0, times.len());
         while low < high {
             let middle = usize::midpoint(low, high);
             let mut tried = state.clone();
-            kept[middle..high].iter().for_each(|number| tried.set.remove(*number));
+            let late = kept.iter().filter(|number| begin_ns(number) >= times[middle]);
+            late.for_each(|number| tried.set.remove(*number));
             let found = match self.lost_at(point, &tried, acks).1.len() <= most {
                 true => self.is_alike(&tried, acks, wanted)?,
                 false => None,

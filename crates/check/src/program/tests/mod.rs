@@ -1,5 +1,6 @@
 //! Small programs, written as the calls of a trace, and what a power loss leaves of them.
 
+mod causes;
 mod mapped;
 mod mutations;
 mod promises;
