@@ -293,19 +293,8 @@ impl Search<'_, '_, '_> {
     }
 
     /// The earliest moment of a state, and what had begun then and is lost.
-    pub(super) fn lost_at(&self, point: &Point, state: &State, acks: usize) -> (u64, Vec<u32>) {
-        let all = &self.operations.all;
-        let is_kept =
-            |number: &u32| state.set.has(*number) || state.torn.is_some_and(|torn| torn.number == *number);
-        // What began after all that was kept and told had not begun at the earliest moment of this state.
-        let last_kept =
-            point.free.iter().filter(|number| is_kept(number)).map(|number| all[*number as usize].begin_ns);
-        let at_ns = last_kept.max().unwrap_or(0).max(self.last_told(acks)) + 1;
-        let covered = point.covered.numbers().map(|number| all[number as usize].begin_ns + 1);
-        let at_ns = covered.max().unwrap_or(0).max(at_ns);
-        let mut lost = lost_of(point, state);
-        lost.retain(|number| all[*number as usize].begin_ns < at_ns);
-        (at_ns, lost)
+    fn lost_at(&self, point: &Point, state: &State, acks: usize) -> (u64, Vec<u32>) {
+        lost_at(self.operations, point, state, acks)
     }
 
     fn told(&self, point: &Point, promise: Promise, state: State, (acks, message): (usize, String)) -> Cause {
@@ -393,6 +382,23 @@ impl Sites {
                 Kept::Nothing => true,
             }
     }
+}
+
+/// The earliest moment of a state, and what had begun then and is lost.
+pub(super) fn lost_at(operations: &Operations, point: &Point, state: &State, acks: usize) -> (u64, Vec<u32>) {
+    let all = &operations.all;
+    let is_kept =
+        |number: &u32| state.set.has(*number) || state.torn.is_some_and(|torn| torn.number == *number);
+    // What began after all that was kept and told had not begun at the earliest moment of this state.
+    let last_kept =
+        point.free.iter().filter(|number| is_kept(number)).map(|number| all[*number as usize].begin_ns);
+    let last_told = acks.checked_sub(1).map_or(0, |last| operations.acks[last].at_ns);
+    let at_ns = last_kept.max().unwrap_or(0).max(last_told) + 1;
+    let covered = point.covered.numbers().map(|number| all[number as usize].begin_ns + 1);
+    let at_ns = covered.max().unwrap_or(0).max(at_ns);
+    let mut lost = lost_of(point, state);
+    lost.retain(|number| all[*number as usize].begin_ns < at_ns);
+    (at_ns, lost)
 }
 
 /// What a state lost of the micro-operations that could go either way.

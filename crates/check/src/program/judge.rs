@@ -5,15 +5,16 @@
 //! parallel, and what comes of them does not depend on how many at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::Bits;
-use super::cause::{Promise, site};
+use super::cause::{Promise, lost_at, site};
 use super::checker::{Checker, Place, Verdict};
 use super::folder::{FolderError, LeftOut, put, put_seen};
 use super::model::Model;
@@ -131,6 +132,8 @@ pub struct Violation {
     pub acks: usize,
     /// What the judge says.
     pub message: String,
+    /// How many operations had begun at the earliest moment of the state and are lost.
+    pub lost: usize,
 }
 
 impl Violation {
@@ -149,10 +152,16 @@ pub struct Explored {
     pub points: usize,
     /// Points of which no state was taken.
     pub points_left_out: usize,
-    /// States that were looked at.
+    /// States that were looked at, some of them twice.
     pub states: usize,
-    /// Legal states that there are; at least so many, if `is_exact` is false.
+    /// Distinct ones without those in which a piece is torn.
+    pub sets: usize,
+    /// Those in which one is.
+    pub torn: usize,
+    /// Legal states that there are, without torn ones; at least so many, if `is_counted` is false.
     pub legal: usize,
+    /// Whether all of them were counted.
+    pub is_counted: bool,
     /// Whether all legal states were looked at.
     pub is_exact: bool,
     /// Distinct trees.
@@ -181,7 +190,7 @@ pub struct Kind {
 }
 
 /// Violations of one kind that are kept: each may be reduced to its cause, which takes many judgements.
-pub const KEPT: usize = 2;
+pub const KEPT: usize = 3;
 
 /// Names of a kind, at most.
 const GONE: usize = 8;
@@ -311,6 +320,7 @@ impl<'a> Judge<'a> {
             points: points.len(),
             points_left_out,
             is_exact: points_left_out == 0,
+            is_counted: points_left_out == 0,
             ..Explored::default()
         };
         let mut search = Search { began: Instant::now(), seen: FxHashSet::default(), waiting: Vec::new() };
@@ -319,10 +329,11 @@ impl<'a> Judge<'a> {
             .enumerate()
             .map(|(number, point)| (number, States::new(operations, model, point, limits.seed)))
             .collect();
-        for (_, states) in &all {
-            explored.is_exact &= states.legal().is_some();
-            explored.legal += states.legal().unwrap_or(super::states::ALL_MAX + 1);
-        }
+        let mut legal: Vec<(Option<usize>, usize)> =
+            all.iter().map(|(_, states)| (states.legal(), 0)).collect();
+        explored.is_counted &= legal.iter().all(|(legal, _)| legal.is_some());
+        explored.is_exact &= explored.is_counted;
+        let mut sets: FxHashSet<u64> = FxHashSet::default();
         'search: while !all.is_empty() {
             let mut at = 0;
             while at < all.len() {
@@ -333,6 +344,11 @@ impl<'a> Judge<'a> {
                 };
                 at += 1;
                 explored.states += 1;
+                if state.torn.is_some() {
+                    explored.torn += 1;
+                } else if sets.insert(FxBuildHasher.hash_one((*point, &state.set))) {
+                    legal[*point].1 += 1;
+                }
                 self.goes_on()?;
                 let key = (trees.hash(&state)?, points[*point].acks);
                 if search.seen.insert(key) {
@@ -352,7 +368,12 @@ impl<'a> Judge<'a> {
         }
         self.settle(&mut trees, &found, &mut search, &mut explored)?;
         explored.trees = search.seen.len();
-        explored.legal = explored.legal.max(1);
+        explored.sets = legal.iter().map(|(_, looked)| looked).sum();
+        // Of a point with more than are enumerated, there is at least one more than were looked at.
+        let all_of = |(legal, looked): &(Option<usize>, usize)| {
+            legal.unwrap_or_else(|| (super::states::ALL_MAX + 1).max(*looked))
+        };
+        explored.legal = legal.iter().map(all_of).sum::<usize>().max(1);
         drop(all);
         Ok((explored, points))
     }
@@ -384,7 +405,8 @@ impl<'a> Judge<'a> {
                     };
                     let (message, acks) =
                         untold.map_or((message.clone(), acks), |message| (message.clone(), 0));
-                    let violation = Violation { point, state, acks, message };
+                    let lost = lost_at(found.operations, &found.points[point], &state, acks).1.len();
+                    let violation = Violation { point, state, acks, message, lost };
                     let kept = explored.violations.entry(found.kind(trees, &violation)).or_default();
                     kept.0 += 1;
                     keep(&mut kept.1, violation);
@@ -438,9 +460,9 @@ impl Found<'_> {
     }
 }
 
-/// Keeps those in which the most has persisted: they are the nearest to the fewest lost operations.
+/// Keeps those in which the fewest operations are lost, and of these the earliest.
 fn keep(kept: &mut Vec<Violation>, new: Violation) {
-    let place = kept.iter().position(|old| old.state.set.count() < new.state.set.count());
+    let place = kept.iter().position(|old| (old.lost, old.point) > (new.lost, new.point));
     kept.insert(place.unwrap_or(kept.len()), new);
     kept.truncate(KEPT);
 }

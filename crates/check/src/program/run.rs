@@ -124,7 +124,7 @@ fn causes(
 ) -> Result<(), FolderError> {
     let sites = Sites::of(search.story, search.operations);
     let (mut searches, mut left_out) = (SEARCHES, 0);
-    for (kind, count, violation) in nearest_first(explored, search) {
+    for (kind, count, violation) in nearest_first(explored) {
         let explains = |one: &Finding, search: &Search<'_, '_, '_>| {
             one.messages.contains(&kind.said) && sites.explain(search, &one.cause, violation)
         };
@@ -160,19 +160,13 @@ fn causes(
 }
 
 /// What is broken, those first in which the least is lost; the number of trees stands with one of each kind.
-fn nearest_first<'a>(
-    explored: &'a Explored,
-    search: &Search<'_, '_, '_>,
-) -> Vec<(&'a Kind, usize, &'a Violation)> {
+fn nearest_first(explored: &Explored) -> Vec<(&Kind, usize, &Violation)> {
     let mut all: Vec<(&Kind, usize, &Violation)> = Vec::new();
     for (kind, (count, violations)) in &explored.violations {
         let counts = std::iter::once(*count).chain(std::iter::repeat(0));
         all.extend(violations.iter().zip(counts).map(|(violation, count)| (kind, count, violation)));
     }
-    all.sort_by_key(|(kind, _, violation)| {
-        let lost = search.lost_at(&search.points[violation.point], &violation.state, violation.acks).1.len();
-        (kind.promise, lost)
-    });
+    all.sort_by_key(|(kind, _, violation)| (kind.promise, violation.lost, violation.point));
     all
 }
 
