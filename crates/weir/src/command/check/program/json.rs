@@ -5,6 +5,7 @@ use std::path::Path;
 use check::program::cause::{Kept, state_of};
 use check::program::judge::Explored;
 use check::program::run::Finding;
+use check::program::story::CallInfo;
 use serde_json::{Value, json};
 
 use super::ran::{Designed, Ran};
@@ -40,11 +41,16 @@ pub(super) fn finding(ran: &Ran<'_>, number: usize, finding: &Finding) -> Value 
         let frames = || stack.iter().map(|number| ran.story.frame(*number)).collect::<Vec<_>>();
         (!stack.is_empty()).then(frames)
     };
-    let call = |number: u32| {
-        let about = &ran.story.calls[ran.operations.all[number as usize].call as usize];
+    let about = |about: &CallInfo| {
         let paths: Vec<_> = about.paths.iter().flatten().collect();
         json!({ "call": about.name, "line": about.line, "paths": paths, "range": about.range, "stack": stack(&about.stack) })
     };
+    let call = |number: u32| about(&ran.story.calls[ran.operations.all[number as usize].call as usize]);
+    // Where nothing is lost: the last call that had begun, and the next.
+    let between = cause.lost.is_empty().then(|| {
+        let (last, next) = ran.between(cause);
+        [last, next].map(|call| call.map(|call| about(&ran.story.calls[call as usize])))
+    });
     let missing: Vec<_> = cause.lost.iter().map(|number| call(*number)).collect();
     let whole = state_of(ran.operations, cause.at_ns, &cause.lost, cause.state.torn);
     let kept = match cause.kept {
@@ -61,6 +67,7 @@ pub(super) fn finding(ran: &Ran<'_>, number: usize, finding: &Finding) -> Value 
         "models": finding.models,
         "missing": missing,
         "kept": kept,
+        "between": between,
         "trees": finding.trees,
         "fix": finding.fix.as_ref().map(|fix| json!({ "what": fix.what, "trees": fix.trees })),
         "state": { "at_ns": cause.at_ns, "lost": cause.lost, "acknowledged": cause.acks,
@@ -71,8 +78,8 @@ pub(super) fn finding(ran: &Ran<'_>, number: usize, finding: &Finding) -> Value 
 fn model(ran: &Ran<'_>, one: &Explored) -> Value {
     json!({
         "model": one.model, "broken": ran.outcome.broken(&one.model), "points": one.points,
-        "points_left_out": one.points_left_out, "explored": one.states, "legal": one.legal,
-        "legal_is_exact": one.is_exact, "trees": one.trees, "cut_by_time": one.cut, "says_nothing": one.nothing,
+        "points_left_out": one.points_left_out, "explored": one.sets, "torn": one.torn, "legal": one.legal,
+        "legal_is_counted": one.is_counted, "legal_is_exact": one.is_exact, "trees": one.trees, "cut_by_time": one.cut, "says_nothing": one.nothing,
     })
 }
 

@@ -81,7 +81,7 @@ impl Ran<'_> {
     /// One sentence with the counts.
     pub(super) fn sentence(&self) -> String {
         let Outcome { explored, findings, runs, .. } = &self.outcome;
-        let states: usize = explored.iter().map(|one| one.states).sum();
+        let states: usize = explored.iter().map(|one| one.sets + one.torn).sum();
         let points = explored.iter().map(|one| one.points).max().unwrap_or(0);
         format!(
             "{}: {} in {states} states of {} on {}; {} in {:.1} s",
@@ -107,7 +107,20 @@ impl Ran<'_> {
         if let Kept::Operation(number) = cause.kept {
             all.push((call_of(number), "persisted".to_owned()));
         }
+        if cause.lost.is_empty() {
+            let (last, next) = self.between(cause);
+            all.extend(last.map(|call| (call, "had begun".to_owned())));
+            all.extend(next.map(|call| (call, "had not begun".to_owned())));
+        }
         all
+    }
+
+    /// The last call that had begun before the crash of a cause, and the next one.
+    pub(super) fn between(&self, cause: &Cause) -> (Option<u32>, Option<u32>) {
+        let all = || 0..self.story.calls.len() as u32;
+        let begin_ns = |call: &u32| self.story.calls[*call as usize].begin_ns;
+        let last = all().filter(|call| begin_ns(call) < cause.at_ns).max_by_key(begin_ns);
+        (last, all().filter(|call| begin_ns(call) >= cause.at_ns).min_by_key(begin_ns))
     }
 
     /// What of a call was lost: all of it, or which parts.

@@ -101,8 +101,14 @@ pub(super) fn why(ran: &Ran<'_>, finding: &Finding) -> Vec<String> {
     }
     if cause.lost.is_empty() {
         return vec![match &*ran.story.mapped {
-            [] => "Nothing is lost here: the crash alone, between two calls, is enough, and no sync helps."
-                .to_owned(),
+            [] => match ran.between(cause) {
+                (Some(_), Some(_)) => {
+                    "Nothing is lost here: the crash alone, between these two calls, is enough, and no sync helps."
+                }
+                (None, _) => "Nothing is lost here: a crash before the first call is enough, and no sync helps.",
+                (_, None) => "Nothing is lost here: a crash after the last call is enough, and no sync helps.",
+            }
+            .to_owned(),
             all => format!(
                 "No call is lost here: the crash alone is enough, or what was stored in {}; an msync covers that.",
                 all.join(", ")
@@ -142,9 +148,12 @@ fn row(one: &Explored, broken: &str) -> String {
 pub(super) fn explored(one: &Explored) -> String {
     let legal = if one.is_exact {
         format!("all {}", one.legal)
+    } else if one.is_counted {
+        format!("{} of {}", one.sets, one.legal)
     } else {
-        format!("{} of more than {}", one.states, one.legal)
+        format!("{} of at least {}", one.sets, one.legal)
     };
+    let torn = if one.torn > 0 { format!(" and {} torn ones", one.torn) } else { String::new() };
     let cut = if one.cut { ", cut by --time" } else { "" };
     let out = if one.points_left_out > 0 {
         format!(", {} points left out", one.points_left_out)
@@ -155,7 +164,7 @@ pub(super) fn explored(one: &Explored) -> String {
         0 => String::new(),
         count => format!(", of {count} of which the checker says nothing"),
     };
-    format!("{} trees{none}; {legal} legal states at {} points{out}{cut}", one.trees, one.points)
+    format!("{} trees{none}; {legal} legal states{torn} at {} points{out}{cut}", one.trees, one.points)
 }
 
 /// How far a design was explored.
