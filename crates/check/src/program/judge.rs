@@ -176,6 +176,17 @@ pub struct Explored {
     pub nothing: usize,
 }
 
+impl Explored {
+    /// Takes for each point the legal sets that there are, if they are enumerated, and those that were looked at.
+    fn count(&mut self, points: &[(Option<usize>, usize)]) {
+        self.sets = points.iter().map(|(_, looked)| looked).sum();
+        let all_of = |(legal, looked): &(Option<usize>, usize)| {
+            legal.unwrap_or_else(|| (super::states::ALL_MAX + 1).max(*looked))
+        };
+        self.legal = points.iter().map(all_of).sum::<usize>().max(1);
+    }
+}
+
 /// What tells violations apart whose causes may differ, also where a checker says the same of all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
@@ -368,12 +379,7 @@ impl<'a> Judge<'a> {
         }
         self.settle(&mut trees, &found, &mut search, &mut explored)?;
         explored.trees = search.seen.len();
-        explored.sets = legal.iter().map(|(_, looked)| looked).sum();
-        // Of a point with more than are enumerated, there is at least one more than were looked at.
-        let all_of = |(legal, looked): &(Option<usize>, usize)| {
-            legal.unwrap_or_else(|| (super::states::ALL_MAX + 1).max(*looked))
-        };
-        explored.legal = legal.iter().map(all_of).sum::<usize>().max(1);
+        explored.count(&legal);
         drop(all);
         Ok((explored, points))
     }
