@@ -131,6 +131,11 @@ impl<'a> Cell<'a> {
         by_kind(self.samples.iter().flat_map(|sample| &sample.operations))
     }
 
+    /// The same of calls alone, without what was done in the background.
+    pub fn calls(&self) -> Vec<OperationRecord> {
+        by_kind(self.samples.iter().flat_map(|sample| &sample.operations).filter(|one| !one.is_background()))
+    }
+
     /// The same of what the server of a mount did meanwhile; empty where the cell was on none.
     pub fn served(&self) -> Vec<OperationRecord> {
         by_kind(self.samples.iter().flat_map(|sample| &sample.served))

@@ -100,7 +100,7 @@ fn unported(results: &ResultFile, prices: &PricesRecord) -> Option<String> {
     let told = prices.ported.iter().filter_map(|(label, known)| {
         let (mut all, mut parts) = (0, BTreeMap::<&str, u64>::new());
         let own = results.samples.iter().filter(|sample| sample.axis("fs") == Some(label)).filter(ported);
-        for operation in own.flat_map(|sample| &sample.operations) {
+        for operation in own.flat_map(|sample| &sample.operations).filter(|one| !one.is_background()) {
             all += operation.total_ns;
             for (part, record) in operation.parts.iter().filter(|(part, _)| !known.contains(part)) {
                 *parts.entry(part).or_default() += record.ns;

@@ -43,7 +43,7 @@ struct Times {
 
 impl Times {
     fn of(cell: &Cell<'_>) -> Self {
-        let operations = cell.operations();
+        let operations = cell.calls();
         let program = operations.iter().find(|operation| operation.kind == program::OPERATION);
         let total = program.map_or(0, |program| program.total_ns);
         let waits = program.and_then(|program| program.time_ns.get(program::ORDER)).copied().unwrap_or(0);
@@ -76,7 +76,7 @@ fn tells_computing(cell: &Cell<'_>) -> bool {
 
 /// How a cell's time is shared between the program and the file system; none of other workloads.
 pub(crate) fn shares(cell: &Cell<'_>) -> Option<String> {
-    let (operations, times) = (cell.operations(), Times::of(cell));
+    let (operations, times) = (cell.calls(), Times::of(cell));
     if !is(cell) || times.all == 0 {
         return None;
     }
@@ -169,8 +169,12 @@ fn sentences(start: &str, cells: &[&Cell<'_>], prices: Option<&PricesRecord>) ->
 fn cause(best: &Cell<'_>, other: &Cell<'_>) -> String {
     let name = other.axis(FS).unwrap_or_default();
     match Why::of_runs(best, other, FS).and_then(|why| why.cause()) {
-        Some((apart, causes)) => {
-            format!("Of the {} that its threads take longer on {name}, {causes}.", Unit::Nanos.human(apart))
+        Some(cause) => {
+            let longer = Unit::Nanos.human(cause.net);
+            match cause.is_all() {
+                true => format!("Of the {longer} that its threads take longer on {name}, {}.", cause.parts),
+                false => format!("Its threads take {longer} longer on {name}: {cause}."),
+            }
         }
         None => format!("Its threads spend as much time on {name}."),
     }

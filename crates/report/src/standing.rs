@@ -212,14 +212,14 @@ fn rate(cell: &Cell<'_>) -> Option<f64> {
 
 /// What calls of the design wait for, and what of the difference to the best other is which part of the time.
 fn cause(place: &Place<'_>) -> String {
-    let total: u64 = place.own.operations().iter().flat_map(|operation| operation.time_ns.values()).sum();
+    let total: u64 = place.own.calls().iter().flat_map(|operation| operation.time_ns.values()).sum();
     let waits = scaling::waits(place.own.measured());
     let waited = waits.first().map(|(name, ns)| (name, *ns as f64 / total.max(1) as f64));
     let limit = waited.filter(|(_, share)| *share >= LIMITS);
     let limit = limit.map(|(name, share)| format!("waits for {name} {}", percent(share)));
     let design = axis::design_axis(place.own.axes.keys().map(String::as_str));
     let parts = Why::of(String::new(), place.best, place.own, design).and_then(|why| why.cause());
-    let parts = parts.map(|(ns, what)| format!("{} more an operation: {what}", Unit::Nanos.human(ns)));
+    let parts = parts.map(|cause| format!("{} more an operation: {cause}", Unit::Nanos.human(cause.net)));
     limit.into_iter().chain(parts).collect::<Vec<_>>().join("; ")
 }
 

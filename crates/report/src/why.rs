@@ -2,7 +2,8 @@
 //! of time and by kind of call.
 //!
 //! The time of an operation is that of all calls by the operations that the workload counts. What a workload does between its
-//! calls is not in it. Two designs whose calls take the same, and whose rates differ, differ there, and the sentence says so.
+//! calls is not in it, nor what tasks in the background do, which the tables have below all calls. Two designs whose calls take
+//! the same, and whose rates differ, differ there, and the sentence says so.
 
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
@@ -11,13 +12,12 @@ use crate::table::Table;
 use crate::units::{Unit, percent};
 use results::{OperationRecord, ResultFile, program};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Differences are named until they make up this part of the whole.
 const ENOUGH: f64 = 0.8;
 /// At most so many of them, the largest first.
 const MOST: usize = 3;
-/// What is slower on the winner is named from this part of the difference on.
-const AGAINST: f64 = 0.1;
 /// Calls that differ by less than this part of their time take the same.
 const SAME: f64 = 0.01;
 
@@ -30,6 +30,8 @@ struct Side {
     parts: BTreeMap<(String, String), f64>,
     /// The same with waits by what is waited for: `wait NAME` of a lock or cache line.
     named: BTreeMap<(String, String), f64>,
+    /// In the background, by kind: in none of the above.
+    behind: BTreeMap<String, f64>,
 }
 
 /// How the kind of time begins that is a wait for a lock or cache line with a name.
@@ -63,7 +65,7 @@ impl Side {
     /// All times by so many `ops`.
     fn by_each(cell: &Cell<'_>, design: &str, ops: u64) -> Option<Self> {
         let (mut parts, mut by_name) = (BTreeMap::new(), BTreeMap::new());
-        for operation in cell.operations() {
+        for operation in cell.calls() {
             let add = |to: &mut BTreeMap<(String, String), f64>, times: &BTreeMap<String, u64>| {
                 for (activity, ns) in times {
                     *to.entry((operation.kind.clone(), activity.clone())).or_default() +=
@@ -73,8 +75,11 @@ impl Side {
             add(&mut parts, &operation.time_ns);
             add(&mut by_name, &named(&operation));
         }
+        let behind = cell.operations().into_iter().filter(OperationRecord::is_background);
+        let behind = behind.map(|one| (one.parts_ns() as f64 / ops as f64, one.kind));
+        let behind = behind.map(|(ns, kind)| (kind, ns)).collect();
         let name = axis::label(cell.axis(design)?, &[]);
-        let side = Self { name, number: cell.number, parts, named: by_name };
+        let side = Self { name, number: cell.number, parts, named: by_name, behind };
         (ops > 0 && !side.parts.is_empty()).then_some(side)
     }
 
@@ -160,12 +165,11 @@ impl Why {
         } else if apart < 0.0 {
             format!("{takes}: those of the faster design take longer, and what happens between calls decides")
         } else {
-            let (longer, causes) = self.causes();
-            format!(
-                "{takes}; of the {} that {} takes longer, {causes}",
-                Unit::Nanos.human(longer),
-                rival.name
-            )
+            let (cause, longer) = (self.causes(), Unit::Nanos.human(apart));
+            match cause.is_all() {
+                true => format!("{takes}; of the {longer} that {} takes longer, {}", rival.name, cause.parts),
+                false => format!("{takes}; {} takes {longer} longer: {cause}", rival.name),
+            }
         };
         let mut letters = text.chars();
         letters.next().map_or_else(String::new, |first| {
@@ -173,9 +177,8 @@ impl Why {
         })
     }
 
-    /// What takes longer on the rival, in nanoseconds together, and its shares; none where it takes no longer in all, or too
-    /// little.
-    pub(crate) fn cause(&self) -> Option<(f64, String)> {
+    /// What makes the rival take longer; none where it takes no longer in all, or too little.
+    pub(crate) fn cause(&self) -> Option<Cause> {
         let apart = self.rival.total() - self.best.total();
         (apart >= SAME * self.rival.total()).then(|| self.causes())
     }
@@ -206,9 +209,9 @@ impl Why {
         all
     }
 
-    /// What takes longer on the rival, together, and its shares, which add up to all of it; apart from them what takes less: `72
-    /// % is software (in write), 20 % is waiting for nova.inode and 8 % is other; copying takes 40 ns less there`.
-    fn causes(&self) -> (f64, String) {
+    /// What takes longer on the rival and its shares, which add up to all of it: `72 % is software (in write), 20 % is waiting for
+    /// nova.inode and 8 % is other`; apart from them what takes less.
+    fn causes(&self) -> Cause {
         let all = self.named_differences();
         let longer: f64 = all.iter().map(|(_, less)| less.max(0.0)).sum();
         let (mut texts, mut named, mut told): (Vec<String>, f64, i64) = (Vec::new(), 0.0, 0);
@@ -224,8 +227,10 @@ impl Why {
         if told < 100 {
             texts.push(format!("{} % is other", 100 - told));
         }
-        let against = Self::against(&all, longer);
-        (longer, list(&texts) + &against)
+        let less: Vec<(&str, f64)> =
+            all.iter().filter(|(_, less)| *less < 0.0).map(|(name, less)| (&**name, -less)).collect();
+        let saved: f64 = less.iter().map(|(_, ns)| ns).sum();
+        Cause { net: longer - saved, longer, parts: list(&texts), saver: Self::saver(&less) }
     }
 
     /// The kind of call that most of a difference is in: ` (in fsync)`.
@@ -244,22 +249,37 @@ impl Why {
         }
     }
 
-    /// What takes longer on the winner.
-    fn against(all: &[(String, f64)], longer: f64) -> String {
-        match all.last() {
-            Some((activity, less)) if -less >= AGAINST * longer => {
-                format!("; {} takes {} less there", words(activity), Unit::Nanos.human(-less))
+    /// What takes less on the rival, the most last: `copying saves 200 ns`.
+    fn saver(less: &[(&str, f64)]) -> String {
+        let human = |ns| Unit::Nanos.human(ns);
+        let all: f64 = less.iter().map(|(_, ns)| ns).sum();
+        match less {
+            [] => String::new(),
+            [(only, ns)] => format!("{} saves {}", words(only), human(*ns)),
+            [.., (most, ns)] => {
+                format!("others save {}, {} {} of it", human(all), words(most), human(*ns))
             }
-            _ => String::new(),
         }
     }
 
     /// The time of an operation by kind, and by kind of call, on both, the longest first.
     pub fn tables(&self) -> [Table; 2] {
-        [
-            self.table("kind of time", |key| &key.1, |name| name.replace('_', " ")),
-            self.table("kind of call", |key| &key.0, str::to_owned),
-        ]
+        [self.table("kind of time", |key| &key.1, |name| name.replace('_', " ")), self.by_call()]
+    }
+
+    /// With what is done in the background below all calls.
+    fn by_call(&self) -> Table {
+        let mut table = self.table("kind of call", |key| &key.0, str::to_owned);
+        let behind: BTreeSet<&String> = self.best.behind.keys().chain(self.rival.behind.keys()).collect();
+        for kind in behind {
+            let of = |side: &Side| side.behind.get(kind).copied().unwrap_or(0.0);
+            let (own, other) = (of(&self.best), of(&self.rival));
+            let none = String::new;
+            let [own_ns, other_ns] = [own, other].map(|ns| Unit::Nanos.human(ns));
+            let name = format!("{kind}, in the background");
+            table.rows.push(vec![name, own_ns, none(), other_ns, none(), signed(other - own)]);
+        }
+        table
     }
 
     fn table(
@@ -334,6 +354,37 @@ impl Why {
     }
 }
 
+/// What makes one of two take longer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cause {
+    /// In ns, how much longer it takes in all.
+    pub(crate) net: f64,
+    /// In ns, what takes longer, together.
+    longer: f64,
+    /// The shares of it.
+    pub(crate) parts: String,
+    /// What takes less, in words.
+    saver: String,
+}
+
+impl Cause {
+    /// Whether nothing takes less: then the shares are those of the whole difference.
+    pub(crate) fn is_all(&self) -> bool {
+        Unit::Nanos.human(self.longer) == Unit::Nanos.human(self.net)
+    }
+}
+
+/// Without `net`: the shares, or what takes longer with its shares, and what takes less.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_all() {
+            return f.write_str(&self.parts);
+        }
+        let longer = Unit::Nanos.human(self.longer);
+        write!(f, "what takes longer adds up to {longer}, of which {}; {}", self.parts, self.saver)
+    }
+}
+
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     letters
@@ -387,7 +438,7 @@ mod tests {
         let parts =
             parts.iter().map(|(call, activity, ns)| (((*call).to_owned(), (*activity).to_owned()), *ns));
         let parts: BTreeMap<_, _> = parts.collect();
-        Side { name: name.to_owned(), number: 1, named: parts.clone(), parts }
+        Side { name: name.to_owned(), number: 1, named: parts.clone(), parts, ..Side::default() }
     }
 
     #[test]
@@ -400,8 +451,8 @@ mod tests {
         let why = Why { place: "On varmail".to_owned(), best, rival };
         assert_eq!(
             why.sentence(),
-            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; of the 1.20 µs that pmfs takes \
-             longer, 100 % is waiting for the medium's bandwidth (in fsync); copying takes 200 ns less there."
+            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; pmfs takes 1.00 µs longer: what takes \
+             longer adds up to 1.20 µs, of which 100 % is waiting for the medium's bandwidth (in fsync); copying saves 200 ns."
         );
         let [by_time, by_call] = why.tables();
         assert_eq!(by_time.rows[0], ["medium wait", "100 ns", "17 %", "1.30 µs", "81 %", "1.20 µs"]);
@@ -410,6 +461,54 @@ mod tests {
         assert_eq!(
             (figure.series, figure.panels[0].points.len()),
             (vec!["copy".to_owned(), "medium wait".to_owned()], 4)
+        );
+    }
+
+    #[test]
+    fn what_tasks_in_the_background_do_is_below_all_calls_and_in_no_sentence() {
+        let sample = |fs: &str, write: u64, behind: u64| {
+            let operations =
+                [("write", write), ("writeback", behind), ("clean", behind)].map(|(kind, ns)| {
+                    OperationRecord {
+                        time_ns: [("copy".to_owned(), ns)].into(),
+                        total_ns: ns,
+                        ..OperationRecord::new(kind)
+                    }
+                });
+            results::Sample {
+                axes: [("fs".to_owned(), fs.to_owned())].into(),
+                ops: 10,
+                operations: operations.into(),
+                ..results::Sample::default()
+            }
+        };
+        let mut result = ResultFile::new("t", serde_json::Value::Null, 1, results::Clock::Virtual);
+        result.samples = vec![sample("ext4", 1_000, 9_000), sample("nova", 4_000, 0)];
+        let cells = cell::cells(&result);
+        let why = Why::of(String::new(), &cells[0], &cells[1], "fs").unwrap();
+        assert_eq!(
+            why.sentence(),
+            "The calls of an operation take 100 ns on ext4 and 400 ns on nova; of the 300 ns that nova takes longer, 100 % is \
+             copying (in write)."
+        );
+        let by_call = &why.tables()[1].rows;
+        assert_eq!(by_call[1], ["all calls", "100 ns", "100 %", "400 ns", "100 %", "300 ns"]);
+        assert_eq!(by_call[3], ["writeback, in the background", "900 ns", "", "0 ns", "", "−900 ns"]);
+        let runs = Why::of_runs(&cells[0], &cells[1], "fs").unwrap().cause().unwrap();
+        assert!((runs.net - 3_000.0).abs() < 1e-6, "{runs:?}");
+    }
+
+    #[test]
+    fn several_parts_that_take_less_are_summed_and_the_net_is_the_difference_of_the_two_times() {
+        let best =
+            side("a", &[("read", "copy", 500.0), ("read", "data", 400.0), ("read", "software", 100.0)]);
+        let rival =
+            side("b", &[("read", "copy", 300.0), ("read", "data", 350.0), ("read", "software", 1_000.0)]);
+        let cause = Why { place: String::new(), best, rival }.cause().unwrap();
+        assert!(!cause.is_all() && (cause.net - 650.0).abs() < 1e-9);
+        assert_eq!(
+            cause.to_string(),
+            "what takes longer adds up to 900 ns, of which 100 % is software (in read); others save 250 ns, copying 200 ns of it"
         );
     }
 
@@ -441,7 +540,8 @@ mod tests {
         let side = |name: &str, operation: &OperationRecord| {
             let key = |(kind, ns): (&String, &u64)| (("write".to_owned(), kind.clone()), *ns as f64);
             let (parts, by_name) = (operation.time_ns.iter().map(key).collect(), super::named(operation));
-            Side { name: name.to_owned(), number: 1, parts, named: by_name.iter().map(key).collect() }
+            let named = by_name.iter().map(key).collect();
+            Side { name: name.to_owned(), number: 1, parts, named, ..Side::default() }
         };
         let (one, two) = (operation(0, 100, 1), operation(600, 400, 2));
         let total = |operation: &OperationRecord| super::named(operation).values().sum::<u64>();
@@ -451,10 +551,10 @@ mod tests {
             "no time is lost"
         );
         let why = Why { place: String::new(), best: side("a", &one), rival: side("b", &two) };
-        let (longer, causes) = why.cause().unwrap();
-        assert!((longer - 991.0).abs() < 1e-9);
+        let cause = why.cause().unwrap();
+        assert!(cause.is_all() && (cause.net - 991.0).abs() < 1e-9);
         assert_eq!(
-            causes,
+            cause.to_string(),
             "61 % is waiting for pmfs.inode (in write), 30 % is software (in write) and 9 % is other"
         );
     }

@@ -56,7 +56,7 @@ pub use histogram::{Histogram, Summary};
 pub use kernel::{KernelLock, KernelLocks};
 pub use prices::{ErrorRecord, PricesRecord};
 pub use record::{
-    Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind, InputRecord,
-    JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ResultFile, ResultsFile,
-    Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
+    BACKGROUND, Clock, CostRecord, FailureKind, HostFacts, HostRecord, HypothesisOutcome, InputKind,
+    InputRecord, JobRecord, NeighbourRecord, OperationRecord, PartRecord, PlacementRecord, ResultFile,
+    ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkRecord, WorkerRecord,
 };

@@ -405,6 +405,10 @@ pub struct OperationRecord {
     pub parts: BTreeMap<String, PartRecord>,
 }
 
+/// The kinds of operations in the background: no call of a worker waits for them by itself. A test of `lab` holds them to those that
+/// `vfs::ops` declares.
+pub const BACKGROUND: [&str; 2] = ["writeback", "clean"];
+
 /// Units of a kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkRecord {
@@ -650,6 +654,11 @@ impl OperationRecord {
             work: BTreeMap::new(),
             parts: BTreeMap::new(),
         }
+    }
+
+    /// Whether other tasks did it than those of the workload: its time is in no call.
+    pub fn is_background(&self) -> bool {
+        BACKGROUND.contains(&self.kind.as_str())
     }
 
     /// The sum of the ledger's parts; equals `total_ns` where a ledger was kept.

@@ -155,7 +155,7 @@ pub fn waits<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<(String, u64)
     let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
     for operation in samples.flat_map(|sample| &sample.operations) {
         let named = operation.lock_wait_ns.iter().chain(&operation.line_wait_ns);
-        let counts = !BACKGROUND.contains(&operation.kind.as_str());
+        let counts = !operation.is_background();
         named.filter(|_| counts).for_each(|(name, ns)| *waits.entry(name).or_default() += ns);
     }
     let mut waits: Vec<(String, u64)> = waits.into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect();
@@ -171,14 +171,12 @@ struct Parts {
 
 /// The part of the ledger that the names of locks take apart in older records.
 const LOCK_WAIT: &str = "lock_wait";
-/// Operations in the background: no call of a worker waits for them by itself.
-const BACKGROUND: [&str; 2] = ["writeback", "clean"];
 
 impl Parts {
     fn of(sample: &Sample) -> Option<Self> {
         let (mut ns, mut total) = (BTreeMap::new(), 0.0);
         let ops = sample.ops.max(1) as f64;
-        for operation in sample.operations.iter().filter(|op| !BACKGROUND.contains(&op.kind.as_str())) {
+        for operation in sample.operations.iter().filter(|op| !op.is_background()) {
             for (name, waited) in operation.lock_wait_ns.iter().chain(&operation.line_wait_ns) {
                 *ns.entry((name.clone(), true)).or_insert(0.0) += *waited as f64 / ops;
             }
@@ -260,7 +258,7 @@ mod tests {
     fn waits_are_by_name_the_most_first_without_operations_in_the_background() {
         let mut one = sample(0, &[("a", 5), ("b", 7)]);
         one.operations[0].line_wait_ns.insert("a".to_owned(), 3);
-        let mut behind = OperationRecord::new(BACKGROUND[0]);
+        let mut behind = OperationRecord::new(crate::record::BACKGROUND[0]);
         behind.lock_wait_ns.insert("c".to_owned(), 100);
         one.operations.push(behind);
         assert_eq!(

@@ -145,3 +145,18 @@ fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationR
     }
     Some(record)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_leave_out_of_calls_what_the_ledger_declares_to_be_in_the_background() {
+        let told = |kinds: &[Op]| -> Vec<bool> {
+            kinds.iter().map(|op| OperationRecord::new(op.name()).is_background()).collect()
+        };
+        assert!(told(ops::BACKGROUND).iter().all(|behind| *behind) && !told(ops::ALL).contains(&true));
+        assert!(!told(workload::charges::OPERATIONS).contains(&true));
+        assert_eq!(results::BACKGROUND.len(), ops::BACKGROUND.len(), "no name is left over");
+    }
+}

@@ -84,8 +84,9 @@ fn media(cells: &[Cell<'_>]) -> Vec<String> {
         }
         let name = axis::label(best.axis(design)?, &[]);
         let why = Why::of(String::new(), fast, slow, MEDIUM).and_then(|why| why.cause());
-        let why = why.map_or_else(String::new, |(_, causes)| {
-            format!(": of what an operation takes longer there, {causes}")
+        let why = why.map_or_else(String::new, |cause| match cause.is_all() {
+            true => format!(": of what an operation takes longer there, {}", cause.parts),
+            false => format!(": {cause}"),
         });
         let times = ratio(rate(fast) / rate(slow));
         Some(format!(
