@@ -31,6 +31,7 @@ use results::statistics::{self, CONFIDENCE, Comparison, Coverage, LEAST_REPEATS,
 use results::steady::{self, Steadiness};
 use results::{ErrorRecord, PricesRecord, ResultFile};
 use sets::BySet;
+pub(crate) use sets::{error_at, exceeds, margin, reason};
 
 /// Differences below this are not called differences.
 pub(crate) const THRESHOLD: f64 = 0.02;

@@ -4,16 +4,17 @@
 //! A plan that has a table `[standing]` names the design, or several mounts of it, and has the class of promise of each of its
 //! designs (`lab::plan::Standing`). In each cell the design is set against the best of the others of its class, by the medians of
 //! their throughput. Within `THRESHOLD` it is level. Under the virtual clock a cell's number has no noise, and of one run each no
-//! winner is named (`answer`): this counts, and does not test.
+//! winner is named (`answer`): this counts, and does not test. The sentence says in how many cells the difference is within the
+//! error of the model's ratios.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use results::ResultFile;
 use results::prices::AXIS;
 use results::scaling;
 use results::statistics::{geometric_mean, median};
+use results::{ErrorRecord, PricesRecord, ResultFile};
 
-use crate::answer::THRESHOLD;
+use crate::answer::{THRESHOLD, error_at, exceeds, margin, reason};
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::prices;
@@ -40,6 +41,8 @@ struct Place<'c> {
     best: &'c Cell<'c>,
     /// Its rate divided by that of the best of the others.
     ratio: f64,
+    /// How far that may be wrong.
+    error: Option<&'c ErrorRecord>,
 }
 
 impl Place<'_> {
@@ -49,6 +52,10 @@ impl Place<'_> {
 
     fn is_behind(&self) -> bool {
         self.ratio <= 1.0 / (1.0 + THRESHOLD)
+    }
+
+    fn is_one_run(&self) -> bool {
+        [self.own, self.best].iter().all(|cell| cell.throughputs().len() == 1)
     }
 }
 
@@ -72,13 +79,14 @@ impl<'c> InClass<'c> {
         let Some((of, classes)) = asked().filter(|_| prices::unranked(results).is_none()) else {
             return Vec::new();
         };
-        of.iter().filter_map(|of| Self::new(of.as_str()?, classes, cells)).collect()
+        of.iter().filter_map(|of| Self::new(of.as_str()?, classes, cells, results.prices.as_ref())).collect()
     }
 
     fn new(
         of: &'c str,
         classes: &'c serde_json::Map<String, serde_json::Value>,
         cells: &'c [Cell<'c>],
+        prices: Option<&'c PricesRecord>,
     ) -> Option<Self> {
         let class = classes.get(of)?.as_str()?;
         let design = axis::design_axis(cell::all_axes(cells).keys().copied());
@@ -95,7 +103,9 @@ impl<'c> InClass<'c> {
             if let Some(best) = best.copied()
                 && let (Some(mine), Some(theirs)) = (rate(own), rate(best))
             {
-                places.push(Place { own, best, ratio: mine / theirs });
+                let error = prices.zip(best.axis(design));
+                let error = error.and_then(|(prices, other)| error_at(prices, own, (of, other)));
+                places.push(Place { own, best, ratio: mine / theirs, error });
             }
         }
         let names: BTreeSet<&str> = rivals.iter().filter_map(|cell| cell.axis(design)).collect();
@@ -117,13 +127,35 @@ impl<'c> InClass<'c> {
             0 | 1 => String::new(),
             _ => format!(" ({})", by_threads.join(", ")),
         };
+        let runs = if all.iter().all(|place| place.is_one_run()) { " of one run each" } else { "" };
         format!(
-            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells, level within {} in \
-             {level} and behind in {behind}; the geometric mean of its throughput is {mean} the best of the others{by_threads}.",
+            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells{runs}, level within {} in \
+             {level} and behind in {behind}; the geometric mean of its throughput is {mean} the best of the others{by_threads}.{}",
             self.class,
             self.others.join(", "),
             percent(THRESHOLD),
+            self.error(),
         )
+    }
+
+    /// A sentence: how many of its differences are within what the model's ratios may be wrong by; empty where no error applies.
+    fn error(&self) -> String {
+        let apart = self.places.iter().filter(|place| place.is_best() || place.is_behind());
+        let apart: Vec<_> = apart.filter_map(|place| Some((place.ratio, place.error?))).collect();
+        let within = apart.iter().filter(|(ratio, error)| !exceeds(ratio.max(1.0 / ratio), error));
+        let within: Vec<&ErrorRecord> = within.map(|(_, error)| *error).collect();
+        let distinct = |of: &[&ErrorRecord], words: fn(&ErrorRecord) -> String| {
+            let all: BTreeSet<String> = of.iter().map(|error| words(error)).collect();
+            all.into_iter().collect::<Vec<_>>().join("; ")
+        };
+        let errors: Vec<&ErrorRecord> = apart.iter().map(|(_, error)| *error).collect();
+        match (within.len(), apart.len()) {
+            (_, 0) => String::new(),
+            (0, _) => format!(" Each difference is larger than the error: {}.", distinct(&errors, margin)),
+            (some, all) => {
+                format!(" {some} of its {all} differences name no winner: {}.", distinct(&within, reason))
+            }
+        }
     }
 
     /// The places by the values of these axes, in the order of the cells.
@@ -294,7 +326,9 @@ mod tests {
         let all = sentences(&result);
         let [said] = &all[..] else { panic!("{all:?}: what stands alone in its class is not counted") };
         assert!(
-            said.contains("(whole: other, third), mine is best in 1 of 3 cells, level within 2.0 % in 1"),
+            said.contains(
+                "(whole: other, third), mine is best in 1 of 3 cells of one run each, level within 2.0 % in 1"
+            ),
             "{said}"
         );
         assert!(said.contains("behind in 1;"), "{said}");
@@ -304,6 +338,46 @@ mod tests {
         assert_eq!(tables[0].rows.len(), 4);
         let behind = tables[1].rows.iter().map(|row| row[1].as_str()).collect::<Vec<_>>();
         assert_eq!(behind, ["4"]);
+    }
+
+    #[test]
+    fn a_sentence_says_which_differences_are_within_the_models_error() {
+        let mut result = result(&[
+            ("mine", "1", 200.0),
+            ("other", "1", 100.0),
+            ("mine", "2", 100.0),
+            ("other", "2", 110.0),
+            ("mine", "4", 100.0),
+            ("other", "4", 101.0),
+        ]);
+        let mut error = ErrorRecord {
+            prices: "originals".to_owned(),
+            class: "data".to_owned(),
+            factor: Some(1.34),
+            pairs: 30,
+            ..ErrorRecord::default()
+        };
+        let mut said = |error: &ErrorRecord| {
+            let (sets, errors) = (vec!["originals".to_owned()], vec![error.clone()]);
+            result.prices = Some(PricesRecord { sets, errors, ..PricesRecord::default() });
+            sentences(&result).remove(0)
+        };
+        let of_one = said(&error);
+        assert!(of_one.contains("mine is best in 1 of 3 cells of one run each"), "{of_one}");
+        let within = "1 of its 2 differences name no winner: within it: the model's error is ±34 % (30 pairs of data).";
+        assert!(of_one.ends_with(within), "{of_one}");
+        error.factor = Some(1.05);
+        let larger = said(&error);
+        assert!(
+            larger.contains("Each difference is larger than the error: the model's error is ±5.0 %"),
+            "{larger}"
+        );
+        error.why = Some("nothing was published of dram; it is borrowed".to_owned());
+        let borrowed = said(&error);
+        assert!(
+            borrowed.contains("2 of its 2 differences name no winner: nothing was published"),
+            "{borrowed}"
+        );
     }
 
     #[test]

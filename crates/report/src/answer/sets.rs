@@ -1,8 +1,8 @@
 //! What bounds a verdict beside chance: designs are ranked under every set of prices that a result has, and no difference is called
 //! one that is smaller than the error of the model's ratios ([`results::ErrorRecord`]).
 
-use results::ErrorRecord;
 use results::prices::AXIS;
+use results::{ErrorRecord, PricesRecord};
 
 use super::{Contest, Outcome, Standing};
 use crate::cell::Cell;
@@ -47,24 +47,35 @@ impl<'c> Contest<'c> {
         let Some(prices) = self.prices.filter(|_| matches!(outcome.standing, Standing::Wins)) else {
             return outcome;
         };
-        let design = |label: &'c str| prices.designs.get(label).map_or(label, String::as_str);
-        let cell = place[0];
-        if cell.is_host() || prices.errors.is_empty() || design(outcome.best) == design(outcome.rival) {
-            return outcome;
-        }
-        let set = cell.axis(AXIS).or_else(|| prices.sets.first().map(String::as_str));
-        let of_set = || prices.errors.iter().filter(|error| Some(&*error.prices) == set);
-        let here = |error: &&ErrorRecord| {
-            cell.axis("workload") == Some(&error.workload)
-                && cell.axis("medium").is_none_or(|name| name == error.medium)
-        };
-        let Some(error) = of_set().find(here).or_else(|| of_set().next()) else { return outcome };
-        let standing = match error.factor {
-            Some(factor) if error.why.is_none() && outcome.against.ratio > factor => Standing::Wins,
-            _ => Standing::Within(error),
-        };
+        let Some(error) = error_at(prices, place[0], (outcome.best, outcome.rival)) else { return outcome };
+        let standing =
+            if exceeds(outcome.against.ratio, error) { Standing::Wins } else { Standing::Within(error) };
         Outcome { standing, error: Some(error), ..outcome }
     }
+}
+
+/// How far the ratio of two designs may be wrong at the place of a cell; none where no error applies.
+pub(crate) fn error_at<'c>(
+    prices: &'c PricesRecord,
+    cell: &Cell<'_>,
+    (one, other): (&str, &str),
+) -> Option<&'c ErrorRecord> {
+    let design = |label: &str| prices.designs.get(label).cloned().unwrap_or_else(|| label.to_owned());
+    if cell.is_host() || design(one) == design(other) {
+        return None;
+    }
+    let set = cell.axis(AXIS).or_else(|| prices.sets.first().map(String::as_str));
+    let of_set = || prices.errors.iter().filter(|error| Some(&*error.prices) == set);
+    let here = |error: &&ErrorRecord| {
+        cell.axis("workload") == Some(&error.workload)
+            && cell.axis("medium").is_none_or(|name| name == error.medium)
+    };
+    of_set().find(here).or_else(|| of_set().next())
+}
+
+/// Whether a ratio of 1 or more is larger than what it may be wrong by, which is known for its place.
+pub(crate) fn exceeds(ratio: f64, error: &ErrorRecord) -> bool {
+    error.is_measured() && error.factor.is_some_and(|factor| ratio > factor)
 }
 
 /// Whether two cells differ in the design and the prices only.
@@ -143,7 +154,7 @@ impl Outcome<'_> {
 }
 
 /// `the model's error is ±34 % (30 pairs of data; ±80 % for a model that calls all equal)`.
-pub(super) fn margin(error: &ErrorRecord) -> String {
+pub(crate) fn margin(error: &ErrorRecord) -> String {
     let Some(factor) = error.factor else {
         return "the model's error is not known".to_owned();
     };
@@ -155,7 +166,7 @@ pub(super) fn margin(error: &ErrorRecord) -> String {
 }
 
 /// Why a design that is ahead is not called fastest.
-pub(super) fn reason(error: &ErrorRecord) -> String {
+pub(crate) fn reason(error: &ErrorRecord) -> String {
     match (&error.why, error.factor) {
         (None, _) => format!("within it: {}", margin(error)),
         (Some(why), None) => format!("{}: {why}", margin(error)),
