@@ -97,7 +97,16 @@ pub struct Writer {
     sent: u64,
     stored: u64,
     limit: u64,
-    is_full: bool,
+    beyond: Beyond,
+}
+
+/// What the limit has left out.
+#[derive(Default)]
+struct Beyond {
+    calls: u64,
+    /// Files of before, attributes, messages, looks at mapped files.
+    others: u64,
+    bytes: u64,
 }
 
 impl std::fmt::Debug for Writer {
@@ -112,20 +121,28 @@ impl Writer {
         writeln!(out, "#weir-contents 1 {id}")?;
         let (known, frames) = (FxHashMap::default(), FxHashMap::default());
         let packer = Compress::new(Compression::fast(), false);
-        Ok(Self { out, packer, untried: 0, known, frames, sent: 0, stored: 0, limit, is_full: false })
+        Ok(Self {
+            out,
+            packer,
+            untried: 0,
+            known,
+            frames,
+            sent: 0,
+            stored: 0,
+            limit,
+            beyond: Beyond::default(),
+        })
     }
 
-    /// Adds bytes. None: the limit is reached, which the file says once.
+    /// Adds bytes. None: the limit is reached, which the end of the file says.
     fn bytes(&mut self, bytes: &[u8]) -> io::Result<Option<Bytes>> {
         let sha: [u8; 32] = Sha256::digest(bytes).into();
         if let Some(number) = self.known.get(&sha) {
             return Ok(Some(*number));
         }
         if self.stored.saturating_add(bytes.len() as u64) > self.limit {
-            if !std::mem::replace(&mut self.is_full, true) {
-                let limit = self.limit;
-                self.unkept(&format!("contents beyond the limit of {limit} bytes (--contents=LIMIT)"))?;
-            }
+            self.beyond.others += 1;
+            self.beyond.bytes += bytes.len() as u64;
             return Ok(None);
         }
         let packed = if bytes.len() < 128 || self.untried > 0 {
@@ -175,7 +192,11 @@ impl Writer {
 
     /// What a call of the trace has written, or the value that it has set.
     pub fn call(&mut self, call: u64, bytes: &[u8], flags: u8) -> io::Result<()> {
-        let Some(number) = self.bytes(bytes)? else { return Ok(()) };
+        let Some(number) = self.bytes(bytes)? else {
+            self.beyond.others -= 1;
+            self.beyond.calls += 1;
+            return Ok(());
+        };
         self.line(format!("C {call} {number} {}", words(flags)).into_bytes())
     }
 
@@ -280,6 +301,14 @@ impl Writer {
 
     /// Ends the file.
     pub fn finish(mut self) -> io::Result<()> {
+        let Beyond { calls, others, bytes } = self.beyond;
+        if calls + others > 0 {
+            let limit = self.limit;
+            self.unkept(&format!(
+                "{bytes} bytes beyond the limit of {limit} bytes (--contents=LIMIT; calls that wrote them: {calls}, files and messages: \
+                 {others})"
+            ))?;
+        }
         self.out.write_all(b"E\n")?;
         self.out.flush()
     }
@@ -696,6 +725,25 @@ mod tests {
         assert_eq!((sample.calls, &*sample.path, sample.parts[1]), (4, &b"m"[..], (4096, 0)));
         assert_eq!(contents.read(sample.parts[0].1).unwrap(), b"page");
         assert_eq!((contents.sent[0].begin_ns, contents.sent[0].end_ns), (5, 9));
+    }
+
+    #[test]
+    fn what_the_limit_leaves_out_is_counted_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("x.wtrace");
+        let out = File::create(beside(&trace)).unwrap();
+        let mut writer = Writer::new(Box::new(out), "id", 1000).unwrap();
+        writer.initial(b"a", &[1; 900]).unwrap();
+        writer.call(1, &[2; 500], 0).unwrap();
+        writer.call(2, &[1; 900], 0).unwrap();
+        writer.call(3, &[3; 600], 0).unwrap();
+        writer.initial(b"b", &[4; 700]).unwrap();
+        writer.finish().unwrap();
+        let contents = Contents::open(&trace, Some(b"id")).unwrap();
+        let [told] = &*contents.unkept else { panic!("one line: {:?}", contents.unkept) };
+        let wanted = "1800 bytes beyond the limit of 1000 bytes (--contents=LIMIT; calls that wrote them: 2, files and messages: 1)";
+        assert_eq!(told, wanted);
+        assert_eq!(contents.calls.keys().collect::<Vec<_>>(), [&2], "known bytes take no room");
     }
 
     #[test]

@@ -92,6 +92,43 @@ fn a_program_is_recorded_with_its_exit_code_and_its_output() {
 }
 
 #[test]
+fn contents_beyond_the_limit_are_told_by_the_recorder_and_by_the_sums() {
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    fs::create_dir(home.join("tree")).unwrap();
+    let script = "cd tree; printf small > a; head -c 5000 /dev/zero > b";
+    let recorded = |limit: &str| {
+        let words = ["record", "--root", "tree", limit, "-o", "t.wtrace", "--", "sh", "-c", script];
+        let told = stderr(&ok(home, &words));
+        let sums = ok(home, &["trace", "stat", "t.wtrace"]);
+        let unkept = document(home, &["trace", "stat", "t.wtrace", "--json"])["unkept"].clone();
+        for name in ["t.wtrace", "t.wtrace.data", "tree/a", "tree/b"] {
+            fs::remove_file(home.join(name)).unwrap();
+        }
+        (told, stderr(&sums), unkept)
+    };
+    let (told, sums, unkept) = recorded("--contents=1k");
+    for text in [&told, &sums] {
+        let parts = [
+            "contents not kept",
+            "calls that wrote them: ",
+            "bytes beyond the limit of 1024 bytes",
+            "larger --contents=LIMIT",
+        ];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+    assert_eq!(unkept.as_array().unwrap().len(), 1, "{unkept}");
+    let (told, sums, unkept) = recorded("--contents");
+    assert!(
+        !told.contains("not kept") && !sums.contains("not kept") && unkept == serde_json::json!([]),
+        "{told}{sums}"
+    );
+}
+
+#[test]
 fn a_trace_is_shown_added_up_made_anonymous_cut_and_compiled() {
     if !can_trace() {
         return;

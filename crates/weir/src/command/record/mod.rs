@@ -31,7 +31,7 @@ use trace::snapshot::Snapshot;
 use trace::{Reader, Writer};
 use workload::app::{found, is_program};
 
-use super::trace::{losses_document, notes_of_counts};
+use super::trace::{losses_document, notes_of_counts, unkept, unkept_note};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
 
@@ -137,14 +137,16 @@ impl Record {
             How::Preload => preload::record(&self, importer, &program, output, (&place, &remains)),
         }?;
         let path = place.settle(&file)?;
+        let mut lost = Vec::new();
         if self.contents.is_some() {
             let data = contents::settle(&place, &path)?;
             output.note(&format!(
                 "{} has what was written: give it away with the trace only if all may read it",
                 data.display()
             ));
+            lost = unkept(&path, Reader::open(&path)?.head().get(trace::contents::KEY));
         }
-        self.report(&recorded, &path, output);
+        self.report(&recorded, &lost, &path, output);
         // The caller asked for this program, and hears of it as if Weir were not there.
         let code = recorded.status.code().unwrap_or_else(|| 128 + recorded.status.signal().unwrap_or(0));
         if code == 0 { Ok(()) } else { std::process::exit(code) }
@@ -248,7 +250,7 @@ impl Record {
         Ok(Start::Snapshot(snapshot))
     }
 
-    fn document(recorded: &Recorded, path: &Path) -> serde_json::Value {
+    fn document(recorded: &Recorded, unkept: &[String], path: &Path) -> serde_json::Value {
         let Recorded { status, sums, user_ns, unseen, .. } = recorded;
         json!({
             "schema": "weir.record/1",
@@ -265,13 +267,14 @@ impl Record {
             "lost": sums.losses.calls(),
             "losses": losses_document(&sums.losses),
             "unseen": unseen,
+            "unkept": unkept,
         })
     }
 
-    fn report(&self, recorded: &Recorded, path: &Path, output: &Output) {
+    fn report(&self, recorded: &Recorded, unkept: &[String], path: &Path, output: &Output) {
         let Recorded { status, sums, user_ns, took, strange, unseen } = recorded;
         if output.is_json() {
-            output.document(&Self::document(recorded, path));
+            output.document(&Self::document(recorded, unkept, path));
         }
         let (took, level) = (took.as_secs_f64(), sums.level_ns as f64 / 1e3);
         let (by, digits) = if self.how == How::Strace { ("strace", 0) } else { ("preload", 2) };
@@ -309,7 +312,7 @@ impl Record {
         for line in sums.losses.lines() {
             output.detail(&format!("  missing: {line}"));
         }
-        for line in lacking(sums, self.how) {
+        for line in lacking(sums, self.how).into_iter().chain(unkept_note(unkept)) {
             output.note(&line);
         }
     }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub(crate) use into::NewTrace;
-pub(crate) use stat::{losses_document, notes_of_counts};
+pub(crate) use stat::{losses_document, notes_of_counts, unkept, unkept_note};
 
 /// Show, import, anonymize, cut and compile recorded traces.
 #[derive(Args, Debug)]

@@ -9,6 +9,7 @@ use report::table::Table;
 use report::units::Unit;
 use serde_json::json;
 use trace::Reader;
+use trace::contents::{Contents, ContentsError, KEY};
 use trace::losses::Losses;
 use trace::record::{Loss, Missing};
 use trace::stat::{Stat, stat};
@@ -40,6 +41,25 @@ pub(crate) fn notes_of_counts(counts: &BTreeMap<String, u64>) -> Vec<String> {
     all.into_iter().map(|(what, count)| format!("{count} {what}")).collect()
 }
 
+/// What could not be kept of the contents that a trace's head names by `id`; nothing of a trace without contents beside it.
+pub(crate) fn unkept(file: &Path, id: Option<&[u8]>) -> Vec<String> {
+    match Contents::open(file, id) {
+        Ok(contents) => contents.unkept,
+        Err(ContentsError::Without { .. } | ContentsError::Missing { .. }) => Vec::new(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// What is said of it.
+pub(crate) fn unkept_note(unkept: &[String]) -> Option<String> {
+    let (first, rest) = unkept.split_first()?;
+    let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+    Some(format!(
+        "note: contents not kept: {first}{more}: `weir check crash` refuses the trace without --allow-unseen; record again, with a \
+         larger --contents=LIMIT if that is the cause"
+    ))
+}
+
 /// The account of what a trace lacks, for documents.
 pub(crate) fn losses_document(losses: &Losses) -> Vec<serde_json::Value> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -59,8 +79,11 @@ impl StatOf {
         if let Some(line) = stat.cut_after {
             output.note(&cut_note(&self.file, line));
         }
+        let id = stat.head.iter().find(|(key, _)| key == KEY).map(|(_, id)| id.as_bytes());
+        let unkept = unkept(&self.file, id);
+        unkept_note(&unkept).iter().for_each(|line| output.note(line));
         if output.is_json() {
-            output.document(&document(&self.file, &stat));
+            output.document(&document(&self.file, &stat, &unkept));
         } else {
             output.data(&text(&stat));
         }
@@ -68,7 +91,7 @@ impl StatOf {
     }
 }
 
-fn document(file: &Path, stat: &Stat) -> serde_json::Value {
+fn document(file: &Path, stat: &Stat, unkept: &[String]) -> serde_json::Value {
     let calls = stat.calls.iter().map(|(op, of)| {
         let value = json!({
             "calls": of.calls, "failed": of.failed, "bytes": of.bytes, "duration_ns": of.duration_ns,
@@ -91,6 +114,7 @@ fn document(file: &Path, stat: &Stat) -> serde_json::Value {
         "not_stored": stat.counts,
         "lost": stat.lost,
         "losses": losses_document(&stat.losses),
+        "unkept": unkept,
         "tells_computing": stat.tells_computing,
         "passed_over": stat.passed_over,
         "cut_after": stat.cut_after,
