@@ -45,6 +45,21 @@ const THREADS: &str = "nthreads";
 /// The variable that holds the number of files, in scripts that have one.
 const FILES: &str = "nfiles";
 
+/// What is said of a script whose number of threads is asked for and cannot be set.
+const NO_THREADS: &str = "the number of threads sets $nthreads, which the script does not have: write \"set $nthreads=1\" and \
+                          \"instances=$nthreads\" behind its thread, or give no --threads";
+/// What is said of a script of definitions, or of comments alone.
+const NOTHING_RUNS: &str = "the script defines no process with a thread, so that nothing runs: write \
+                            \"define process name=p { thread name=t { … } }\" with operations in it (`weir show filebench`)";
+
+/// Whether a script is right but for a variable for the number of threads.
+fn lacks_threads(name: &str, text: &str, overrides: &Overrides) -> bool {
+    let mut without = overrides.clone();
+    without.remove(THREADS);
+    let has = |program: Program| program.variables.iter().any(|(name, _)| name == THREADS);
+    super::load(name, text, &without).is_ok_and(|program| !has(program))
+}
+
 impl Suite for Filebench {
     fn name(&self) -> &'static str {
         "filebench"
@@ -98,8 +113,13 @@ impl Suite for Filebench {
         if let Some(threads) = &settings.threads {
             overrides.insert(THREADS.to_owned(), value(THREADS, threads)?);
         }
-        let program =
-            super::load(name, text, &overrides).map_err(|report| LoadError::Wrong(report.to_string()))?;
+        let program = super::load(name, text, &overrides).map_err(|report| {
+            let lacks = settings.threads.is_some() && lacks_threads(name, text, &overrides);
+            LoadError::Wrong(if lacks { format!("{name}: {NO_THREADS}") } else { report.to_string() })
+        })?;
+        if program.processes.iter().all(|process| process.threads.is_empty()) {
+            return Err(LoadError::Wrong(format!("{name}: {NOTHING_RUNS}")));
+        }
         let (name, switches) = (name.to_owned(), settings.switches.clone());
         Ok(Arc::new(Script { name, program: Arc::new(program), switches }))
     }
@@ -236,5 +256,24 @@ mod tests {
     fn the_number_of_threads_reaches_the_script() {
         let settings = Settings { threads: Some("3".to_owned()), ..Settings::default() };
         assert_eq!(Filebench.load("varmail", &settings).unwrap().tasks(), 3);
+    }
+
+    #[test]
+    fn a_script_that_cannot_do_what_is_asked_for_is_refused_in_a_sentence() {
+        let told = |text: &str, threads: Option<&str>| {
+            let settings = Settings { threads: threads.map(str::to_owned), ..Settings::default() };
+            Filebench.read("x.f", text, &settings).map(drop).map_err(|error| error.to_string())
+        };
+        for nothing in ["", "# a comment\n", "set $a=1\nrun 1\n", "define process name=p { }\nrun 1\n"] {
+            assert!(
+                told(nothing, None).is_err_and(|what| what.contains("no process with a thread")),
+                "{nothing}"
+            );
+        }
+        let one = "define process name=p { thread name=t,memsize=1m { flowop eventlimit name=e } }\nrun 1\n";
+        assert_eq!(told(one, None), Ok(()));
+        assert!(told(one, Some("4")).unwrap_err().starts_with("x.f: the number of threads sets $nthreads"));
+        let wrong = one.replace("eventlimit", "evntlimit");
+        assert!(told(&wrong, Some("4")).unwrap_err().contains("evntlimit"), "what else is wrong comes first");
     }
 }
