@@ -167,6 +167,9 @@ fn millionths(text: &str) -> Option<u64> {
     Some(parsed.0)
 }
 
+/// A parameter's time is at most this: a longer one is a mistake.
+const LONGEST: Nanos = Nanos(1_000_000_000);
+
 /// A time in picoseconds: the number of nanoseconds of a thousand times as long.
 fn picoseconds(text: &str) -> Option<u64> {
     let units = [("ns", "us"), ("us", "ms"), ("ms", "s")];
@@ -222,12 +225,12 @@ impl fmt::Display for Compact<'_, Bytes> {
 impl ParamKind {
     fn expects(self) -> String {
         match self {
-            Self::Time => "a time such as 200ns".to_owned(),
+            Self::Time => "a time such as 200ns, in ns, us, ms or s, at most 1s".to_owned(),
             Self::Rate => "a bandwidth such as 1GB/s".to_owned(),
             Self::Size => "a size such as 4KiB".to_owned(),
             Self::Count => "a whole number".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
-            Self::Span => "a time such as 117.2ns".to_owned(),
+            Self::Span => "a time such as 117.2ns, in ns, us or ms, at most 1000ms".to_owned(),
             Self::Number => "a number such as 0.875".to_owned(),
             Self::Link => "x4, x8, x16 or a bandwidth such as 31.5GB/s".to_owned(),
             Self::Known => "a bandwidth at a share of reads, such as 240.6GB/s@100, or none".to_owned(),
@@ -237,12 +240,12 @@ impl ParamKind {
 
     fn parse(self, text: &str) -> Option<Value> {
         match self {
-            Self::Time => text.parse().ok().map(Value::Time),
+            Self::Time => text.parse().ok().filter(|time| *time <= LONGEST).map(Value::Time),
             Self::Rate => text.parse().ok().map(Value::Rate),
             Self::Size => text.parse().ok().map(Value::Size),
             Self::Count => text.parse().ok().map(Value::Count),
             Self::Choice(words) => words.iter().find(|word| **word == text).map(|word| Value::Choice(word)),
-            Self::Span => picoseconds(text).map(Value::Span),
+            Self::Span => picoseconds(text).filter(|ps| *ps <= LONGEST.0 * 1_000).map(Value::Span),
             Self::Number => millionths(text).map(Value::Number),
             Self::Link => lanes(text).map(Value::Rate),
             Self::Known => known(text),

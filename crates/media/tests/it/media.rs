@@ -90,7 +90,10 @@ fn a_wrong_name_is_answered_with_the_nearest_one() {
 
 #[test]
 fn a_wrong_value_is_answered_with_what_is_expected() {
-    assert_eq!(message("hinfs,latency=fast"), "medium hinfs: latency = \"fast\" is not a time such as 200ns");
+    let wanted = "is not a time such as 200ns, in ns, us, ms or s, at most 1s";
+    assert_eq!(message("hinfs,latency=fast"), format!("medium hinfs: latency = \"fast\" {wanted}"));
+    assert!(message("hinfs,latency=1000h").ends_with(wanted));
+    assert!(message("cxl.asic,extra=1000h").ends_with("in ns, us or ms, at most 1000ms"));
     assert!(message("hinfs,round=up").ends_with("is not one of floor, ceil, frac"));
     assert_eq!(message("hinfs,latency"), "medium hinfs: write \"latency\" as parameter=value");
 }
