@@ -255,6 +255,9 @@ fn setup(spec: &CellSpec, run: &Run) -> Setup {
     Setup { free, ..setup }
 }
 
+/// The counter of samples whose image was to be kept and could not be written; the last note says why.
+pub const IMAGE_LOST: &str = "image.lost";
+
 /// What a run needs that its design has no image for.
 fn refuse_without_image(spec: &CellSpec, run: &Run, design: &dyn Design) -> Result<(), Error> {
     match design.without_image() {
@@ -297,7 +300,7 @@ fn on_design(
         // What never happened is told as well.
         sample.counters.entry(count.name().to_owned()).or_insert(0);
     }
-    image::after(spec, run, design, &storage)?;
+    image::after(spec, run, design, &storage, &mut sample)?;
     drop(storage);
     run.spare.keep(region);
     Ok(sample)

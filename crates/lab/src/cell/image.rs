@@ -6,27 +6,34 @@ use std::path::{Path, PathBuf};
 
 use design::Design;
 use media::Storage;
+use results::Sample;
 
-use super::Run;
+use super::{IMAGE_LOST, Run};
 use crate::error::Error;
 use crate::plan::CellSpec;
 
 /// Pieces in which an image is copied out.
 const PIECE: usize = 1 << 20;
 
-/// Checks and keeps the unmounted image, as the run asks for.
+/// Checks and keeps the unmounted image, as the run asks for. An image that cannot be written loses nothing of the sample, which
+/// says so.
 pub(super) fn after(
     spec: &CellSpec,
     run: &Run,
     design: &'static dyn Design,
     storage: &Storage,
+    sample: &mut Sample,
 ) -> Result<(), Error> {
-    let kept = run.save_image.as_ref().map(|folder| folder.join(file_name(spec, run)));
-    if let Some(path) = &kept {
-        save(storage, path).map_err(|source| Error::Io { action: "write", path: path.clone(), source })?;
-    }
+    let mut kept = run.save_image.as_ref().map(|folder| folder.join(file_name(spec, run)));
     if !run.check && kept.is_none() {
         return Ok(());
+    }
+    if let Some(path) = &kept
+        && let Err(error) = save(storage, path)
+    {
+        sample.counters.insert(IMAGE_LOST.to_owned(), 1);
+        sample.notes.push(format!("The image {} could not be written: {error}.", path.display()));
+        kept = None;
     }
     let report = design.format().fsck(storage);
     let Some(first) = report.violations.first() else { return Ok(()) };

@@ -161,6 +161,22 @@ fn images_are_kept_clean_and_every_file_holds_its_pattern() {
 }
 
 #[test]
+fn an_image_that_cannot_be_written_loses_no_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().join("file");
+    std::fs::write(&taken, "no folder").unwrap();
+    let settings = Settings { save_image: Some(taken), ..with_jobs(2) };
+    for sample in &run(&plan(PLAN), settings).samples {
+        assert!(sample.ops > 0 && sample.counters[lab::cell::IMAGE_LOST] == 1, "{sample:?}");
+        assert!(
+            sample.notes.last().is_some_and(|note| note.contains("could not be written")),
+            "{:?}",
+            sample.notes
+        );
+    }
+}
+
+#[test]
 fn the_real_clock_and_the_hosts_kernel_run_the_same_workload() {
     let folder = tempfile::tempdir().unwrap();
     let host = format!("fs = [\"pmfs\", \"host:{}\"]", folder.path().display());
