@@ -115,15 +115,20 @@ impl Times {
         Self::of(all)
     }
 
-    /// Whether results of the middle half differ by less than a factor of two.
+    /// Whether results of the middle half differ by less than a factor of two: more repeats would not change the median much.
     fn are_steady(&self) -> bool {
         self.middle.1 < 2 * self.middle.0.max(1)
+    }
+
+    /// Whether results differ by a factor of two or more, however few they are: this is told.
+    fn differ(&self) -> bool {
+        self.spread.1 >= 2 * self.spread.0.max(1)
     }
 
     /// How often, and from where to where, for people.
     fn told(&self, people: impl Fn(u64) -> String) -> String {
         let (one, other) = (people(self.spread.0), people(self.spread.1));
-        let mark = if self.are_steady() { "" } else { "; unsteady" };
+        let mark = if self.differ() { "; unsteady" } else { "" };
         format!("{} repeats, {one} to {other}{mark}", self.repeats)
     }
 }
@@ -239,7 +244,7 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
 fn unsteady(measured: &[Measured], copy: &Times, dram: &Times) -> Vec<&'static str> {
     let speeds = [("copy", copy), ("dram", dram)];
     let works = measured.iter().map(|one| (one.work.key(), &one.times));
-    speeds.into_iter().chain(works).filter(|(_, times)| !times.are_steady()).map(|(key, _)| key).collect()
+    speeds.into_iter().chain(works).filter(|(_, times)| times.differ()).map(|(key, _)| key).collect()
 }
 
 fn preset(
@@ -650,6 +655,7 @@ mod tests {
         assert_eq!((steady.repeats, steady.median, steady.are_steady()), (3, 110, true));
         let once = measured(&[4_000, 100, 110, 120, 105]);
         assert!(once.repeats > 3 && once.are_steady() && once.median < 200, "{}", once.told(nanoseconds));
+        assert!(once.differ() && !steady.differ(), "one repeat that took forty times as long is told");
         let never = measured(&[100, 1_000, 10_000]);
         assert_eq!((never.repeats, never.are_steady()), (MOST_REPEATS, false));
         assert!(never.told(nanoseconds).ends_with("; unsteady"));
