@@ -2,13 +2,14 @@
 //!
 //! The scripts of `weir completion` ask this command for the words that may come next, with `COMPLETE` in its environment.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 
 use crate::cli::Cli;
+use crate::command::check::{PROGRAM, program_arguments};
 use crate::command::list::{Kind, Row};
 use crate::store;
 
@@ -17,12 +18,19 @@ pub(crate) const VARIABLE: &str = "COMPLETE";
 
 /// Answers a shell that asks for completions, and ends this process then.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    CompleteEnv::with_factory(|| command(std::env::args_os().collect())).var(VARIABLE).complete();
 }
 
-/// The command line with completers of names.
-fn command() -> Command {
-    with_names(Cli::command())
+/// The command line with completers of names, and where these words have a trace with the form of `weir check crash` for one.
+fn command(words: Vec<OsString>) -> Command {
+    let command = with_names(Cli::command());
+    if program_arguments(words.clone()) == words {
+        return command;
+    }
+    command.mut_subcommand("check", |check| {
+        let check = check.mut_subcommand("crash", |crash| crash.name("crash-designs").hide(true));
+        check.mut_subcommand(PROGRAM, |program| program.name("crash").hide(false))
+    })
 }
 
 fn with_names(command: Command) -> Command {
@@ -75,9 +83,9 @@ mod tests {
     use super::*;
 
     fn complete(words: &[&str]) -> Vec<String> {
-        let words: Vec<_> = words.iter().map(Into::into).collect();
-        let last = words.len() - 1;
-        let found = clap_complete::engine::complete(&mut command(), words, last, None).unwrap();
+        let words: Vec<OsString> = words.iter().map(Into::into).collect();
+        let (last, mut command) = (words.len() - 1, command(words.clone()));
+        let found = clap_complete::engine::complete(&mut command, words, last, None).unwrap();
         found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
     }
 
@@ -92,6 +100,7 @@ mod tests {
             (&["weir", "run", "hinfs-7"], "hinfs-7"),
             (&["weir", "reproduce", "rcac"], "rcache"),
             (&["weir", "check", "crash", "--fs", "re"], "redo"),
+            (&["weir", "check", "crash", "trace:x.wtrace", "--ackn"], "--acknowledge"),
             (&["weir", "bench", "src/mai"], "src/main.rs"),
             (&["weir", "report", "src/mai"], "src/main.rs"),
         ] {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Command, CommandFactory};
 
 use crate::cli::Cli;
+use crate::command::check::PROGRAM;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -69,12 +70,17 @@ fn whole(command: Command) -> Command {
     command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(whole)
 }
 
+/// All commands; the form of `weir check crash` for a user's program, which has a parser of its own, as one more.
+fn all() -> Command {
+    let program = |program: Command| program.name("crash-trace").hide(false);
+    whole(Cli::command()).mut_subcommand("check", |check| check.mut_subcommand(PROGRAM, program))
+}
+
 impl Man {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let folder = &self.folder;
         std::fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
-        clap_mangen::generate_to(whole(Cli::command()), folder)
-            .map_err(|error| Failure::io("write into", folder, &error))?;
+        clap_mangen::generate_to(all(), folder).map_err(|error| Failure::io("write into", folder, &error))?;
         results::file::write_atomic(&folder.join("weir.toml.5"), roff("WEIR.TOML", PLANS))?;
         output.note(&format!("man pages  {}", folder.display()));
         Ok(())
@@ -89,7 +95,7 @@ mod tests {
     #[test]
     fn every_option_of_every_page_has_its_text() {
         let folder = tempfile::tempdir().expect("a folder");
-        clap_mangen::generate_to(whole(Cli::command()), folder.path()).expect("pages");
+        clap_mangen::generate_to(all(), folder.path()).expect("pages");
         let mut options = 0;
         for entry in std::fs::read_dir(folder.path()).expect("the folder").flatten() {
             let page = std::fs::read_to_string(entry.path()).expect("a page");
@@ -101,5 +107,15 @@ mod tests {
             }
         }
         assert!(options > 200, "{options} options");
+    }
+
+    #[test]
+    fn the_form_of_check_crash_for_a_users_program_has_a_page() {
+        let folder = tempfile::tempdir().expect("a folder");
+        clap_mangen::generate_to(all(), folder.path()).expect("pages");
+        let page = std::fs::read_to_string(folder.path().join("weir-check-crash-trace.1")).expect("a page");
+        for part in ["trace:FILE", "acknowledge", "promise", "root\\-at"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
     }
 }

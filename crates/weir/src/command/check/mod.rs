@@ -44,7 +44,7 @@ use sim::{Bytes, KIB};
 
 use self::ledger::Ledger;
 pub(crate) use self::parts::{Parts, Tallied};
-pub(crate) use self::program::arguments as program_arguments;
+pub(crate) use self::program::{WORD as PROGRAM, arguments as program_arguments};
 use super::mkfs::options;
 use crate::checked::{Size, checked, mounts, promises, seeded};
 use crate::failure::{Exit, Failure};
