@@ -65,13 +65,19 @@ impl Scrub {
         match found.damaged() {
             0 => Ok(()),
             count => {
-                let pool = self.pool.display();
-                let what = format!(
-                    "{pool}: {} damaged; copy what is whole (`weir mount {} {pool} DIR -o ro`), and restore the rest from a backup",
-                    several(count, "place"),
-                    design.name()
-                );
-                Err(Failure::new(Exit::Check, what))
+                let (pool, places) = (self.pool.display(), several(count, "place"));
+                // What cannot be mounted here cannot be mounted at a directory.
+                let advice = match &found.data {
+                    Ok(_) => format!(
+                        "copy what is whole (`weir mount {} {pool} DIR -o ro`), and restore the rest from a backup",
+                        design.name()
+                    ),
+                    Err(_) => format!(
+                        "it cannot be mounted: `weir fsck --dry-run {pool}` says what a repair would do, `weir fsck --repair {pool}` \
+                         repairs it in place (make a copy first)"
+                    ),
+                };
+                Err(Failure::new(Exit::Check, format!("{pool}: {places} damaged; {advice}")))
             }
         }
     }

@@ -77,6 +77,22 @@ fn scrub_of_a_design_without_checksums_reads_all_and_says_what_it_could_not_comp
     }
 }
 
+/// WOFS keeps no copy of its superblock. What cannot be mounted is not copied from a mount.
+#[test]
+fn a_pool_that_cannot_be_mounted_is_answered_with_what_a_repair_would_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool.weir");
+    made(&path, "wofs", false);
+    let mut bytes = fs::read(&path).expect("it can be read");
+    bytes[..4096].fill(0);
+    fs::write(&path, bytes).expect("it can be written");
+    let (code, said, output) = scrub(&path, &["--fs", "wofs"]);
+    let told = stderr(&output);
+    assert_eq!(code, Some(1), "{said}{told}");
+    assert!(told.contains("weir fsck --dry-run") && told.contains("weir fsck --repair"), "{told}");
+    assert!(!told.contains("weir mount"), "{told}");
+}
+
 #[test]
 fn scrub_finds_a_record_that_is_lost_and_reads_the_rest() {
     let folder = tempfile::tempdir().expect("a folder");
