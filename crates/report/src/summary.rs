@@ -166,6 +166,7 @@ pub fn notes(results: &ResultFile) -> Vec<String> {
             results.samples.len()
         ));
     }
+    notes.extend(none_ended(results));
     notes.extend(results.notes.iter().cloned());
     notes.extend(host_note(&cell::cells(results)));
     notes.extend(busy_note(results));
@@ -176,6 +177,21 @@ pub fn notes(results: &ResultFile) -> Vec<String> {
     }
     notes.extend(counted.into_iter().map(|(note, times)| times_over(note, times)));
     notes
+}
+
+/// Says of rates of 0 that they are none: the measured time was over before an operation was.
+fn none_ended(results: &ResultFile) -> Option<String> {
+    let is_zero = |sample: &&results::Sample| {
+        let counts = sample.axis("fs").is_some() && sample.elapsed_ns > 0;
+        counts && sample.ops == 0 && sample.errors == 0 && !sample.partial && sample.is_measured()
+    };
+    let zero = results.samples.iter().filter(is_zero).count();
+    (zero > 0).then(|| {
+        format!(
+            "Nothing ended in the measured time of {zero} of {} samples, so 0 op/s is no rate there: give --runtime a longer time.",
+            results.samples.len()
+        )
+    })
 }
 
 fn times_over(note: &str, times: usize) -> String {

@@ -91,6 +91,16 @@ fn a_script_that_ends_within_its_warm_up_is_no_result_of_zero_operations() {
     assert!(whole["samples"][0]["ops"].as_u64() > Some(0), "{whole}");
 }
 
+#[test]
+fn a_measured_time_in_which_nothing_ends_is_no_rate_of_zero() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=50", "--threads", "1", "--runtime"];
+    let short = printed(home.path(), &[&bench[..], &["1ns"]].concat());
+    assert!(short.contains("Nothing ended in the measured time") && short.contains("--runtime"), "{short}");
+    let long = printed(home.path(), &[&bench[..], &["1ms"]].concat());
+    assert!(!long.contains("Nothing ended"), "{long}");
+}
+
 /// A data set that no host holds, in a script with and without a variable for it, and in a plan.
 #[test]
 fn a_refusal_for_memory_advises_only_what_the_command_or_file_has() {
