@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use document::nearest;
+use lab::campaign::engine;
 use lab::campaign::estimate::estimate;
 use lab::cells::Kept;
 use lab::plan::free::{self, NOTHING};
@@ -94,6 +95,7 @@ impl How {
     /// Checks before a run that what comes after it can be written.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
         self.outputs.iter().try_for_each(|path| store::check_report(path))?;
+        self.save_image.iter().try_for_each(|folder| store::prepare_images(folder))?;
         store::prepare()
     }
 
@@ -283,6 +285,7 @@ pub(crate) fn end_of(report: &Report) -> Result<(), Failure> {
         ));
     }
     failed_cells(results())?;
+    lost_images(results())?;
     failed_operations(results())?;
     results().try_for_each(free_of_nothing)?;
     let hypotheses = results().flat_map(|result| &result.hypotheses);
@@ -315,6 +318,20 @@ fn failed_cells<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(),
         failure.what
     );
     Err(Failure::new(exit, message))
+}
+
+/// Images that were asked for and could not be written fail the command, which has kept what was measured.
+fn lost_images<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(), Failure> {
+    let samples: Vec<&Sample> = results.flat_map(|result| &result.samples).collect();
+    let lost: Vec<_> =
+        samples.iter().filter(|sample| sample.counters.contains_key(lab::cell::IMAGE_LOST)).collect();
+    let Some(first) = lost.first() else { return Ok(()) };
+    let why = first.notes.last().map_or("", String::as_str);
+    let (lost, all) = (lost.len(), samples.len());
+    Err(Failure::new(
+        Exit::Run,
+        format!("{lost} of {all} images were not kept, the results are: {}", why.trim_end_matches('.')),
+    ))
 }
 
 /// Operations that failed fail the command, unless the workload provides for them.
@@ -380,6 +397,25 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
     lab::Error::together(wrong).map_or(Ok(()), Err)
 }
 
+/// The values that the figures of a whole plan name must be those of its cells: a scaled-down variant leaves some out.
+pub(crate) fn check_values(plan: &Plan, cells: &[lab::CellSpec]) -> Result<(), lab::Error> {
+    let mut wrong = Vec::new();
+    for (figure, spec) in figures(plan).filter_map(|(figure, spec)| Some((figure, spec.ok()?))) {
+        for (key, axis, value) in spec.values() {
+            let values: BTreeSet<&str> =
+                cells.iter().filter_map(|cell| cell.axes.get(axis)).map(String::as_str).collect();
+            if !values.is_empty() && !values.contains(value) {
+                let advice = nearest(value, values.iter().copied());
+                wrong.push(figure.at.problem(format!(
+                    "figure \"{}\": {key} names \"{value}\", which no cell of the plan has as {axis}; {advice}",
+                    spec.id
+                )));
+            }
+        }
+    }
+    lab::Error::together(wrong).map_or(Ok(()), Err)
+}
+
 /// The figures of a plan, each read by itself, whatever the axes are.
 pub(crate) fn figures(
     plan: &Plan,
@@ -403,14 +439,14 @@ pub(crate) fn only(texts: &[String]) -> Result<BTreeMap<String, String>, Failure
     Ok(only)
 }
 
-/// The command as it was given, without this host's paths.
+/// The command as it was given, as one types it in a shell, without this host's paths.
 pub(crate) fn command() -> String {
     let plain = |argument: String| match std::path::Path::new(&argument) {
         path if path.is_absolute() => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         _ => argument,
     };
     let told = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    let arguments: Vec<String> = told.skip(1).map(plain).collect();
+    let arguments: Vec<String> = told.skip(1).map(|word| engine::quoted(&plain(word))).collect();
     format!("weir {}", arguments.join(" "))
 }
 

@@ -193,6 +193,12 @@ pub(crate) fn prepare() -> Result<(), Failure> {
     })
 }
 
+/// Makes a folder for images before a run, and checks that they can be written there.
+pub(crate) fn prepare_images(folder: &Path) -> Result<(), Failure> {
+    let made = std::fs::create_dir_all(folder).and_then(|()| try_writing(folder));
+    made.map_err(|error| Failure::io("keep images (--save-image) in the folder", folder, &error))
+}
+
 /// Makes a file in the folder and removes it: what comes after a long run can be written.
 fn try_writing(folder: &Path) -> std::io::Result<()> {
     let probe = folder.join(format!(".weir-{}.tmp", std::process::id()));

@@ -104,10 +104,9 @@ fn churn(item: &Item<'_>) -> Result<u32, Problem> {
 }
 
 fn repeats(item: &Item<'_>) -> Result<u32, Problem> {
-    match u32::try_from(item.number()?) {
-        Ok(number @ 1..=1000) => Ok(number),
-        _ => Err(item.problem("\"repeats\" must be between 1 and 1000")),
-    }
+    let number = item.number().ok().and_then(|number: u64| u32::try_from(number).ok());
+    let number = number.filter(|number| (1..=1000).contains(number));
+    number.ok_or_else(|| item.problem("\"repeats\" must be between 1 and 1000"))
 }
 
 /// Reads each table of an array of tables; those that are wrong are left out.

@@ -140,6 +140,14 @@ fn everything_that_is_wrong_in_a_file_is_told_at_once_unknown_keys_first() {
     );
 }
 
+#[test]
+fn a_number_of_repeats_that_is_none_is_answered_with_the_range() {
+    for wrong in ["0", "-6", "1001", "2.5", "\"many\""] {
+        let told = error(&[&format!("repeats = {wrong}\n")]);
+        assert!(told.contains("\"repeats\" must be between 1 and 1000"), "{wrong}: {told}");
+    }
+}
+
 /// No part hides what is wrong in another, nor one value of a part the next.
 #[test]
 fn every_part_of_a_plan_tells_all_that_is_wrong_with_it() {

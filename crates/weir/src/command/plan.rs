@@ -24,7 +24,7 @@ enum Action {
         /// The file to write, which must not exist and whose name must end in .toml
         file: PathBuf,
     },
-    /// Print all errors of plans, or how many cells they have
+    /// Print the errors of plans, or how many cells they have
     Check {
         /// Files, or names of plans (`weir list plans`)
         #[arg(required = true, value_name = "PLAN")]

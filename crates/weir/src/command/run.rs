@@ -65,6 +65,9 @@ pub(crate) fn load_and_check(name: &str, quick: bool) -> Result<(Plan, Vec<lab::
     let whole = match whole {
         Ok(plan) => {
             let cells = check(&plan)?;
+            if !quick {
+                experiment::check_values(&plan, &cells)?;
+            }
             return Ok((plan, cells));
         }
         Err(error) => error,

@@ -325,6 +325,30 @@ fn everything_that_is_wrong_in_figures_expectations_and_several_plans_is_told_be
     }
 }
 
+/// Only of the whole plan: a scaled-down variant may leave them out.
+#[test]
+fn a_figure_that_names_a_value_which_no_cell_has_fails_the_check_of_the_plan() {
+    let home = tempfile::tempdir().unwrap();
+    let figure = "[[figure]]\nid = \"1\"\ntitle = \"t\"\nkind = \"bars\"\nx = \"threads\"\n";
+    for (keys, told) in [
+        (
+            "relative_to = \"pmfz\"\n",
+            "a.toml:14:1: figure \"1\": relative_to names \"pmfz\", which no cell of the plan has as fs",
+        ),
+        (
+            "only = { threads = [\"1\", \"3\"] }\n",
+            "only names \"3\", which no cell of the plan has as threads",
+        ),
+        ("relative_to = \"pmfs\"\nonly = { threads = \"1\" }\n", ""),
+    ] {
+        let text = PLAN.replace("[expect]\n", &format!("{figure}{keys}[expect]\nit = \"hinfs > pmfs\"\n"));
+        std::fs::write(home.path().join("a.toml"), text).unwrap();
+        let (found, text) = code(home.path(), &["plan", "check", "a.toml"]);
+        assert_eq!(found, Some(if told.is_empty() { 0 } else { 2 }), "{keys}: {text}");
+        assert!(text.contains(told), "{keys}: {text}");
+    }
+}
+
 /// The script of the documentation as it stands there.
 fn script() -> String {
     let text = include_str!("../../../../docs/ci.md");
