@@ -160,7 +160,10 @@ impl Bench {
             chosen.tell(output);
         }
         let plan = |clock: &Clock| self.plan(*clock, chosen.as_ref());
-        let plans = clocks.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+        let mut plans = clocks.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+        // Both clocks measure the same: the medium is the machine's, of which the real clock knows nothing.
+        let medium = plans[0].medium.clone();
+        plans.iter_mut().for_each(|plan| plan.medium.clone_from(&medium));
         let mut results = match self.until {
             None => self.how.run(&plans, output)?,
             Some(Until::Steady) => until::steady(&self.how, plans, self.at_most, output)?,
@@ -425,9 +428,14 @@ fn once(flag: &str, values: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// A list of media, which `--fs` takes and `--medium`, whose commas separate parameters, does not.
+/// Refuses a list of media, which `--fs` takes and `--medium`, whose commas separate parameters, does not, and a setting that is
+/// given twice.
 fn one_medium(text: &str) -> Result<(), Failure> {
     let names: Vec<&str> = text.split(',').collect();
+    let keys: Vec<&str> = names.iter().filter_map(|part| Some(part.split_once('=')?.0.trim())).collect();
+    if let Some((_, key)) = keys.iter().enumerate().find(|(at, key)| keys[..*at].contains(key)) {
+        return Err(Failure::usage(format!("--medium {text}: {key} is given twice; give each setting once")));
+    }
     if names.len() == 1 || names.iter().any(|name| name.contains('=')) {
         return Ok(());
     }
