@@ -178,6 +178,15 @@ fn with_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// How a trace is named, for a command line of `weir check crash` that names the file alone.
+pub(crate) fn trace_for(arguments: Vec<OsString>) -> Option<String> {
+    let words: Vec<String> = arguments.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let file = words.iter().find(|word| word.ends_with(".wtrace") && !word.starts_with("trace:"))?;
+    let is_check = words.windows(2).any(|pair| pair[0] == "check" && pair[1] == "crash");
+    is_check
+        .then(|| format!("a program's trace is named with `trace:` before it: weir check crash trace:{file}"))
+}
+
 /// The names that an option takes which was given without one, or is missing, in a line.
 pub(crate) fn names_for(error: &clap::Error) -> Option<String> {
     const KINDS: [(&str, Kind); 3] =
@@ -218,6 +227,15 @@ mod tests {
         }
         files.sort();
         files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_trace_that_is_named_by_its_file_alone_is_answered_with_how_to_name_it() {
+        let told = |command: &str| trace_for(words(command));
+        let hint = told("weir check crash save.wtrace --check true").unwrap();
+        assert!(hint.ends_with("weir check crash trace:save.wtrace"), "{hint}");
+        assert_eq!(told("weir check crash trace:save.wtrace --chek true"), None);
+        assert_eq!(told("weir trace stat save.wtrace"), None);
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 
 /// Help and version go to the standard output; a usage error is told as every other.
 fn usage(error: &clap::Error, json: bool) -> ExitCode {
-    let names = cli::names_for(error);
+    let names = cli::trace_for(std::env::args_os().collect()).or_else(|| cli::names_for(error));
     if error.use_stderr() && json {
         let message = error.render().to_string();
         let told: Vec<&str> = [message.trim()].into_iter().chain(names.as_deref()).collect();

@@ -66,7 +66,9 @@ const ENDINGS: [&str; 3] = ["html", "json", "txt"];
 /// `5%` or `5` is 0.05.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').trim().parse::<f64>().ok().filter(|n| (0.0..=100.0).contains(n));
-    number.map(|number| number / 100.0).ok_or_else(|| "expected a percentage such as 5%".to_owned())
+    number
+        .map(|number| number / 100.0)
+        .ok_or_else(|| "expected a percentage from 0% to 100%, such as 5%".to_owned())
 }
 
 impl Compare {

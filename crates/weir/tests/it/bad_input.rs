@@ -33,7 +33,7 @@ name = "filebench/varmail"
 "#;
 
 /// Files that the cases name, by name and text.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("idle.f", "define process name=p {\n  thread name=t,memsize=1m {\n  }\n}\nrun 1\n"),
     ("statement.f", "frobnicate all\nrun 1\n"),
     (
@@ -44,8 +44,66 @@ const FILES: [(&str, &str); 9] = [
     ("key.toml", "[plan]\nname = \"a\"\nwhy = \"b\"\nstop = \"1s\"\nregon = \"1g\"\n"),
     ("axis.toml", AXIS),
     ("small.toml", SMALL),
+    ("comments.f", "# nothing yet\n"),
+    (
+        "one.f",
+        "define process name=p {\n  thread name=t,memsize=1m {\n    flowop eventlimit name=e\n  }\n}\nrun 1\n",
+    ),
     ("none.pm", ""),
     ("stranger.pm", "not a file system, but some text that is longer than nothing"),
+];
+
+/// Commands that did something else than they were asked for.
+const IDLE: [Case; 9] = [
+    (
+        "an empty checker",
+        &["check", "crash", "trace:lost.wtrace", "--check", " "],
+        2,
+        &["--check: the command is empty", "judges a tree", "leave --check out"],
+    ),
+    (
+        "a trace without its prefix",
+        &["check", "crash", "lost.wtrace"],
+        2,
+        &["weir check crash trace:lost.wtrace"],
+    ),
+    (
+        "a script of comments",
+        &["bench", "comments.f", "--fs", "pmfs"],
+        2,
+        &["comments.f: ", "no process with a thread", "define process"],
+    ),
+    (
+        "threads of a script without a variable for them",
+        &["bench", "one.f", "--fs", "pmfs", "--threads", "4"],
+        2,
+        &["one.f: ", "sets $nthreads", "instances=$nthreads"],
+    ),
+    (
+        "a limit below the first run",
+        &["bench", "varmail", "--fs", "pmfs", "--runtime", "10ms", "--until", "steady", "--at-most", "1ms"],
+        2,
+        &["--at-most", "10ms", "--runtime less"],
+    ),
+    (
+        "images in a file",
+        &["bench", "varmail", "--fs", "pmfs", "--runtime", "1ms", "--save-image", "comments.f"],
+        4,
+        &["--save-image", "comments.f"],
+    ),
+    (
+        "a setting of a medium twice",
+        &["bench", "varmail", "--fs", "pmfs", "--medium", "hinfs,latency=1us,latency=2us"],
+        2,
+        &["latency is given twice"],
+    ),
+    (
+        "an unlikely time of a medium",
+        &["bench", "varmail", "--fs", "pmfs", "--medium", "cxl.asic,extra=1000h"],
+        2,
+        &["extra", "ns, us or ms, at most 1000ms"],
+    ),
+    ("a limit beyond all", &["compare", "a", "b", "--fail-over", "500%"], 2, &["from 0% to 100%"]),
 ];
 
 const EXPERIMENTS: [Case; 28] = [
@@ -541,6 +599,11 @@ fn check(cases: &[Case]) {
 #[test]
 fn bad_experiments_are_told_with_place_reason_and_remedy() {
     check(&EXPERIMENTS);
+}
+
+#[test]
+fn what_would_do_something_else_than_it_was_asked_for_is_refused_before_it_runs() {
+    check(&IDLE);
 }
 
 #[test]

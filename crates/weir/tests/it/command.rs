@@ -180,6 +180,45 @@ fn every_reader_takes_several_results_from_a_file_and_from_a_folder() {
     }
 }
 
+/// Without a medium, that of the machine, of which the real clock knows nothing.
+#[test]
+fn both_clocks_measure_on_one_medium_and_are_compared_cell_by_cell() {
+    let home = tempfile::tempdir().unwrap();
+    let weir = |arguments: &str| weir(home.path()).args(arguments.split(' ')).output().unwrap();
+    let both =
+        weir("bench varmail --fs pmfs -D nfiles=50 --threads 1 --runtime 1ms --clock both -o both.json");
+    assert!(both.status.success(), "{}", told(&both));
+    let compared = weir("compare both.json --by clock --json");
+    assert!(compared.status.success(), "{}", told(&compared));
+    let cells = &document(&compared)["cells"];
+    assert_eq!(
+        (cells.as_array().unwrap().len(), &cells[0]["axes"]["medium"]),
+        (1, &"cxl.asic".into()),
+        "{cells}"
+    );
+}
+
+/// A page shows it, and what is not a plain word is in quotes.
+#[test]
+fn the_command_of_a_result_runs_in_a_shell() {
+    let home = tempfile::tempdir().unwrap();
+    let name = "j 'q\" .f";
+    let script = "define fileset name=d,path=/d,entries=9,dirwidth=9,size=1k,prealloc\n\
+        define process name=p { thread name=t,memsize=1m { flowop statfile name=s,filesetname=d } }\nrun 1\n";
+    std::fs::write(home.path().join(name), script).unwrap();
+    let result = weir(home.path())
+        .args(["bench", name, "--fs", "pmfs", "--runtime", "10 ops", "--json"])
+        .output()
+        .unwrap();
+    let command = document(&result)["command"].as_str().expect("a command").to_owned();
+    let printed = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(command.replacen("weir ", "printf '%s\\n' ", 1))
+        .output();
+    let printed = String::from_utf8(printed.unwrap().stdout).unwrap();
+    assert_eq!(printed.lines().collect::<Vec<_>>()[..2], ["bench", name], "{command}");
+}
+
 /// What is cut is in `weir show` and in the JSON.
 #[test]
 fn lists_fit_eighty_columns() {

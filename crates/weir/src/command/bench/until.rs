@@ -33,6 +33,13 @@ pub(super) fn steady(
             "--until steady needs workloads that end by a time or a count: give --runtime",
         ));
     }
+    let is_beyond = |(stop, limit): &(Stop, &Option<Stop>)| limit.is_some_and(|limit| exceeds(*stop, limit));
+    let beyond = stops(&plans).zip(&limits).find(is_beyond).map(|(first, _)| first);
+    if let Some(first) = beyond {
+        return Err(Failure::usage(format!(
+            "--at-most is shorter than the first run, which takes {first}: give it more than that, or --runtime less"
+        )));
+    }
     loop {
         let results = how.run(&plans, output)?;
         let Some(cell) = results.iter().find_map(unsteady) else {

@@ -156,6 +156,10 @@ const DESIGN: &str = "design:";
 
 impl ProgramCheck {
     pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
+        if self.check.as_ref().is_some_and(|command| command.trim().is_empty()) {
+            let what = "--check: the command is empty; give the one that judges a tree, or leave --check out for promises without one";
+            return Err(Failure::usage(what));
+        }
         let (models, designs) = self.models()?;
         let promised = self.promised()?;
         self.check_outputs()?;
@@ -319,7 +323,7 @@ impl ProgramCheck {
         scratch: PathBuf,
         root_at: Option<PathBuf>,
     ) -> Option<ByCommand<'a>> {
-        let command = self.check.clone().filter(|command| !command.trim().is_empty())?;
+        let command = self.check.clone()?;
         let largest = story.inodes.iter().map(|node| node.size).max().unwrap_or(0);
         let timeout = Duration::from_secs_f64(self.timeout.clamp(0.01, 1e6));
         let checker = Checker { command, timeout, largest };
