@@ -129,8 +129,9 @@ impl<'c> InClass<'c> {
         };
         let runs = if all.iter().all(|place| place.is_one_run()) { " of one run each" } else { "" };
         format!(
-            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells{runs}, level within {} in \
-             {level} and behind in {behind}; the geometric mean of its throughput is {mean} the best of the others{by_threads}.{}",
+            "Among the designs of its class of promise ({}: {}), {of} is best in {best} of {cells} cells{runs}, level within {} \
+             in {level} and behind in {behind}; the geometric mean of its throughput is {mean} \
+             the best of the others{by_threads}.{}",
             self.class,
             self.others.join(", "),
             percent(THRESHOLD),

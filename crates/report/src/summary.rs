@@ -188,7 +188,7 @@ fn none_ended(results: &ResultFile) -> Option<String> {
     let zero = results.samples.iter().filter(is_zero).count();
     (zero > 0).then(|| {
         format!(
-            "Nothing ended in the measured time of {zero} of {} samples, so 0 op/s is no rate there: give --runtime a longer time.",
+            "Nothing ended in the measured time of {zero} of {} samples, so 0 op/s is no rate there: give a longer --runtime.",
             results.samples.len()
         )
     })

@@ -451,8 +451,9 @@ mod tests {
         let why = Why { place: "On varmail".to_owned(), best, rival };
         assert_eq!(
             why.sentence(),
-            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; pmfs takes 1.00 µs longer: what takes \
-             longer adds up to 1.20 µs, of which 100 % is waiting for the medium's bandwidth (in fsync); copying saves 200 ns."
+            "On varmail, the calls of an operation take 600 ns on hinfs and 1.60 µs on pmfs; pmfs takes 1.00 µs longer: what \
+             takes longer adds up to 1.20 µs, of which 100 % is waiting for the medium's bandwidth (in fsync); \
+             copying saves 200 ns."
         );
         let [by_time, by_call] = why.tables();
         assert_eq!(by_time.rows[0], ["medium wait", "100 ns", "17 %", "1.30 µs", "81 %", "1.20 µs"]);

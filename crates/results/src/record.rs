@@ -405,8 +405,8 @@ pub struct OperationRecord {
     pub parts: BTreeMap<String, PartRecord>,
 }
 
-/// The kinds of operations in the background: no call of a worker waits for them by itself. A test of `lab` holds them to those that
-/// `vfs::ops` declares.
+/// The kinds of operations in the background: no call of a worker waits for them by itself. A test of `lab` holds them to
+/// those that `vfs::ops` declares.
 pub const BACKGROUND: [&str; 2] = ["writeback", "clean"];
 
 /// Units of a kind of work.

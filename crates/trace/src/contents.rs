@@ -305,8 +305,8 @@ impl Writer {
         if calls + others > 0 {
             let limit = self.limit;
             self.unkept(&format!(
-                "{bytes} bytes beyond the limit of {limit} bytes (--contents=LIMIT; calls that wrote them: {calls}, files and messages: \
-                 {others})"
+                "{bytes} bytes beyond the limit of {limit} bytes (--contents=LIMIT; calls that wrote them: {calls}, \
+                 files and messages: {others})"
             ))?;
         }
         self.out.write_all(b"E\n")?;
@@ -741,7 +741,8 @@ mod tests {
         writer.finish().unwrap();
         let contents = Contents::open(&trace, Some(b"id")).unwrap();
         let [told] = &*contents.unkept else { panic!("one line: {:?}", contents.unkept) };
-        let wanted = "1800 bytes beyond the limit of 1000 bytes (--contents=LIMIT; calls that wrote them: 2, files and messages: 1)";
+        let wanted = "1800 bytes beyond the limit of 1000 bytes (--contents=LIMIT; calls that wrote them: 2, files and \
+                      messages: 1)";
         assert_eq!(told, wanted);
         assert_eq!(contents.calls.keys().collect::<Vec<_>>(), [&2], "known bytes take no room");
     }

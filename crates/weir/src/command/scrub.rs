@@ -73,8 +73,8 @@ impl Scrub {
                         design.name()
                     ),
                     Err(_) => format!(
-                        "it cannot be mounted: `weir fsck --dry-run {pool}` says what a repair would do, `weir fsck --repair {pool}` \
-                         repairs it in place (make a copy first)"
+                        "it cannot be mounted: `weir fsck --dry-run {pool}` says what a repair would do, `weir fsck --repair \
+                         {pool}` repairs it in place (make a copy first)"
                     ),
                 };
                 Err(Failure::new(Exit::Check, format!("{pool}: {places} damaged; {advice}")))

@@ -55,8 +55,8 @@ pub(crate) fn unkept_note(unkept: &[String]) -> Option<String> {
     let (first, rest) = unkept.split_first()?;
     let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
     Some(format!(
-        "note: contents not kept: {first}{more}: `weir check crash` refuses the trace without --allow-unseen; record again, with a \
-         larger --contents=LIMIT if that is the cause"
+        "note: contents not kept: {first}{more}: `weir check crash` refuses the trace without --allow-unseen; record again, with \
+         a larger --contents=LIMIT if that is the cause"
     ))
 }
 

@@ -157,7 +157,7 @@ const DESIGN: &str = "design:";
 impl ProgramCheck {
     pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
         if self.check.as_ref().is_some_and(|command| command.trim().is_empty()) {
-            let what = "--check: the command is empty; give the one that judges a tree, or leave --check out for promises without one";
+            let what = "--check: the command is empty; give one that judges a tree, or leave --check out for promises";
             return Err(Failure::usage(what));
         }
         let (models, designs) = self.models()?;
