@@ -6,15 +6,15 @@ use check::NEW;
 use check::configured::virtually;
 use media::nvmm::Region;
 use sim::Bytes;
-use vfs::{Errno, FallocateMode, FileSystem, Ino};
+use vfs::{Errno, FallocateMode, FileSystem, Ino, IoFlags};
 
 use crate::ext4::judged;
 use crate::ext4::kernel_images::made_by_mkfs;
 use crate::ext4::tools::{e2fsck, has_e2fsck};
 
 const BLOCK: u64 = 1024;
-/// The most blocks of an unwritten extent.
-const MOST_UNWRITTEN: u64 = 32_767;
+/// One more than the most blocks of an unwritten extent.
+const RUN: u64 = 32_768;
 
 fn sound(region: &Arc<Region>) {
     assert_eq!(judged("ext4", &[]).fsck(region), Vec::<String>::new());
@@ -27,10 +27,36 @@ fn reserve(fs: &dyn FileSystem, file: Ino, first: u64, blocks: u64) -> Result<()
     fs.fallocate(file, FallocateMode::empty(), first * BLOCK, blocks * BLOCK)
 }
 
-/// A run of which an extent can have all but a block was given to it in two steps. The second found no space, and all of it was free
-/// again while the first still led to it.
+/// Files of a sixteenth of a run until there is no space. Those that lie in one run go away again: what is free then is that run, or
+/// little more.
+fn leave_one_run(fs: &dyn FileSystem) {
+    let part = RUN / 16;
+    let name = |number: usize| format!("part{number}").into_bytes();
+    let mut places = Vec::new();
+    for number in 0.. {
+        let file = fs.create(fs.root(), &name(number), &NEW).expect("an inode").ino;
+        if reserve(fs, file, 0, part).is_err() {
+            break;
+        }
+        if let [one] = &fs.extents(file).expect("extents")[..] {
+            places.push((one.physical / BLOCK, number));
+        }
+    }
+    places.sort_unstable();
+    let is_run = |run: &&[(u64, usize)]| run[15].0 - run[0].0 == 15 * part;
+    let run = places.windows(16).find(is_run).expect("a run without tables");
+    run.iter().for_each(|(_, number)| fs.unlink(fs.root(), &name(*number)).expect("unlink"));
+    fs.sync().expect("sync");
+    let rest = fs.create(fs.root(), b"rest", &NEW).expect("an inode").ino;
+    let other = fs.statfs().expect("statfs").blocks_free - RUN;
+    let _ = reserve(fs, rest, 0, other);
+    fs.sync().expect("sync");
+}
+
+/// A run of which an unwritten extent can have all but a block was given to it in two steps. The second found no space, and all of
+/// it was free again while the first still led to it.
 #[test]
-fn a_reservation_takes_no_longer_run_than_an_unwritten_extent_can_have() {
+fn a_reservation_of_the_longest_run_gives_no_block_to_two_files() {
     if !has_e2fsck() {
         return;
     }
@@ -40,9 +66,16 @@ fn a_reservation_takes_no_longer_run_than_an_unwritten_extent_can_have() {
     virtually(1, move || {
         let fs = judged("ext4", &[]).mount(&region).expect("mount");
         let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
-        reserve(&*fs, file, 0, 300 << 10).expect("room");
-        let longest = fs.extents(file).expect("extents").iter().map(|extent| extent.len / BLOCK).max();
-        assert_eq!(longest, Some(MOST_UNWRITTEN));
+        for block in [0, 10, 20] {
+            fs.write(file, block * BLOCK, &[7; 1024], IoFlags::empty()).expect("write");
+        }
+        fs.sync().expect("sync");
+        leave_one_run(&*fs);
+        let _ = reserve(&*fs, file, 1000, RUN);
+        for name in [b"h1", b"h2"] {
+            let other = fs.create(fs.root(), name, &NEW).expect("an inode").ino;
+            let _ = reserve(&*fs, other, 0, 1024);
+        }
         fs.unmount().expect("unmount");
     });
     sound(&image);
