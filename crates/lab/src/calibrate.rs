@@ -120,7 +120,7 @@ impl Times {
         self.middle.1 < 2 * self.middle.0.max(1)
     }
 
-    /// Whether results differ by a factor of two or more, however few they are: this is told.
+    /// Compares the extremes, however few results there are: a factor of two or more is told.
     fn differ(&self) -> bool {
         self.spread.1 >= 2 * self.spread.0.max(1)
     }

@@ -41,7 +41,7 @@ struct Place<'c> {
     best: &'c Cell<'c>,
     /// Its rate divided by that of the best of the others.
     ratio: f64,
-    /// How far that may be wrong.
+    /// The error of that.
     error: Option<&'c ErrorRecord>,
 }
 

@@ -177,7 +177,7 @@ impl Why {
         })
     }
 
-    /// What makes the rival take longer; none where it takes no longer in all, or too little.
+    /// Explains why the rival takes longer; none where it takes no longer in all, or too little.
     pub(crate) fn cause(&self) -> Option<Cause> {
         let apart = self.rival.total() - self.best.total();
         (apart >= SAME * self.rival.total()).then(|| self.causes())
@@ -249,7 +249,7 @@ impl Why {
         }
     }
 
-    /// What takes less on the rival, the most last: `copying saves 200 ns`.
+    /// Names the parts that take less on the rival, the most last: `copying saves 200 ns`.
     fn saver(less: &[(&str, f64)]) -> String {
         let human = |ns| Unit::Nanos.human(ns);
         let all: f64 = less.iter().map(|(_, ns)| ns).sum();
@@ -354,7 +354,7 @@ impl Why {
     }
 }
 
-/// What makes one of two take longer.
+/// The cause that one of two takes longer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cause {
     /// In ns, how much longer it takes in all.
@@ -363,12 +363,12 @@ pub(crate) struct Cause {
     longer: f64,
     /// The shares of it.
     pub(crate) parts: String,
-    /// What takes less, in words.
+    /// The parts that take less, in words.
     saver: String,
 }
 
 impl Cause {
-    /// Whether nothing takes less: then the shares are those of the whole difference.
+    /// Says that nothing takes less: then the shares are those of the whole difference.
     pub(crate) fn is_all(&self) -> bool {
         Unit::Nanos.human(self.longer) == Unit::Nanos.human(self.net)
     }

@@ -656,7 +656,7 @@ impl OperationRecord {
         }
     }
 
-    /// Whether other tasks did it than those of the workload: its time is in no call.
+    /// Says that other tasks did it than those of the workload: its time is in no call.
     pub fn is_background(&self) -> bool {
         BACKGROUND.contains(&self.kind.as_str())
     }

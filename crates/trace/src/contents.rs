@@ -100,7 +100,7 @@ pub struct Writer {
     beyond: Beyond,
 }
 
-/// What the limit has left out.
+/// The contents that the limit has left out.
 #[derive(Default)]
 struct Beyond {
     calls: u64,

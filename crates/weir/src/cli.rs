@@ -178,7 +178,7 @@ fn with_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// How a trace is named, for a command line of `weir check crash` that names the file alone.
+/// Says how a trace is named, for a command line of `weir check crash` that names the file alone.
 pub(crate) fn trace_for(arguments: Vec<OsString>) -> Option<String> {
     let words: Vec<String> = arguments.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let file = words.iter().find(|word| word.ends_with(".wtrace") && !word.starts_with("trace:"))?;

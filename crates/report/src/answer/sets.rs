@@ -54,7 +54,7 @@ impl<'c> Contest<'c> {
     }
 }
 
-/// How far the ratio of two designs may be wrong at the place of a cell; none where no error applies.
+/// Finds the error of the ratio of two designs at the place of a cell; none where no error applies.
 pub(crate) fn error_at<'c>(
     prices: &'c PricesRecord,
     cell: &Cell<'_>,
@@ -73,7 +73,7 @@ pub(crate) fn error_at<'c>(
     of_set().find(here).or_else(|| of_set().next())
 }
 
-/// Whether a ratio of 1 or more is larger than what it may be wrong by, which is known for its place.
+/// Compares a ratio of 1 or more with its error: it is larger than one that is known for its place.
 pub(crate) fn exceeds(ratio: f64, error: &ErrorRecord) -> bool {
     error.is_measured() && error.factor.is_some_and(|factor| ratio > factor)
 }

@@ -41,7 +41,7 @@ pub(crate) fn notes_of_counts(counts: &BTreeMap<String, u64>) -> Vec<String> {
     all.into_iter().map(|(what, count)| format!("{count} {what}")).collect()
 }
 
-/// What could not be kept of the contents that a trace's head names by `id`; nothing of a trace without contents beside it.
+/// Reads of the contents that a trace's head names by `id` which could not be kept; none of a trace without contents beside it.
 pub(crate) fn unkept(file: &Path, id: Option<&[u8]>) -> Vec<String> {
     match Contents::open(file, id) {
         Ok(contents) => contents.unkept,
@@ -50,7 +50,7 @@ pub(crate) fn unkept(file: &Path, id: Option<&[u8]>) -> Vec<String> {
     }
 }
 
-/// What is said of it.
+/// Tells the first of them, and the remedy.
 pub(crate) fn unkept_note(unkept: &[String]) -> Option<String> {
     let (first, rest) = unkept.split_first()?;
     let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
