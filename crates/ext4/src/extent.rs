@@ -7,6 +7,7 @@
 //! The key of an entry that leads to a node is the first block of the file that the node maps. Blocks for splits are allocated
 //! before anything is changed, so that a change that finds no space has changed nothing.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -132,17 +133,17 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Depth of a node and how many entries it has; `depth` is what its parent says. A repair takes what it is said to have room
-    /// for from its place.
+    /// Depth of a node and how many entries it has; `depth` is what its parent says. A repair takes that, and what the node is said
+    /// to have room for from its place.
     fn header(&self, bytes: &[u8], at: At, depth: Option<u16>) -> Option<(u16, usize)> {
         let (entries, own) = (usize::from(le16(bytes, 2)), le16(bytes, 6));
         let repairs = self.volume.settings.repairs;
         let possible = le16(bytes, 0) == MAGIC
             && entries <= self.capacity(at)
             && (repairs || self.has_room(bytes, at))
-            && own <= if repairs { MOST_READ_DEPTH } else { MOST_DEPTH }
-            && depth.is_none_or(|depth| depth == own);
-        possible.then_some((own, entries))
+            && depth.unwrap_or(own) <= if repairs { MOST_READ_DEPTH } else { MOST_DEPTH }
+            && (repairs || depth.is_none_or(|depth| depth == own));
+        possible.then_some((depth.unwrap_or(own), entries))
     }
 
     /// Whether a node says that it has room for as many entries as it can have. A mount takes what the kernel takes, a check what
@@ -587,7 +588,7 @@ pub(crate) fn visit(
     seen: &mut dyn FnMut(Visited) -> Result<()>,
 ) -> Result<()> {
     let tree = Tree::of(volume, inode, state);
-    let mut open = vec![(At::Root, None, None)];
+    let (mut open, mut end) = (vec![(At::Root, None, None)], 0);
     while let Some((at, depth, key)) = open.pop() {
         let node = tree.read(state, at, depth)?;
         if key.is_some() && node.first() != key {
@@ -596,6 +597,10 @@ pub(crate) fn visit(
         match node {
             Node::Leaf(extents) => {
                 for extent in extents {
+                    if u64::from(extent.index) < end {
+                        return Err(tree.damaged("extents of two nodes overlap or are out of order"));
+                    }
+                    end = extent.end();
                     let blocks = Run::new(extent.start, u64::from(extent.len));
                     seen(Visited::Data(u64::from(extent.index), blocks, extent.unwritten))?;
                 }
@@ -626,52 +631,99 @@ pub(crate) struct Salvaged {
 pub(crate) fn salvage(volume: &Volume, inode: &Inode, state: &InodeState) -> Salvaged {
     let tree = Tree::of(volume, inode, state);
     let mut saved = Salvaged { extents: Vec::new(), nodes: Vec::new(), sound: true };
-    tree.salvage_node(&state.raw.block, (At::Root, None, None), &mut saved);
+    tree.salvage_node(&state.raw.block, (At::Root, None, None), 1 << 32, &mut saved);
     saved
 }
 
 impl Tree<'_> {
-    /// Depth is that which the parent says, and so is the key.
+    /// Depth is that which the parent says, and so is the key. `end`: the block of the file before which the node ends.
     fn salvage_node(
         &self,
         bytes: &[u8],
         (at, depth, key): (At, Option<u16>, Option<u32>),
+        end: u64,
         saved: &mut Salvaged,
     ) {
-        let geo = &self.volume.geo;
         let Some((own, entries)) = self.header(bytes, at, depth) else {
             saved.sound = false;
             return;
         };
-        saved.sound &= self.has_room(bytes, at) && self.is_sealed(bytes, at);
+        saved.sound &= self.has_room(bytes, at) && self.is_sealed(bytes, at) && own == le16(bytes, 6);
         saved.sound &= (own == 0 || entries > 0) && own <= MOST_DEPTH;
         saved.sound &= key.is_none_or(|key| entries > 0 && le32(bytes, ENTRY_BYTES) == key);
-        for entry in bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries) {
-            if own == 0 {
-                let extent = Extent::read(entry);
-                let before = saved.extents.last().map_or(0, Extent::end);
-                let inside = extent.start >= geo.first_data_block.max(1)
-                    && extent.start + u64::from(extent.len) <= geo.blocks
-                    && u32::try_from(extent.end()).is_ok();
-                if extent.len > 0 && u64::from(extent.index) >= before && inside {
-                    saved.extents.push(extent);
-                } else {
-                    saved.sound = false;
-                }
-                continue;
-            }
-            let (key, block) = child_at(entry);
-            let inside = block > geo.first_data_block && block < geo.blocks;
+        let entries = bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries);
+        if own == 0 {
+            return self.salvage_leaf(&entries.map(Extent::read).collect::<Vec<_>>(), end, saved);
+        }
+        let geo = &self.volume.geo;
+        let children: Vec<(u32, u64)> = entries.map(child_at).collect();
+        for (number, (key, block)) in children.iter().enumerate() {
+            let inside = *block > geo.first_data_block && *block < geo.blocks;
             let few = (saved.nodes.len() as u64) < geo.blocks;
-            match self.volume.look(block, <[u8]>::to_vec) {
+            // Where the next one begins is said by its key and by itself; of two that differ one is wrong.
+            let next = children.get(number + 1).map(|(key, block)| (*key).max(self.first_of(*block)));
+            let end = next.map_or(end, |next| end.min(next.into()));
+            match self.volume.look(*block, <[u8]>::to_vec) {
                 Ok(bytes) if inside && few => {
-                    saved.nodes.push(block);
-                    self.salvage_node(&bytes, (At::Block(block), Some(own - 1), Some(key)), saved);
+                    saved.nodes.push(*block);
+                    self.salvage_node(&bytes, (At::Block(*block), Some(own - 1), Some(*key)), end, saved);
                 }
                 _ => saved.sound = false,
             }
         }
     }
+
+    /// The key of the first entry of a node; 0 if it is none.
+    fn first_of(&self, block: u64) -> u32 {
+        let first = |bytes: &[u8]| if le16(bytes, 0) == MAGIC { le32(bytes, ENTRY_BYTES) } else { 0 };
+        self.volume.look(block, first).unwrap_or(0)
+    }
+
+    /// Takes the extents of a leaf that are in order; one that ends behind the beginning of the next, or behind the leaf, is cut
+    /// there. One whose key is wrong costs no other.
+    fn salvage_leaf(&self, all: &[Extent], end: u64, saved: &mut Salvaged) {
+        let geo = &self.volume.geo;
+        let before = saved.extents.last().map_or(0, Extent::end);
+        let may_be = |extent: &Extent| {
+            extent.len > 0
+                && (before..end).contains(&u64::from(extent.index))
+                && extent.start >= geo.first_data_block.max(1)
+                && extent.start + u64::from(extent.len) <= geo.blocks
+                && u32::try_from(extent.end()).is_ok()
+        };
+        let possible: Vec<Extent> = all.iter().copied().filter(may_be).collect();
+        let mut kept = longest_in_order(&possible);
+        saved.sound &= kept.len() == all.len();
+        let ends: Vec<u64> = kept.iter().skip(1).map(|next| u64::from(next.index)).chain([end]).collect();
+        for (extent, end) in kept.iter_mut().zip(ends) {
+            saved.sound &= extent.end() <= end;
+            extent.len = u64::from(extent.len).min(end - u64::from(extent.index)) as u32;
+        }
+        saved.extents.append(&mut kept);
+    }
+}
+
+/// The extents with the most blocks whose keys increase; of as many blocks those that end with the smallest key.
+fn longest_in_order(all: &[Extent]) -> Vec<Extent> {
+    if all.is_sorted_by(|a, b| a.index < b.index) {
+        return all.to_vec();
+    }
+    // By the key that a row ends with, its blocks and its last extent; and the extent before each in its row.
+    let (mut rows, mut before) = (BTreeMap::<u32, (u64, usize)>::new(), vec![None; all.len()]);
+    for (at, extent) in all.iter().enumerate() {
+        let shorter = rows.range(..extent.index).next_back().map(|(_, row)| *row);
+        before[at] = shorter.map(|(_, last)| last);
+        let blocks = shorter.map_or(0, |(blocks, _)| blocks) + u64::from(extent.len);
+        if rows.get(&extent.index).is_none_or(|(others, _)| *others < blocks) {
+            // Of rows that end with greater keys only those with more blocks count.
+            rows.retain(|key, (others, _)| *key < extent.index || *others > blocks);
+            rows.insert(extent.index, (blocks, at));
+        }
+    }
+    let last = rows.last_key_value().map(|(_, (_, last))| *last);
+    let mut kept: Vec<Extent> = std::iter::successors(last, |at| before[*at]).map(|at| all[at]).collect();
+    kept.reverse();
+    kept
 }
 
 /// Gives an inode a tree of these extents, which are in order. `take` finds a block for a node; returns how many were taken.
