@@ -20,6 +20,10 @@ pub(super) fn correct(volume: &Volume, raw: &mut RawInode) -> Vec<&'static str> 
     let is_file = matches!(kind, Some(FileKind::Regular | FileKind::Directory) | None);
     let is_node = !is_file && kind != Some(FileKind::Symlink);
     let mut wrong = Vec::new();
+    if lacks_extents(volume, raw) {
+        raw.flags = (raw.flags.get() | flag::EXTENTS).into();
+        wrong.push("its map is one of extents, and it lacks the flag of extents");
+    }
     let mut drop_flags = |raw: &mut RawInode, flags: u32, what: &'static str| {
         if raw.has(flags) {
             raw.flags = (raw.flags.get() & !flags).into();
@@ -55,6 +59,25 @@ pub(super) fn correct(volume: &Volume, raw: &mut RawInode) -> Vec<&'static str> 
     }
     wrong.extend(drop_casefold(raw));
     wrong
+}
+
+/// Whether an inode lacks the flag of extents though its map begins as a tree of extents does: e2fsck sets it (links: where the
+/// target does not lie in the inode).
+fn lacks_extents(volume: &Volume, raw: &RawInode) -> bool {
+    let has_map = match raw.kind() {
+        Some(FileKind::Regular | FileKind::Directory) => true,
+        Some(FileKind::Symlink) => raw.size() >= raw.block.len() as u64,
+        _ => false,
+    };
+    let [entries, most, depth] = [2, 4, 6].map(|at| le16(&raw.block, at));
+    has_map
+        && volume.geo.extents
+        && !raw.has(flag::EXTENTS)
+        && raw.links.get() > 0
+        && le16(&raw.block, 0) == EXTENT_MAGIC
+        && (2..=4).contains(&most)
+        && entries <= most
+        && depth <= 5
 }
 
 /// Drops a flag that only directories of an image with that feature have; what was wrong.
