@@ -49,17 +49,15 @@ impl Volume {
                 "it is not the file of blocks for more descriptors that it should be".to_owned(),
             ));
         }
+        let mut kept = vec![0; self.geo.block_bytes as usize / 4];
         for (slot, block) in self.kept_blocks() {
-            if self.look(table, |bytes| le32(bytes, slot * 4))? != block {
-                return Ok(Some(format!("it does not have block {block}, which is kept for descriptors")));
-            }
-            let copies = self.copies_of(block);
-            let right = self.look(u64::from(block), |bytes| {
-                copies.iter().enumerate().all(|(slot, copy)| le32(bytes, slot * 4) == *copy)
-            });
-            if !right? {
+            kept[slot] = block;
+            if !self.has_pointers(u64::from(block), &self.copies_of(block))? {
                 return Ok(Some(format!("block {block} does not have those behind the copies")));
             }
+        }
+        if !self.has_pointers(table, &kept)? {
+            return Ok(Some("it does not have the blocks that are kept for descriptors".to_owned()));
         }
         let size = u64::from(le32(&raw, 4)) | u64::from(le32(&raw, 0x6c)) << 32;
         let slots = u64::from(self.geo.block_bytes / 4);
@@ -70,6 +68,14 @@ impl Volume {
         let sectors = u64::from(le32(&raw, 0x1c)) | upper;
         let should = u64::from(self.resize_blocks() * (self.geo.block_bytes / 512));
         Ok((sectors != should).then(|| format!("it counts {sectors} sectors, has {should}")))
+    }
+
+    /// Whether a block has these pointers and no other.
+    fn has_pointers(&self, block: u64, should: &[u32]) -> Result<bool> {
+        self.look(block, |bytes| {
+            let slots = 0..bytes.len() / 4;
+            slots.into_iter().all(|slot| le32(bytes, slot * 4) == should.get(slot).copied().unwrap_or(0))
+        })
     }
 
     /// The kept blocks behind the primary descriptors, each with its slot in the table of inode 7.
