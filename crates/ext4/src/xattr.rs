@@ -136,7 +136,10 @@ fn walk<'a>(
         let value_at = base + offset;
         let value =
             if size == 0 { Some(&[][..]) } else { bytes.get(value_at..value_at.saturating_add(size)) };
-        let Some(value) = value else { return Err("the value of an attribute lies outside") };
+        let whole = value_at.saturating_add(value_bytes(size)) <= bytes.len();
+        let Some(value) = value.filter(|_| size == 0 || whole) else {
+            return Err("the value of an attribute lies outside");
+        };
         take(Entry {
             prefix: entry[1],
             name: &entry[ENTRY_BYTES..],
@@ -197,6 +200,11 @@ fn parse(bytes: &[u8], at: usize, base: usize, into: &mut Attributes) -> Result<
     .map(drop)
 }
 
+/// Whether an attribute has a number of its prefix: in a block (values count from its begin) each must.
+fn is_named(entry: &Entry<'_>, base: usize) -> bool {
+    base > 0 || entry.prefix != 0
+}
+
 /// The attributes before the first that cannot be, without those whose hash is wrong; values count from `base`.
 fn sound_part(bytes: &[u8], at: usize, base: usize) -> Attributes {
     let mut all = Attributes::new();
@@ -205,7 +213,7 @@ fn sound_part(bytes: &[u8], at: usize, base: usize) -> Attributes {
     let _ = walk(bytes, at, base, &mut |entry| {
         end += entry_bytes(entry.name.len());
         let hashed = entry.hash == entry_hash(entry.name, entry.value) || base == at && entry.hash == 0;
-        if hashed && (entry.value.is_empty() || entry.value_at >= end) {
+        if hashed && is_named(&entry, base) && (entry.value.is_empty() || entry.value_at >= end) {
             all.insert((entry.prefix, entry.name.len(), entry.name.to_vec()), entry.value.to_vec());
         }
         Ok(())
@@ -223,6 +231,9 @@ fn check(bytes: &[u8], at: usize, base: usize) -> Result<(), &'static str> {
             || entry.hash == signed_entry_hash(entry.name, entry.value);
         if !entry.value.is_empty() {
             values.push((entry.value_at, entry.value_at + value_bytes(entry.value.len())));
+        }
+        if !is_named(&entry, base) {
+            return Err("the name of an attribute has no prefix");
         }
         if hashed { Ok(()) } else { Err("an attribute has a wrong hash") }
     })?;
