@@ -14,6 +14,7 @@
 //! | what has a wrong checksum | replay of a mount | of a repair ([`Care::Salvage`]) |
 //! |---|---|---|
 //! | a descriptor, a revoke block, or a commit block | is refused, and nothing is written | ends before that transaction |
+//! | (nothing, but the log begins at a block outside of it) | is refused, and nothing is written | ends before it begins |
 //! | a logged block | is refused, and nothing is written | leaves this block out |
 //! | what committed earlier than the transaction before it | ends there: these are blocks of an older log | the same |
 //!
@@ -268,13 +269,12 @@ impl Log<'_> {
 
     /// The transactions of the log, from `start` on.
     fn scan(&self, start: u32, sequence: u32) -> Result<Scan> {
-        if start < self.format.first || start >= self.format.end {
-            return Err(Error::Corrupt(format!(
-                "the journal starts at its block {start}, outside of the log"
-            )));
-        }
         let mut cursor = Cursor { at: start, budget: self.format.len(), time: 0 };
         let mut scan = Scan { found: Vec::new(), end: sequence, unfinished: false, damaged: None };
+        if start < self.format.first || start >= self.format.end {
+            scan.damaged = Some(format!("all of it: it starts at its block {start}, outside of the log"));
+            return Ok(scan);
+        }
         loop {
             match self.transaction(scan.end, &mut cursor)? {
                 Step::Whole(found, time) => {

@@ -667,3 +667,21 @@ fn a_crash_of_the_replay_of_fast_commits_leaves_an_image_that_shows_all_of_them(
         assert!(images > 40, "{images}");
     });
 }
+
+#[test]
+fn a_log_that_starts_outside_of_itself_is_refused_by_a_mount_and_given_up_by_a_repair() {
+    for version in 0..=3 {
+        let kind = Kind::of(version);
+        let image = Image::new(kind);
+        let blocks = letter(kind, 0..4, b'n');
+        image.write((1, 7), &[Transaction { time: 1, blocks, revokes: Vec::new(), commits: true }]);
+        image.set_superblock(7, 50_000, |_| ());
+        let said = image.mounted().expect_err("nothing can be replayed");
+        assert!(said.contains("outside of the log"), "version {version}: {said}");
+        let done = image.repaired();
+        assert!(done.iter().any(|what| what.contains("gave up")), "version {version}: {done:?}");
+        image.assert_clean(&format!("version {version}"));
+        let (_, content) = image.mounted().expect("a mount");
+        assert_eq!(image.letters(&content), "oooooooooo", "version {version}");
+    }
+}
