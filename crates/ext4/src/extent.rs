@@ -627,6 +627,17 @@ pub(crate) struct Salvaged {
     pub(crate) sound: bool,
 }
 
+impl Salvaged {
+    /// What is saved, as a walk over the tree shows it.
+    pub(crate) fn visited(&self) -> impl Iterator<Item = Visited> {
+        let data = self.extents.iter().map(|extent| {
+            let blocks = Run::new(extent.start, u64::from(extent.len));
+            Visited::Data(u64::from(extent.index), blocks, extent.unwritten)
+        });
+        self.nodes.iter().map(|node| Visited::Map(*node)).chain(data)
+    }
+}
+
 /// Reads a tree and leaves out the nodes and extents that cannot be.
 pub(crate) fn salvage(volume: &Volume, inode: &Inode, state: &InodeState) -> Salvaged {
     let tree = Tree::of(volume, inode, state);

@@ -24,6 +24,14 @@ pub(crate) fn visit(
     }
 }
 
+/// The blocks of the device that a part of a map is.
+pub(crate) fn run_of(visited: Visited) -> Run {
+    match visited {
+        Visited::Map(table) => Run::new(table, 1),
+        Visited::Data(_, run, _) => run,
+    }
+}
+
 impl Volume {
     /// The largest file: what the maps can hold.
     pub(crate) fn max_file_bytes(&self, state: &InodeState) -> u64 {
@@ -197,13 +205,10 @@ impl Volume {
         }
         let (mut end, mut runs) = (0, Vec::new());
         visit(self, &inode, &state, &mut |visited| {
-            runs.push(match visited {
-                Visited::Map(table) => Run::new(table, 1),
-                Visited::Data(index, run, _) => {
-                    end = end.max(index + run.count);
-                    run
-                }
-            });
+            if let Visited::Data(index, run, _) = visited {
+                end = end.max(index + run.count);
+            }
+            runs.push(run_of(visited));
             Ok(())
         })?;
         runs.sort_unstable_by_key(|run| run.first);
@@ -211,6 +216,56 @@ impl Volume {
             Some(pair) => Err(Error::Corrupt(format!("the journal has block {} twice", pair[1].first))),
             None => Ok(end),
         }
+    }
+
+    /// A block of the journal, or of its map, that lies in a superblock, among the descriptors, in a bitmap or in an inode table:
+    /// the log would be written over that.
+    pub(crate) fn journal_over_metadata(&self) -> Option<u64> {
+        let number = u64::from(self.superblock.lock().journal_inum.get());
+        let (raw, extra) = self.read_inode(number).ok().filter(|_| number != 0)?;
+        let inode = Inode::alone(number, &JOURNAL_INODE, InodeState::of(raw, extra));
+        let mut taken = self.metadata_runs();
+        let state = inode.state.read();
+        let end = state.raw.size() / u64::from(self.geo.block_bytes);
+        let mut runs = Vec::new();
+        let mut seen = |visited: Visited| {
+            runs.push(match visited {
+                Visited::Map(table) => Run::new(table, 1),
+                // The log ends with the file.
+                Visited::Data(index, run, _) => Run::new(run.first, run.count.min(end.saturating_sub(index))),
+            });
+            Ok(())
+        };
+        // What cannot be read of the map is another fault.
+        if state.raw.has(flag::EXTENTS) {
+            extent::salvage(self, &inode, &state).visited().try_for_each(&mut seen).ok()?;
+        } else {
+            let _ = block_map::visit(self, &state, &mut seen);
+        }
+        taken.sort_unstable_by_key(|run| run.first);
+        let longest = taken.iter().map(|run| run.count).max().unwrap_or(0);
+        runs.iter().filter(|run| run.count > 0).find_map(|run| {
+            let near = taken.partition_point(|other| other.first.saturating_add(longest) <= run.first);
+            let mut near =
+                taken[near..].iter().take_while(|other| other.first < run.first.saturating_add(run.count));
+            near.find(|other| run.first < other.end()).map(|other| run.first.max(other.first))
+        })
+    }
+
+    /// Where superblocks, descriptors, bitmaps and inode tables lie.
+    fn metadata_runs(&self) -> Vec<Run> {
+        let geo = &self.geo;
+        let groups = self.groups.lock();
+        let mut runs = vec![Run::new(0, geo.first_data_block + 1)];
+        for (group, descriptor) in (0..).zip(&groups.descriptors) {
+            let base = u64::from(geo.base_blocks(group));
+            runs.push(Run::new(geo.group_start(group), base));
+            runs.push(Run::new(descriptor.block_bitmap(), 1));
+            runs.push(Run::new(descriptor.inode_bitmap(), 1));
+            runs.push(Run::new(descriptor.inode_table(), u64::from(geo.table_blocks())));
+        }
+        runs.retain(|run| run.count > 0);
+        runs
     }
 
     /// Where the blocks are of an inode of the file system itself, which has no holes.

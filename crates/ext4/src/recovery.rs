@@ -76,7 +76,7 @@ impl Volume {
     }
 
     /// What a mount for writing refuses beside what it cannot read: a primary superblock that is damaged and a revision of the
-    /// format that is not known, as the kernel does, and bitmaps and tables over each other.
+    /// format that is not known, as the kernel does, bitmaps and tables over each other, and a journal over these.
     fn check_writable(&self) -> Result<(), FsError> {
         if self.settings.read_only || self.settings.discards || self.settings.repairs {
             return Ok(());
@@ -88,6 +88,9 @@ impl Volume {
         let revision = self.superblock.lock().rev_level.get();
         if revision > MOST_REVISION {
             return refuse(format!("revision {revision} of the format; there are 0 and 1"));
+        }
+        if let Some(block) = self.journal_over_metadata() {
+            return refuse(format!("block {block} of the journal lies in metadata"));
         }
         match superblock::overlap(&self.geo, &self.groups.lock().descriptors).first() {
             Some((group, _)) => {

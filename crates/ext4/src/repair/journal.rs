@@ -9,7 +9,7 @@ use super::{INODE, Repair};
 use crate::inode::{Inode, InodeState};
 use crate::journal::format::{LEAST_JOURNAL, Unusable};
 use crate::journal::{Handle, JournalMap};
-use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat};
+use crate::layout::{EXTRA_ISIZE, JOURNAL_INO, OLD_INODE_BYTES, RAW_INODE_BYTES, compat, flag};
 use crate::mkfs::usual_journal;
 use crate::runs::Visited;
 use crate::{JournalPlace, Settings, Volume, damaged, fsck, map};
@@ -22,7 +22,13 @@ const MAP_BLOCKS: u64 = 32;
 /// What is wrong with the journal of an image, if it lies in the image and is to be made anew.
 pub(super) fn lost(volume: &Volume) -> Result<Option<String>> {
     let what = match volume.journal_fault() {
-        Ok(()) => return Ok(None),
+        Ok(()) => match volume.journal_over_metadata() {
+            Some(block) => format!("its block {block} lies in metadata"),
+            None if exceeds_its_size(volume) && has_extents(volume) => {
+                "it has blocks behind its end".to_owned()
+            }
+            None => return Ok(None),
+        },
         // Nothing is wrong with it, and there may be transactions in it.
         Err(Unusable::Foreign(what)) => return Err(Error::Corrupt(format!("the journal has {what}"))),
         Err(Unusable::Damaged(what)) => what,
@@ -51,7 +57,7 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
     let number = u64::from(volume.superblock.lock().journal_inum.get());
     if number != JOURNAL_INO {
         volume.superblock.lock().journal_inum = (JOURNAL_INO as u32).into();
-        if volume.journal_fault().is_err() && !volume.restore_journal_inode().map_err(damaged)? {
+        if volume.journal_fault().is_err() && !is_restored(&volume)? {
             return Ok(None);
         }
         volume.keep_superblock().map_err(damaged)?;
@@ -59,10 +65,24 @@ pub(super) fn restore(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Res
             "inode {number}, where the superblock has the journal, holds none: that of inode {JOURNAL_INO} was taken"
         )));
     }
-    let restored = volume.restore_journal_inode().map_err(damaged)?;
+    let restored = is_restored(&volume)?;
     Ok(restored.then(|| {
         "the inode of the journal was damaged: written anew by its copy in the superblock".to_owned()
     }))
+}
+
+/// Whether the journal could be given its inode again by the copy; a copy that cannot be read is none.
+fn is_restored(volume: &Volume) -> Result<bool, FsError> {
+    match volume.restore_journal_inode() {
+        Err(Error::Corrupt(_)) => Ok(false),
+        restored => restored.map_err(damaged),
+    }
+}
+
+/// Whether the journal has its blocks as extents.
+fn has_extents(volume: &Volume) -> bool {
+    let number = u64::from(volume.superblock.lock().journal_inum.get());
+    volume.read_inode(number).is_ok_and(|(raw, _)| raw.has(flag::EXTENTS))
 }
 
 /// Whether the journal has blocks behind its end.
@@ -88,7 +108,7 @@ fn copy_is_sounder(
     }
     let tried: Arc<dyn BlockDevice> = Overlay::new(device);
     let by_copy = Volume::open(&tried, Settings { repairs: true, ..settings.clone() })?;
-    let restored = by_copy.restore_journal_inode().map_err(damaged)?;
+    let restored = is_restored(&by_copy)?;
     let faults = |device| fsck::check(device, None, settings.journal_device.is_some()).violations.len();
     Ok(restored && faults(&tried) < faults(device))
 }
@@ -115,10 +135,9 @@ impl Volume {
         }
         let mut blocks = 0;
         let mut seen = |visited: Visited| {
-            blocks += match visited {
-                Visited::Map(_) => 1,
-                Visited::Data(_, blocks, _) => blocks.count.cast_signed(),
-            };
+            let run = map::run_of(visited);
+            self.check_data_blocks(&inode, run.first, run.count)?;
+            blocks += run.count.cast_signed();
             Ok(())
         };
         map::visit(self, &inode, &state, &mut seen)?;
@@ -130,6 +149,19 @@ impl Volume {
 }
 
 impl Repair<'_> {
+    /// Takes the blocks behind the end of a journal with pointers from it: they may be those of others.
+    pub(super) fn trim_journal(&mut self, inode: &Inode) -> Result<()> {
+        if !exceeds_its_size(self.volume) || has_extents(self.volume) {
+            return Ok(());
+        }
+        let mut state = inode.state.write();
+        let end = state.raw.size() / u64::from(self.volume.geo.block_bytes);
+        let blocks = self.cut_pointers(&mut state, end)?;
+        self.set_blocks(&mut state, blocks);
+        self.note("journals with blocks behind their end cut");
+        self.volume.store_inode(&self.handle, inode, &mut state)
+    }
+
     /// Frees the inode of the journal; its blocks have not been counted.
     pub(super) fn drop_journal(&self) -> Result<()> {
         let (block, at) = self.volume.inode_at(JOURNAL_INO)?;

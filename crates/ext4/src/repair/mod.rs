@@ -38,6 +38,7 @@ mod blocks;
 mod groups;
 mod hints;
 mod journal;
+mod kinds;
 mod loss;
 mod names;
 mod overlay;

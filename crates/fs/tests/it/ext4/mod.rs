@@ -15,6 +15,7 @@ mod large;
 mod lists;
 mod logs;
 mod long_runs;
+mod maps;
 mod new_blocks;
 mod old_inodes;
 mod orphans;
