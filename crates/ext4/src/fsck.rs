@@ -9,6 +9,7 @@
 //! | `block_used_once` | no block belongs to two |
 //! | `attributes_sound` | extended attributes can be read, their hashes are right and values do not overlap |
 //! | | a list of access control has the form that the kernel reads |
+//! | | a block of them counts the inodes that have it |
 //! | `block_count_right` | an inode counts the blocks that it has |
 //! | `size_covers_blocks` | no written block lies beyond the end of a file |
 //! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |
@@ -99,6 +100,10 @@ pub(crate) fn check(
         report.notes.push("not recovered: the journal has transactions; nothing else was checked".to_owned());
         return report;
     }
+    let superblock = volume.superblock.lock().clone();
+    if superblock.last_orphan.get() != 0 || superblock.has_orphan_file_to_read() {
+        report.notes.push("not recovered: inodes without names wait to be freed or cut".to_owned());
+    }
     let mut check = Check {
         used: vec![0; (volume.geo.blocks as usize).div_ceil(8)],
         volume: &volume,
@@ -107,6 +112,7 @@ pub(crate) fn check(
         names: BTreeMap::new(),
         listed: Vec::new(),
         needed: Needed::default(),
+        attributes: BTreeMap::new(),
         blocks: 0,
     };
     check.run();
@@ -125,6 +131,8 @@ struct Check<'a> {
     listed: Vec<u64>,
     /// Features that inodes in use need.
     needed: Needed,
+    /// How many inodes have a block of attributes.
+    attributes: BTreeMap<u64, u32>,
 }
 
 impl Check<'_> {
@@ -156,6 +164,7 @@ impl Check<'_> {
                 Err(error) => self.report.violate("bitmap_right", error.to_string()),
             }
         }
+        self.check_references();
         self.check_names();
         for feature in self.needed.missing(self.volume) {
             let what = format!("files use the feature {feature}, which it does not have");
@@ -357,7 +366,14 @@ impl Check<'_> {
         let (mut count, owner) = (0, format!("inode {}", inode.ino));
         for visited in found {
             match visited {
-                Visited::Map(block) if block == state.raw.file_acl() && self.is_shared(block) => count += 1,
+                Visited::Map(block) if block == state.raw.file_acl() => {
+                    count += 1;
+                    let references = self.attributes.entry(block).or_default();
+                    *references += 1;
+                    if *references == 1 {
+                        self.claim(block, 1, &owner);
+                    }
+                }
                 Visited::Map(block) => {
                     count += 1;
                     self.claim(block, 1, &owner);
@@ -382,11 +398,15 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a block of attributes is shared and was met before.
-    fn is_shared(&self, block: u64) -> bool {
-        block < self.volume.geo.blocks
-            && bit(&self.used, block as u32)
-            && self.volume.look(block, |bytes| le32(bytes, 4) > 1).unwrap_or(false)
+    /// A block of attributes counts the inodes that have it.
+    fn check_references(&mut self) {
+        for (block, has) in &self.attributes {
+            let says = self.volume.look(*block, |bytes| le32(bytes, 4)).unwrap_or(*has);
+            if says != *has {
+                let what = format!("block {block} of attributes counts {says} references, has {has}");
+                self.report.violate("attributes_sound", what);
+            }
+        }
     }
 
     fn check_directory(&mut self, inode: &Inode, state: &InodeState) -> Result<()> {
@@ -406,6 +426,10 @@ impl Check<'_> {
                     "directory_sound",
                     format!("inode {}: block {index}: wrong checksum", inode.ino),
                 );
+            }
+            if indexed && index == 0 && !htree::is_root(&bytes, 0) {
+                let what = format!("inode {}: `..` does not cover the root of the index", inode.ino);
+                self.report.violate("directory_sound", what);
             }
             for record in records(&bytes, volume.records_end()) {
                 let record = record.map_err(|what| Error::Corrupt(format!("block {index}: {what}")))?;

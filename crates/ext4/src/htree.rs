@@ -56,6 +56,20 @@ pub(crate) fn is_root(block: &[u8], at: usize) -> bool {
     at <= 12 && usize::from(le16(block, 4)) == 12 && usize::from(le16(block, 16)) == block.len() - 12
 }
 
+/// Gives `.` and `..` of the root of an index the lengths that they have there, whatever they say; nothing where a block is no
+/// such root.
+pub(crate) fn mend_root_records(volume: &Volume, block: &mut [u8]) {
+    let at = entries_at(true);
+    let (most, count) = (usize::from(le16(block, at)), usize::from(le16(block, at + 2)));
+    let has_dots = block[6] == 1 && block[8] == b'.' && block[18] == 2 && block[20..22] == *b"..";
+    let has_info = le32(block, INFO) == 0 && usize::from(block[INFO + 5]) == INFO_BYTES;
+    if has_dots && has_info && most == limit(volume, true) && (1..=most).contains(&count) {
+        let rest = block.len() - 12;
+        put16(block, 4, 12);
+        put16(block, 16, rest as u16);
+    }
+}
+
 /// Writes the checksum of a root or node.
 pub(crate) fn seal(volume: &Volume, seed: u32, block: &mut [u8], root: bool) {
     if !volume.geo.metadata_csum {

@@ -52,9 +52,12 @@ impl Repair<'_> {
             let block = self.volume.dir_block(&inode, &state, index)?;
             let old = self.volume.look(block, <[u8]>::to_vec)?;
             let mut new = old.clone();
+            if index == 0 && state.raw.has(flag::INDEX) {
+                htree::mend_root_records(self.volume, &mut new);
+            }
             let (of_index, end) =
                 (state.raw.has(flag::INDEX) && htree::is_index_block(&old, index), self.volume.records_end());
-            if !of_index || index == 0 && !has_dots(&old, end) {
+            if !of_index || index == 0 && !has_dots(&new, end) {
                 cover(&mut new, end, self.volume.geo.inodes());
             }
             if index == 0 {
@@ -201,7 +204,11 @@ impl Repair<'_> {
             for index in 0..self.volume.dir_blocks(state) {
                 let block = self.volume.dir_block(inode, state, index)?;
                 let bytes = self.volume.look(block, <[u8]>::to_vec)?;
-                for record in records(&bytes, self.volume.records_end()).flatten() {
+                if index == 0 && !htree::is_root(&bytes, 0) {
+                    return Ok(false);
+                }
+                for record in records(&bytes, self.volume.records_end()) {
+                    let Ok(record) = record else { return Ok(false) };
                     let own = record.ino == 0 || index == 0 && record.at <= DOT_BYTES;
                     let found = || self.volume.find(inode, state, record.name);
                     if !own && found()? != Some(place(block, &record)) {

@@ -103,7 +103,7 @@ impl Faulty {
 /// A fault: its name, how it is planted (false: such an image cannot have it), and the paths that it may take or change.
 type Fault = (&'static str, fn(&Faulty) -> bool, &'static [&'static str]);
 
-const FAULTS: [Fault; 29] = [
+const FAULTS: [Fault; 37] = [
     ("the superblock counts free blocks wrongly", |image| asked(image, &["ssv free_blocks_count 7"]), &[]),
     (
         "blocks in use are free in the bitmap",
@@ -243,6 +243,47 @@ const FAULTS: [Fault; 29] = [
             block != 0
         },
         &["plain"],
+    ),
+    ("a file has no mode", |image| asked(image, &["sif /plain mode 0"]), &["plain"]),
+    ("a file lacks the flag of extents", |image| asked(image, &["sif /large flags 0"]), &[]),
+    ("a directory lacks the flag of extents", |image| asked(image, &["sif /many flags 0"]), &[]),
+    ("a link lacks the flag of extents", |image| asked(image, &["sif /long flags 0"]), &[]),
+    (
+        "the name of an attribute has no prefix",
+        |image| {
+            let block = u64::from(image.word(image.inode("/plain") + 0x68));
+            image.put_true(block * image.block_bytes + 33, &[0])
+        },
+        &["plain"],
+    ),
+    (
+        "a block of attributes counts references that it does not have",
+        |image| {
+            let block = u64::from(image.word(image.inode("/plain") + 0x68));
+            image.put_true(block * image.block_bytes + 4, &[2])
+        },
+        &[],
+    ),
+    (
+        "the value of an attribute ends behind its inode",
+        |image| {
+            let inode = image.inode("/large");
+            let entry = inode + 128 + u64::from(image.word(inode + 0x80) & 0xffff) + 4;
+            let offset = (image.word(entry) >> 16) as u16 + 1;
+            image.put(entry + 2, &offset.to_le_bytes());
+            // A value without a hash, one byte shorter.
+            image.put(entry + 8, &[39, 0, 0, 0, 0, 0, 0, 0]);
+            image.word(1024 + 0x58) & 0xffff == 256
+        },
+        &["large"],
+    ),
+    (
+        "inode 7 has a block that is not kept for descriptors",
+        |image| {
+            let table = u64::from(image.word(image.inode("<7>") + 0x28 + 13 * 4));
+            image.put_true((table + 1) * image.block_bytes - 4, &700_u32.to_le_bytes())
+        },
+        &[],
     ),
 ];
 

@@ -256,3 +256,54 @@ fn a_repair_replays_the_log_of_a_journal_whose_inode_is_damaged_and_has_no_copy(
     assert_eq!(image.violations(), Vec::<String>::new(), "{done:?}");
     assert!(image.files().contains_key("kept"), "{done:?}");
 }
+
+/// The length of `..` in the first block of a directory with an index, which covers the root of that; the checksum is right.
+#[test]
+fn a_wrong_length_of_the_second_record_of_an_indexed_directory_costs_no_name() {
+    for checksums in ["false", "true"] {
+        let image = move || {
+            let given = [("block_size", "1k"), ("journal", "0"), ("metadata_csum", checksums)];
+            let image = Edited::made("ext4", &given, Bytes::mib(4), |fs| {
+                let dir = fs.mkdir(fs.root(), b"dir", &NEW).expect("mkdir").ino;
+                for number in 0..120 {
+                    let name = format!("a file with a rather long name, {number}");
+                    fs.create(dir, name.as_bytes(), &NEW).expect("create");
+                }
+            });
+            let dir = image.mounted(|fs| fs.lookup(fs.root(), b"dir").expect("it is there").ino.0);
+            (image, dir)
+        };
+        let before = image().0.files();
+        for len in [0_u16, 12, 24, 1000, 1008, 1024, 0x9b4a, 0xfff4] {
+            let (image, dir) = image();
+            let block = u64::from(image.word(image.inode(dir) + 0x3c)) * 1024;
+            assert_eq!(image.half(block + 16), 1012, "a root of an index");
+            image.put(block + 16, &len.to_le_bytes());
+            if checksums == "true" {
+                seal_root(&image, dir, block);
+            }
+            let what = format!("{len}, checksums {checksums}");
+            let found = image.violations();
+            assert!(found.iter().any(|what| what.contains("directory_sound")), "{what}: {found:?}");
+            let done = image.repair();
+            assert_eq!(judged("ext4", &[]).fsck(&image.region), Vec::<String>::new(), "{what}: {done:?}");
+            assert_eq!(image.files(), before, "{what}: {done:?}");
+            assert_ne!(image.word(image.inode(dir) + 0x20) & 0x1000, 0, "{what}: it keeps its index");
+        }
+    }
+}
+
+fn seal_root(image: &Edited, dir: u64, block: u64) {
+    let (most, count) = (u64::from(image.half(block + 32)), u64::from(image.half(block + 34)));
+    let generation = image.bytes(image.inode(dir) + 0x64, 4);
+    let parts = [
+        image.bytes(1024 + 0x68, 16),
+        (dir as u32).to_le_bytes().to_vec(),
+        generation,
+        image.bytes(block, 32 + 8 * count as usize),
+        image.bytes(block + 32 + 8 * most, 4),
+        vec![0; 4],
+    ];
+    let sum = parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
+    image.put(block + 32 + 8 * most + 4, &(!sum).to_le_bytes());
+}
