@@ -1,4 +1,5 @@
-//! Crest: each call is one self-certifying record in the log of its core, made durable by one fence. Data outside it is fenced before.
+//! Crest: each call is one self-certifying record in the log of its core, made durable by one fence. Data outside it is fenced
+//! before.
 //!
 //! Names, inodes, extents and free space are indexes in DRAM, which a mount rebuilds from the records. A call checks and locks
 //! there, stores its data past the cache and fences it, stores its record and fences that, and then changes the indexes.

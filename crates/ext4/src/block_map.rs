@@ -150,7 +150,7 @@ fn set_slot(
 
 /// Blocks that are freed in one transaction at most.
 const STEP_BLOCKS: u64 = 4096;
-/// How often a transaction that frees blocks goes on to those of another group, at most: each touches a bitmap and a descriptor.
+/// Times that a transaction which frees blocks goes on to another group, at most: each touches a bitmap and a descriptor.
 const STEP_GROUPS: u32 = 24;
 
 /// Takes blocks away. Returns how many were freed, tables included, and whether all are gone.
@@ -198,7 +198,7 @@ struct Removal<'a> {
     from: u64,
     to: u64,
     freed: u64,
-    /// How often the blocks lay in another group than those before.
+    /// Times that the blocks lay in another group than those before.
     groups: u32,
     /// Runs to be freed, each downwards from its end.
     runs: Vec<(u64, u32, bool)>,

@@ -15,7 +15,7 @@ use sim::Run;
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::journal::Handle;
+use super::journal::{Handle, Journal};
 use super::layout::{crc32c, le16, le32, put16, put32};
 use super::runs::{Extent, Mapped, Visited};
 use base::error::{Error, Result};
@@ -445,7 +445,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// What one transaction takes away.
+/// The blocks that one transaction takes away.
 struct Removed {
     gone: Vec<(u64, u32)>,
     nodes: Vec<u64>,
@@ -523,7 +523,8 @@ pub(crate) fn remove(
     if u32::try_from(to).is_ok() {
         tree.split_at(handle, state, to)?;
     }
-    let room = if metadata { volume.revokes_of_one_change() } else { u64::MAX };
+    let journal = volume.journal.as_ref().filter(|_| metadata);
+    let room = journal.map_or(u64::MAX, Journal::revokes_of_one_change);
     let mut out = Removed { gone: Vec::new(), nodes: Vec::new(), room };
     let root = tree.read(state, At::Root, None)?;
     let root = tree.remove_from(handle, state, root, from..to, &mut out)?;
@@ -628,7 +629,7 @@ pub(crate) struct Salvaged {
 }
 
 impl Salvaged {
-    /// What is saved, as a walk over the tree shows it.
+    /// Gives what is saved as a walk over the tree does.
     pub(crate) fn visited(&self) -> impl Iterator<Item = Visited> {
         let data = self.extents.iter().map(|extent| {
             let blocks = Run::new(extent.start, u64::from(extent.len));

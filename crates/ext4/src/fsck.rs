@@ -131,7 +131,7 @@ struct Check<'a> {
     listed: Vec<u64>,
     /// Features that inodes in use need.
     needed: Needed,
-    /// How many inodes have a block of attributes.
+    /// By block of attributes: the number of inodes that have it.
     attributes: BTreeMap<u64, u32>,
 }
 

@@ -218,56 +218,6 @@ impl Volume {
         }
     }
 
-    /// A block of the journal, or of its map, that lies in a superblock, among the descriptors, in a bitmap or in an inode table:
-    /// the log would be written over that.
-    pub(crate) fn journal_over_metadata(&self) -> Option<u64> {
-        let number = u64::from(self.superblock.lock().journal_inum.get());
-        let (raw, extra) = self.read_inode(number).ok().filter(|_| number != 0)?;
-        let inode = Inode::alone(number, &JOURNAL_INODE, InodeState::of(raw, extra));
-        let mut taken = self.metadata_runs();
-        let state = inode.state.read();
-        let end = state.raw.size() / u64::from(self.geo.block_bytes);
-        let mut runs = Vec::new();
-        let mut seen = |visited: Visited| {
-            runs.push(match visited {
-                Visited::Map(table) => Run::new(table, 1),
-                // The log ends with the file.
-                Visited::Data(index, run, _) => Run::new(run.first, run.count.min(end.saturating_sub(index))),
-            });
-            Ok(())
-        };
-        // What cannot be read of the map is another fault.
-        if state.raw.has(flag::EXTENTS) {
-            extent::salvage(self, &inode, &state).visited().try_for_each(&mut seen).ok()?;
-        } else {
-            let _ = block_map::visit(self, &state, &mut seen);
-        }
-        taken.sort_unstable_by_key(|run| run.first);
-        let longest = taken.iter().map(|run| run.count).max().unwrap_or(0);
-        runs.iter().filter(|run| run.count > 0).find_map(|run| {
-            let near = taken.partition_point(|other| other.first.saturating_add(longest) <= run.first);
-            let mut near =
-                taken[near..].iter().take_while(|other| other.first < run.first.saturating_add(run.count));
-            near.find(|other| run.first < other.end()).map(|other| run.first.max(other.first))
-        })
-    }
-
-    /// Where superblocks, descriptors, bitmaps and inode tables lie.
-    fn metadata_runs(&self) -> Vec<Run> {
-        let geo = &self.geo;
-        let groups = self.groups.lock();
-        let mut runs = vec![Run::new(0, geo.first_data_block + 1)];
-        for (group, descriptor) in (0..).zip(&groups.descriptors) {
-            let base = u64::from(geo.base_blocks(group));
-            runs.push(Run::new(geo.group_start(group), base));
-            runs.push(Run::new(descriptor.block_bitmap(), 1));
-            runs.push(Run::new(descriptor.inode_bitmap(), 1));
-            runs.push(Run::new(descriptor.inode_table(), u64::from(geo.table_blocks())));
-        }
-        runs.retain(|run| run.count > 0);
-        runs
-    }
-
     /// Where the blocks are of an inode of the file system itself, which has no holes.
     pub(crate) fn special_map(&self, number: u64, what: &str) -> Result<Vec<u64>> {
         let (raw, extra) = self.read_inode(number)?;
@@ -295,4 +245,54 @@ impl Volume {
             None => Ok(map),
         }
     }
+}
+
+/// A block of the journal, or of its map, that lies in a superblock, among the descriptors, in a bitmap or in an inode table:
+/// the log would be written over that.
+pub(crate) fn journal_over_metadata(volume: &Volume) -> Option<u64> {
+    let number = u64::from(volume.superblock.lock().journal_inum.get());
+    let (raw, extra) = volume.read_inode(number).ok().filter(|_| number != 0)?;
+    let inode = Inode::alone(number, &JOURNAL_INODE, InodeState::of(raw, extra));
+    let mut taken = metadata_runs(volume);
+    let state = inode.state.read();
+    let end = state.raw.size() / u64::from(volume.geo.block_bytes);
+    let mut runs = Vec::new();
+    let mut seen = |visited: Visited| {
+        runs.push(match visited {
+            Visited::Map(table) => Run::new(table, 1),
+            // The log ends with the file.
+            Visited::Data(index, run, _) => Run::new(run.first, run.count.min(end.saturating_sub(index))),
+        });
+        Ok(())
+    };
+    // What cannot be read of the map is another fault.
+    if state.raw.has(flag::EXTENTS) {
+        extent::salvage(volume, &inode, &state).visited().try_for_each(&mut seen).ok()?;
+    } else {
+        let _ = block_map::visit(volume, &state, &mut seen);
+    }
+    taken.sort_unstable_by_key(|run| run.first);
+    let longest = taken.iter().map(|run| run.count).max().unwrap_or(0);
+    runs.iter().filter(|run| run.count > 0).find_map(|run| {
+        let near = taken.partition_point(|other| other.first.saturating_add(longest) <= run.first);
+        let mut near =
+            taken[near..].iter().take_while(|other| other.first < run.first.saturating_add(run.count));
+        near.find(|other| run.first < other.end()).map(|other| run.first.max(other.first))
+    })
+}
+
+/// The superblocks, descriptors, bitmaps and inode tables.
+fn metadata_runs(volume: &Volume) -> Vec<Run> {
+    let geo = &volume.geo;
+    let groups = volume.groups.lock();
+    let mut runs = vec![Run::new(0, geo.first_data_block + 1)];
+    for (group, descriptor) in (0..).zip(&groups.descriptors) {
+        let base = u64::from(geo.base_blocks(group));
+        runs.push(Run::new(geo.group_start(group), base));
+        runs.push(Run::new(descriptor.block_bitmap(), 1));
+        runs.push(Run::new(descriptor.inode_bitmap(), 1));
+        runs.push(Run::new(descriptor.inode_table(), u64::from(geo.table_blocks())));
+    }
+    runs.retain(|run| run.count > 0);
+    runs
 }

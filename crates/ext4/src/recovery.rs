@@ -89,7 +89,7 @@ impl Volume {
         if revision > MOST_REVISION {
             return refuse(format!("revision {revision} of the format; there are 0 and 1"));
         }
-        if let Some(block) = self.journal_over_metadata() {
+        if let Some(block) = super::map::journal_over_metadata(self) {
             return refuse(format!("block {block} of the journal lies in metadata"));
         }
         match superblock::overlap(&self.geo, &self.groups.lock().descriptors).first() {

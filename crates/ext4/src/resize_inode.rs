@@ -52,11 +52,11 @@ impl Volume {
         let mut kept = vec![0; self.geo.block_bytes as usize / 4];
         for (slot, block) in self.kept_blocks() {
             kept[slot] = block;
-            if !self.has_pointers(u64::from(block), &self.copies_of(block))? {
+            if !has_pointers(self, u64::from(block), &self.copies_of(block))? {
                 return Ok(Some(format!("block {block} does not have those behind the copies")));
             }
         }
-        if !self.has_pointers(table, &kept)? {
+        if !has_pointers(self, table, &kept)? {
             return Ok(Some("it does not have the blocks that are kept for descriptors".to_owned()));
         }
         let size = u64::from(le32(&raw, 4)) | u64::from(le32(&raw, 0x6c)) << 32;
@@ -68,14 +68,6 @@ impl Volume {
         let sectors = u64::from(le32(&raw, 0x1c)) | upper;
         let should = u64::from(self.resize_blocks() * (self.geo.block_bytes / 512));
         Ok((sectors != should).then(|| format!("it counts {sectors} sectors, has {should}")))
-    }
-
-    /// Whether a block has these pointers and no other.
-    fn has_pointers(&self, block: u64, should: &[u32]) -> Result<bool> {
-        self.look(block, |bytes| {
-            let slots = 0..bytes.len() / 4;
-            slots.into_iter().all(|slot| le32(bytes, slot * 4) == should.get(slot).copied().unwrap_or(0))
-        })
     }
 
     /// The kept blocks behind the primary descriptors, each with its slot in the table of inode 7.
@@ -128,4 +120,12 @@ impl Volume {
         let inode = Inode::alone(RESIZE_INO, &INODE, InodeState::of(RawInode::zero(), Box::default()));
         self.store_inode(handle, &inode, &mut state)
     }
+}
+
+/// Whether a block has these pointers and no other.
+fn has_pointers(volume: &Volume, block: u64, should: &[u32]) -> Result<bool> {
+    volume.look(block, |bytes| {
+        let slots = 0..bytes.len() / 4;
+        slots.into_iter().all(|slot| le32(bytes, slot * 4) == should.get(slot).copied().unwrap_or(0))
+    })
 }

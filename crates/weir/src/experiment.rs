@@ -401,7 +401,7 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
 pub(crate) fn check_values(plan: &Plan, cells: &[lab::CellSpec]) -> Result<(), lab::Error> {
     let mut wrong = Vec::new();
     for (figure, spec) in figures(plan).filter_map(|(figure, spec)| Some((figure, spec.ok()?))) {
-        for (key, axis, value) in spec.values() {
+        for (key, axis, value) in spec.named_values() {
             let values: BTreeSet<&str> =
                 cells.iter().filter_map(|cell| cell.axes.get(axis)).map(String::as_str).collect();
             if !values.is_empty() && !values.contains(value) {

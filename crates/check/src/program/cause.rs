@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use rustc_hash::FxHashMap;
 
 use super::Bits;
+use super::alike::{Promise, bucket, lost_at, lost_of, site};
 use super::checker::Verdict;
 use super::closure::Closure;
 use super::folder::FolderError;
-use super::judge::{Judge, Violation, bucket};
+use super::judge::{Judge, Violation};
 use super::model::{Model, Null};
-use super::operations::{Change, Operations};
+use super::operations::Operations;
 use super::points::{Point, point_at};
 use super::states::{State, Torn};
 use super::story::Story;
@@ -19,27 +20,8 @@ use super::tree::Trees;
 /// Judgements that the search for the fewest operations may take.
 const TRIES: usize = 150;
 
-/// What is said, without numbers, and which promise is broken.
+/// A message without numbers, and the promise that is broken.
 type Wanted<'a> = (&'a str, Promise);
-
-/// What is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Promise {
-    /// A state that the program never had, whatever it has told.
-    Atomicity,
-    /// Something that it has told is gone.
-    Durability,
-}
-
-impl Promise {
-    /// The word for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Atomicity => "atomicity",
-            Self::Durability => "durability",
-        }
-    }
-}
 
 /// What came after the lost operation and was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +96,7 @@ impl Search<'_, '_, '_> {
         whole.numbers().all(|number| begun.has(number)) && self.is_legal(&point, &whole)
     }
 
-    /// What is said of a state, if it is broken in the same way: what was told is at stake in both, or in none.
+    /// Gives what is said of a state, if it is broken in the same way: what was told is at stake in both, or in none.
     fn is_alike(
         &mut self,
         state: &State,
@@ -234,7 +216,7 @@ impl Search<'_, '_, '_> {
         Ok(high)
     }
 
-    /// What of a state had begun at a point, if that is legal there.
+    /// Gives what of a state had begun at a point, if that is legal there.
     fn begun(&self, point: &Point, state: &State) -> Option<State> {
         let is_begun = |number: u32| self.operations.all[number as usize].begin_ns < point.at_ns;
         let mut set = Bits::new(self.operations.all.len());
@@ -304,8 +286,8 @@ impl Search<'_, '_, '_> {
         Cause { promise, message, state, at_ns, acks, lost, kept, key }
     }
 
-    /// What came after the lost operation. Of what was kept that is the last: the crash came as early as it could, so that without
-    /// it nothing would be broken.
+    /// Gives what came after the lost operation. Of what was kept that is the last: the crash came as early as it could, so that
+    /// without it nothing would be broken.
     fn kept(&self, lost: &[u32], state: &State, (promise, acks): (Promise, usize)) -> Kept {
         let Some(first) = lost.first().copied() else { return Kept::Nothing };
         let end_ns = self.operations.all[first as usize].end_ns;
@@ -338,7 +320,7 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// Which violations a cause explains: those in which what it loses is lost, and what it keeps is there.
+/// The violations that a cause explains: those in which what it loses is lost, and what it keeps is there.
 pub(super) struct Sites {
     of: Vec<u32>,
 }
@@ -382,43 +364,6 @@ impl Sites {
                 Kept::Nothing => true,
             }
     }
-}
-
-/// The earliest moment of a state, and what had begun then and is lost.
-pub(super) fn lost_at(operations: &Operations, point: &Point, state: &State, acks: usize) -> (u64, Vec<u32>) {
-    let all = &operations.all;
-    let is_kept =
-        |number: &u32| state.set.has(*number) || state.torn.is_some_and(|torn| torn.number == *number);
-    // What began after all that was kept and told had not begun at the earliest moment of this state.
-    let last_kept =
-        point.free.iter().filter(|number| is_kept(number)).map(|number| all[*number as usize].begin_ns);
-    let last_told = acks.checked_sub(1).map_or(0, |last| operations.acks[last].at_ns);
-    let at_ns = last_kept.max().unwrap_or(0).max(last_told) + 1;
-    let covered = point.covered.numbers().map(|number| all[number as usize].begin_ns + 1);
-    let at_ns = covered.max().unwrap_or(0).max(at_ns);
-    let mut lost = lost_of(point, state);
-    lost.retain(|number| all[*number as usize].begin_ns < at_ns);
-    (at_ns, lost)
-}
-
-/// What a state lost of the micro-operations that could go either way.
-fn lost_of(point: &Point, state: &State) -> Vec<u32> {
-    point.free.iter().copied().filter(|number| !state.set.has(*number)).collect()
-}
-
-/// A kind of call, its paths without numbers, and its stack, where that is known: calls that are alike.
-pub fn site(story: &Story, operations: &Operations, number: u32) -> String {
-    let micro = &operations.all[number as usize];
-    let call = &story.calls[micro.call as usize];
-    let part = match micro.change {
-        Change::Cut { .. } if call.name == "open" => " (truncated)",
-        _ => "",
-    };
-    let mut text = call.name.to_owned();
-    for path in call.paths.iter().flatten() {
-        let _ = write!(text, " {}", bucket(path));
-    }
-    text + part + &story.mark(&call.stack)
 }
 
 /// A call for people: `write settings.tmp 0..6015`.

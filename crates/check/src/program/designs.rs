@@ -21,10 +21,10 @@ use vfs::{
     Owner, RenameFlags, Renaming, SetAttr, XattrMode,
 };
 
-use super::cause::Promise;
+use super::alike::{Promise, bucket};
 use super::checker::Verdict;
 use super::folder::FolderError;
-use super::judge::{Oracle, bucket};
+use super::judge::Oracle;
 use super::story::{Attr, Deed, Entry, Inode, OUTSIDE, ROOT, Slice, Story, What};
 use crate::configured::{self, try_virtually, unmount, usual_size};
 use crate::crash::Subject;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::cause::{Cause, Kept, Search, Sites, site};
+use super::alike::site;
+use super::cause::{Cause, Kept, Search, Sites};
 use super::folder::FolderError;
 use super::judge::{Judge, Limits, Violation};
 use super::model::Model;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::Bits;
-use super::cause::{Promise, lost_at, site};
+use super::alike::{Promise, bucket, lost_at, site};
 use super::checker::{Checker, Place, Verdict};
 use super::folder::{FolderError, LeftOut, put, put_seen};
 use super::model::Model;
@@ -132,12 +132,12 @@ pub struct Violation {
     pub acks: usize,
     /// What the judge says.
     pub message: String,
-    /// How many operations had begun at the earliest moment of the state and are lost.
+    /// Operations that had begun at the earliest moment of the state and are lost.
     pub lost: usize,
 }
 
 impl Violation {
-    /// What is broken.
+    /// The promise that is broken.
     pub fn promise(&self) -> Promise {
         if self.acks == 0 { Promise::Atomicity } else { Promise::Durability }
     }
@@ -187,12 +187,12 @@ impl Explored {
     }
 }
 
-/// What tells violations apart whose causes may differ, also where a checker says the same of all.
+/// Facts that tell violations apart whose causes may differ, also where a checker says the same of all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     /// The message, without numbers.
     pub said: String,
-    /// What is broken.
+    /// The promise that is broken.
     pub promise: Promise,
     /// Names that are not there, of those of a crash that loses nothing: without numbers.
     pub gone: BTreeSet<String>,
@@ -205,33 +205,6 @@ pub const KEPT: usize = 3;
 
 /// Names of a kind, at most.
 const GONE: usize = 8;
-
-/// A message without its numbers, and without names that mkstemp(3) has drawn: what is alike.
-pub fn bucket(message: &str) -> String {
-    let mut out = String::new();
-    for word in message.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
-        let plain = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        let is_number = plain.bytes().any(|byte| byte.is_ascii_digit());
-        let is_hex = plain.len() >= 6 && plain.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_mixed = plain.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
-            && plain.bytes().any(|byte| byte.is_ascii_lowercase());
-        let is_drawn = plain.len() == 6 && is_mixed;
-        if plain.is_empty() || !(is_number || is_hex || is_drawn) {
-            out.push_str(word);
-        } else {
-            if !out.ends_with('#') {
-                out.push('#');
-            }
-            out.push_str(&word[plain.len()..]);
-        }
-    }
-    // Lists of numbers of any length are alike.
-    let mut shorter = out.replace("#, ", "#");
-    while shorter.contains("##") {
-        shorter = shorter.replace("##", "#");
-    }
-    shorter
-}
 
 /// Judges trees, and remembers what came of them.
 pub struct Judge<'a> {
@@ -413,7 +386,7 @@ impl<'a> Judge<'a> {
                         untold.map_or((message.clone(), acks), |message| (message.clone(), 0));
                     let lost = lost_at(found.operations, &found.points[point], &state, acks).1.len();
                     let violation = Violation { point, state, acks, message, lost };
-                    let kept = explored.violations.entry(found.kind(trees, &violation)).or_default();
+                    let kept = explored.violations.entry(found.kind_of(trees, &violation)).or_default();
                     kept.0 += 1;
                     keep(&mut kept.1, violation);
                 }
@@ -437,7 +410,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What violations are told apart by.
+/// The facts by which violations are told apart.
 struct Found<'a> {
     story: &'a Story,
     operations: &'a Operations,
@@ -445,7 +418,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn kind(&self, trees: &mut Trees<'_>, violation: &Violation) -> Kind {
+    fn kind_of(&self, trees: &mut Trees<'_>, violation: &Violation) -> Kind {
         let point = &self.points[violation.point];
         let mut whole = point.covered.clone();
         point.free.iter().for_each(|number| whole.add(*number));
@@ -490,18 +463,4 @@ pub fn whole(operations: &Operations) -> State {
 /// The state in which nothing has.
 pub fn nothing(operations: &Operations) -> State {
     State { set: Bits::new(operations.all.len()), torn: None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bucket;
-
-    #[test]
-    fn messages_that_differ_in_numbers_are_alike() {
-        let one = bucket("durability: 2 records were stored, 1 are there");
-        assert_eq!(one, bucket("durability: 4 records were stored, 0 are there"));
-        assert_eq!(bucket("transfers [1, 2, 3]"), bucket("transfers [1]"));
-        assert_eq!(bucket("objects/tmp_obj_DjNlYm"), bucket("objects/tmp_obj_a7Kf0Q"));
-        assert_ne!(bucket("settings.json is empty"), bucket("index is empty"));
-    }
 }

@@ -39,6 +39,7 @@
 //! Nothing outside the scratch folder is written, whatever a trace contains: names of a tree are single components, folders are
 //! made before what is in them, files are made new and never through a link; devices and FIFOs are left out and named.
 
+pub mod alike;
 pub mod cause;
 pub mod checker;
 mod closure;

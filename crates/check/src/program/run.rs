@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cause::{Cause, Promise, Search, Sites};
+use super::alike::{Promise, bucket};
+use super::cause::{Cause, Search, Sites};
 use super::checker::Verdict;
 use super::fix::{self, Fix};
 use super::folder::FolderError;
-use super::judge::{Explored, Judge, Kind, Limits, Oracle, Violation, bucket, nothing, whole};
+use super::judge::{Explored, Judge, Kind, Limits, Oracle, Violation, nothing, whole};
 use super::model::{Model, Null};
 use super::operations::{Change, Operations};
 use super::states::State;
@@ -36,7 +37,7 @@ pub struct Finding {
 pub struct Outcome {
     /// Each model.
     pub explored: Vec<Explored>,
-    /// What is broken, atomicity first.
+    /// The broken promises, atomicity first.
     pub findings: Vec<Finding>,
     /// Faults of the checker; with any, nothing is sound.
     pub faults: Vec<String>,

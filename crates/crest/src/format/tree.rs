@@ -214,7 +214,9 @@ impl Inode {
             self.blocks.insert(block, Held { value: Slot::Hole, by });
         }
         let patched: Vec<_> = self.patches.range(range).map(|(block, _)| *block).collect();
-        patched.iter().for_each(|block| _ = self.patches.remove(block));
+        for block in patched {
+            self.patches.remove(&block);
+        }
     }
 
     pub(crate) fn cut(&mut self, size: u64, by: usize) {

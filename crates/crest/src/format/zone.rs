@@ -255,7 +255,10 @@ impl Log {
 
     /// Takes holes that end behind the last of the `blocks` that a file can have for damage: no call makes one.
     pub(crate) fn refuse_holes(&mut self, blocks: u64) {
-        let is_long = |found: &Found| matches!(&found.record.body, Body::Hole(hole) if hole.from.saturating_add(hole.count) > blocks);
+        let is_long = |found: &Found| match &found.record.body {
+            Body::Hole(hole) => hole.from.saturating_add(hole.count) > blocks,
+            _ => false,
+        };
         for found in self.records.extract_if(.., |found| is_long(found)) {
             self.damage.push(Damage::Malformed { zone: found.zone, line: found.line });
         }

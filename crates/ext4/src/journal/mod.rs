@@ -214,6 +214,11 @@ impl Journal {
         self.format.len() / 4
     }
 
+    /// The most blocks that one change may free where each is revoked: their revokes fill an eighth of a transaction.
+    pub(crate) fn revokes_of_one_change(&self) -> u64 {
+        u64::from(self.most()).div_ceil(8) * self.format.revokes_per_block() as u64
+    }
+
     /// Blocks of the log that the running transaction needs for what it has changed.
     fn needed(&self, running: &Running) -> usize {
         running.pages.len() + running.revoked.len().div_ceil(self.format.revokes_per_block())
@@ -585,13 +590,6 @@ impl Volume {
             self.commit(tid)?;
             state = journal.state.lock();
         }
-    }
-
-    /// The most blocks that one change may free where each is revoked: their revokes fill an eighth of a transaction.
-    pub(crate) fn revokes_of_one_change(&self) -> u64 {
-        self.journal.as_ref().map_or(u64::MAX, |journal| {
-            u64::from(journal.most()).div_ceil(8) * journal.format.revokes_per_block() as u64
-        })
     }
 
     /// Makes transaction `tid` and all before it durable. The caller has no handle. False: another task has committed it, and may

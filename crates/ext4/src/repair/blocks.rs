@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::vfs::{FileKind, Timestamp};
 
+use super::journal::{exceeds_its_size, has_extents};
 use super::{METADATA, Repair};
 use crate::extent::{self, Salvaged};
 use crate::fields::{self, Needed};
@@ -98,7 +99,7 @@ impl Repair<'_> {
     }
 
     /// A block is used once more. One of metadata stays that: what else has it gets a copy.
-    fn count(&mut self, block: u64) {
+    fn count_block(&mut self, block: u64) {
         let count = &mut self.counts[block as usize];
         self.over_metadata |= *count == METADATA;
         if *count < METADATA - 1 {
@@ -363,7 +364,7 @@ impl Repair<'_> {
     /// Counts the blocks of attributes, and corrects the references that each counts itself.
     fn count_attributes(&mut self) -> Result<()> {
         for (block, references) in std::mem::take(&mut self.attributes) {
-            self.count(block);
+            self.count_block(block);
             if self.volume.look_at_attributes(block)?.1 != Some(references) {
                 self.note("references to attributes corrected");
                 self.volume.set_attribute_references(&self.handle, block, references)?;
@@ -434,7 +435,7 @@ impl Repair<'_> {
         let mut blocks = 0;
         for (start, len) in runs.chain(kept.nodes.iter().map(|block| (*block, 1))) {
             blocks += len;
-            (start..start + len).for_each(|block| self.count(block));
+            (start..start + len).for_each(|block| self.count_block(block));
         }
         if !kept.sound {
             self.note("damaged maps of extents mended");
@@ -498,12 +499,20 @@ impl Repair<'_> {
         self.note("directories cut short");
         let end = walk.first_hole;
         state.raw.set_size(end * u64::from(self.volume.geo.block_bytes));
-        self.cut_pointers(state, end)
+        Ok(self.walk(state, Step::Cut, end, false)?.blocks)
     }
 
-    /// Drops what a map of blocks has from block `end` on; how many blocks are left.
-    pub(super) fn cut_pointers(&mut self, state: &mut InodeState, end: u64) -> Result<u64> {
-        Ok(self.walk(state, Step::Cut, end, false)?.blocks)
+    /// Takes the blocks behind the end of a journal with pointers from it: they may be those of others.
+    fn trim_journal(&mut self, inode: &Inode) -> Result<()> {
+        if !exceeds_its_size(self.volume) || has_extents(self.volume) {
+            return Ok(());
+        }
+        let mut state = inode.state.write();
+        let end = state.raw.size() / u64::from(self.volume.geo.block_bytes);
+        let blocks = self.walk(&mut state, Step::Cut, end, false)?.blocks;
+        self.set_blocks(&mut state, blocks);
+        self.note("journals with blocks behind their end cut");
+        self.volume.store_inode(&self.handle, inode, &mut state)
     }
 
     /// Directories with pointers whose blocks have holes between them, as for e2fsck, lose the holes and no block.
@@ -568,7 +577,7 @@ impl Repair<'_> {
         }
         let mut block = pointer;
         match walk.step {
-            Step::Count => self.count(u64::from(block)),
+            Step::Count => self.count_block(u64::from(block)),
             Step::Copy if self.counts[block as usize] > 1 => {
                 self.discount(u64::from(block));
                 block = self.copy(block, levels)?;

@@ -22,7 +22,7 @@ const MAP_BLOCKS: u64 = 32;
 /// What is wrong with the journal of an image, if it lies in the image and is to be made anew.
 pub(super) fn lost(volume: &Volume) -> Result<Option<String>> {
     let what = match volume.journal_fault() {
-        Ok(()) => match volume.journal_over_metadata() {
+        Ok(()) => match map::journal_over_metadata(volume) {
             Some(block) => format!("its block {block} lies in metadata"),
             None if exceeds_its_size(volume) && has_extents(volume) => {
                 "it has blocks behind its end".to_owned()
@@ -80,13 +80,13 @@ fn is_restored(volume: &Volume) -> Result<bool, FsError> {
 }
 
 /// Whether the journal has its blocks as extents.
-fn has_extents(volume: &Volume) -> bool {
+pub(super) fn has_extents(volume: &Volume) -> bool {
     let number = u64::from(volume.superblock.lock().journal_inum.get());
     volume.read_inode(number).is_ok_and(|(raw, _)| raw.has(flag::EXTENTS))
 }
 
 /// Whether the journal has blocks behind its end.
-fn exceeds_its_size(volume: &Volume) -> bool {
+pub(super) fn exceeds_its_size(volume: &Volume) -> bool {
     let number = u64::from(volume.superblock.lock().journal_inum.get());
     if number == 0 || !volume.superblock.lock().has_compat(compat::HAS_JOURNAL) {
         return false;
@@ -149,19 +149,6 @@ impl Volume {
 }
 
 impl Repair<'_> {
-    /// Takes the blocks behind the end of a journal with pointers from it: they may be those of others.
-    pub(super) fn trim_journal(&mut self, inode: &Inode) -> Result<()> {
-        if !exceeds_its_size(self.volume) || has_extents(self.volume) {
-            return Ok(());
-        }
-        let mut state = inode.state.write();
-        let end = state.raw.size() / u64::from(self.volume.geo.block_bytes);
-        let blocks = self.cut_pointers(&mut state, end)?;
-        self.set_blocks(&mut state, blocks);
-        self.note("journals with blocks behind their end cut");
-        self.volume.store_inode(&self.handle, inode, &mut state)
-    }
-
     /// Frees the inode of the journal; its blocks have not been counted.
     pub(super) fn drop_journal(&self) -> Result<()> {
         let (block, at) = self.volume.inode_at(JOURNAL_INO)?;

@@ -1,4 +1,4 @@
-//! What an inode is, where its mode or its count of links says something else than what it holds.
+//! The kind of an inode, where its mode or its count of links says something else than what it holds.
 
 use ::vfs::FileKind;
 
@@ -21,9 +21,9 @@ impl Repair<'_> {
         use FileKind::{Directory, Regular, Symlink};
         let is_one = match kind {
             Some(Directory) => return kind,
-            None => self.asked && self.holds_directory(inode, state).is_some(),
+            None => self.asked && holds_directory(self, inode, state).is_some(),
             // One that is empty has nothing to keep.
-            Some(Regular | Symlink) => self.asked && self.holds_directory(inode, state).unwrap_or(0) > 0,
+            Some(Regular | Symlink) => self.asked && holds_directory(self, inode, state).unwrap_or(0) > 0,
             Some(_) => self.looks_like_directory(inode, state),
         };
         if !is_one {
@@ -36,32 +36,13 @@ impl Repair<'_> {
         Some(Directory)
     }
 
-    /// How many names the first block of an inode holds, if it is the first block of a directory of its number.
-    fn holds_directory(&self, inode: &Inode, state: &InodeState) -> Option<usize> {
-        let block = self.volume.dir_block(inode, state, 0).ok()?;
-        if self.counts[block as usize] != 0 {
-            return None;
-        }
-        let (end, inodes) = (self.volume.records_end(), self.volume.geo.inodes());
-        let names = self.volume.look(block, |bytes| {
-            let sound = has_dots(bytes, end)
-                && u64::from(le32(bytes, 0)) == inode.ino
-                && records(bytes, end)
-                    .all(|record| record.is_ok_and(|record| u64::from(record.ino) <= inodes));
-            sound.then(|| {
-                records(bytes, end).flatten().filter(|record| record.ino != 0).count().saturating_sub(2)
-            })
-        });
-        names.ok().flatten()
-    }
-
     /// A directory whose count of links is 0 and that was not deleted: the root, and one that holds names.
     pub(super) fn is_linked_directory(&mut self, inode: &Inode, state: &mut InodeState) -> bool {
         let in_use = self.volume.inode_in_use(inode.ino).unwrap_or(false);
         if !self.asked || state.raw.dtime.get() != 0 || !in_use || self.is_special(inode.ino) {
             return false;
         }
-        let names = self.holds_directory(inode, state);
+        let names = holds_directory(self, inode, state);
         let is_one = names.is_some_and(|names| names > 0 || inode.ino == ROOT_INO);
         if is_one {
             self.note("directories without links given theirs");
@@ -93,4 +74,21 @@ impl Repair<'_> {
             .look(block, |bytes| has_dots(bytes, end) && u64::from(le32(bytes, 0)) == inode.ino)
             .unwrap_or(false)
     }
+}
+
+/// Counts the names in the first block of an inode, if that is the first block of a directory of its number.
+fn holds_directory(repair: &Repair<'_>, inode: &Inode, state: &InodeState) -> Option<usize> {
+    let block = repair.volume.dir_block(inode, state, 0).ok()?;
+    if repair.counts[block as usize] != 0 {
+        return None;
+    }
+    let (end, inodes) = (repair.volume.records_end(), repair.volume.geo.inodes());
+    let names = repair.volume.look(block, |bytes| {
+        let sound = has_dots(bytes, end)
+            && u64::from(le32(bytes, 0)) == inode.ino
+            && records(bytes, end).all(|record| record.is_ok_and(|record| u64::from(record.ino) <= inodes));
+        sound
+            .then(|| records(bytes, end).flatten().filter(|record| record.ino != 0).count().saturating_sub(2))
+    });
+    names.ok().flatten()
 }

@@ -351,7 +351,7 @@ impl Volume {
         let shift = raw.block_shift();
         let (mut first, stop) = (offset >> shift, end.div_ceil(1 << shift));
         if first < stop {
-            self.check_space(inode, raw, Run::new(first, stop - first))?;
+            check_space(self, inode, raw, Run::new(first, stop - first))?;
         }
         while first < stop {
             let count = (stop - first).min(FILL_MAX - first % FILL_MAX);
@@ -362,25 +362,6 @@ impl Volume {
             first += count;
         }
         Ok(())
-    }
-
-    /// Says that there is no space for the holes of a range, before any of them is filled.
-    fn check_space(&self, inode: &Inode, raw: &RawInode, Run { first, count }: Run) -> Result<()> {
-        let tree = Tree::of(raw);
-        let free = self.blocks.free() >> (tree.shift - BLOCK_SHIFT);
-        // What is mapped need not be counted where there is space for all.
-        if count <= free {
-            return Ok(());
-        }
-        let (mut at, end, mut holes) = (first, first + count, 0);
-        while at < end && holes <= free {
-            let chunk = (end - at).min(FILL_MAX - at % FILL_MAX);
-            let mapped =
-                tree.slots(&self.region, inode.offset + ino::ROOT, Run::new(at, chunk))?.len() as u64;
-            holes += chunk - mapped;
-            at += chunk;
-        }
-        if holes > free { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     fn reserve_chunk(
@@ -506,6 +487,24 @@ impl Volume {
 /// A block that was just mapped is a hole.
 pub(super) fn hole(inode: &Inode, block: u64) -> Error {
     Error::Corrupt(format!("inode {}: block {block} was just mapped and is a hole", inode.ino))
+}
+
+/// Says that there is no space for the holes of a range, before any of them is filled.
+fn check_space(volume: &Volume, inode: &Inode, raw: &RawInode, Run { first, count }: Run) -> Result<()> {
+    let tree = Tree::of(raw);
+    let free = volume.blocks.free() >> (tree.shift - BLOCK_SHIFT);
+    // What is mapped need not be counted where there is space for all.
+    if count <= free {
+        return Ok(());
+    }
+    let (mut at, end, mut holes) = (first, first + count, 0);
+    while at < end && holes <= free {
+        let chunk = (end - at).min(FILL_MAX - at % FILL_MAX);
+        let mapped = tree.slots(&volume.region, inode.offset + ino::ROOT, Run::new(at, chunk))?.len() as u64;
+        holes += chunk - mapped;
+        at += chunk;
+    }
+    if holes > free { Err(Error::NoSpace) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -194,19 +194,20 @@ impl FigureSpec {
 
 impl FigureSpec {
     /// The values that it names: the key that names one, its axis, and the value.
-    pub fn values(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+    pub fn named_values(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         let relative =
             self.relative_to.iter().map(|value| ("relative_to", self.series.as_str(), value.as_str()));
         let only = self.only.iter();
-        let only = only
-            .flat_map(|(axis, of)| of.all().iter().map(move |value| ("only", axis.as_str(), value.as_str())));
+        let only = only.flat_map(|(axis, of)| {
+            of.listed().iter().map(move |value| ("only", axis.as_str(), value.as_str()))
+        });
         relative.chain(only)
     }
 }
 
 impl OneOrMany {
     /// All of them.
-    fn all(&self) -> &[String] {
+    fn listed(&self) -> &[String] {
         match self {
             Self::One(one) => std::slice::from_ref(one),
             Self::Many(many) => many,

@@ -1,6 +1,7 @@
 //! The pair of calls that a finding names, how little must be lost, and that faults do not hide behind one message.
 
-use super::super::cause::{Kept, Promise, shown};
+use super::super::alike::Promise;
+use super::super::cause::{Kept, shown};
 use super::super::operations::Operations;
 use super::super::run::{Finding, Outcome};
 use super::super::story::Story;

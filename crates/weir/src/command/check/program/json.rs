@@ -79,7 +79,8 @@ fn model(ran: &Ran<'_>, one: &Explored) -> Value {
     json!({
         "model": one.model, "broken": ran.outcome.broken(&one.model), "points": one.points,
         "points_left_out": one.points_left_out, "explored": one.sets, "torn": one.torn, "legal": one.legal,
-        "legal_is_counted": one.is_counted, "legal_is_exact": one.is_exact, "trees": one.trees, "cut_by_time": one.cut, "says_nothing": one.nothing,
+        "legal_is_counted": one.is_counted, "legal_is_exact": one.is_exact, "trees": one.trees,
+        "cut_by_time": one.cut, "says_nothing": one.nothing,
     })
 }
 

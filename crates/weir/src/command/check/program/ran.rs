@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use check::program::cause::{Cause, Kept, Promise};
+use check::program::alike::Promise;
+use check::program::cause::{Cause, Kept};
 use check::program::designs::{Gathered, OnDesign};
 use check::program::folder::LeftOut;
 use check::program::operations::{Change, Operations};

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use check::program::alike::bucket;
 use check::program::cause::{Kept, shown};
-use check::program::judge::{Explored, bucket};
+use check::program::judge::Explored;
 use check::program::operations::NEVER;
 use check::program::run::{Finding, Outcome};
 
