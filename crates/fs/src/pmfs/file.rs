@@ -405,7 +405,9 @@ impl Volume {
         let (first, stop) = (offset.div_ceil(1 << shift), end >> shift);
         if first >= stop {
             self.zero_mapped(raw, offset, end)?;
-            return self.store_times(inode, raw, Timestamp::now());
+            self.store_times(inode, raw, Timestamp::now())?;
+            self.region.fence();
+            return Ok(());
         }
         self.zero_mapped(raw, offset, first << shift)?;
         self.zero_mapped(raw, stop << shift, end)?;
