@@ -18,13 +18,13 @@ pub(crate) const VARIABLE: &str = "COMPLETE";
 
 /// Answers a shell that asks for completions, and ends this process then.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(|| command(std::env::args_os().collect())).var(VARIABLE).complete();
+    CompleteEnv::with_factory(|| command(&std::env::args_os().collect::<Vec<_>>())).var(VARIABLE).complete();
 }
 
 /// The command line with completers of names, and where these words have a trace with the form of `weir check crash` for one.
-fn command(words: Vec<OsString>) -> Command {
+fn command(words: &[OsString]) -> Command {
     let command = with_names(Cli::command());
-    if program_arguments(words.clone()) == words {
+    if program_arguments(words.to_vec()) == words {
         return command;
     }
     command.mut_subcommand("check", |check| {
@@ -84,7 +84,7 @@ mod tests {
 
     fn complete(words: &[&str]) -> Vec<String> {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let (last, mut command) = (words.len() - 1, command(words.clone()));
+        let (last, mut command) = (words.len() - 1, command(&words));
         let found = clap_complete::engine::complete(&mut command, words, last, None).unwrap();
         found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
     }

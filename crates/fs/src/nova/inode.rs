@@ -298,9 +298,9 @@ impl Inodes {
         let inodes = Self { shards, slots_per_chunk, chunks_max, loaded };
         for ((shard, table), own) in (0..).zip(&inodes.shards).zip(chunks) {
             let mut free = table.free.lock();
-            own.iter().for_each(|offset| {
+            for offset in own {
                 inodes.add_to(table, &mut free, shard, *offset);
-            });
+            }
         }
         inodes
     }

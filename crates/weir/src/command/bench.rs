@@ -163,7 +163,9 @@ impl Bench {
         let mut plans = clocks.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         // Both clocks measure the same: the medium is the machine's, of which the real clock knows nothing.
         let medium = plans[0].medium.clone();
-        plans.iter_mut().for_each(|plan| plan.medium.clone_from(&medium));
+        for plan in &mut plans {
+            plan.medium.clone_from(&medium);
+        }
         let mut results = match self.until {
             None => self.how.run(&plans, output)?,
             Some(Until::Steady) => until::steady(&self.how, plans, self.at_most, output)?,

@@ -398,7 +398,7 @@ fn a_copy_that_shares_blocks_persists_from_its_beginning() {
     };
     let with = |place: u64| {
         move |program: &mut Recorded| {
-            program.had("g", &[b'n'; 20_000]);
+            program.had("g", &vec![b'n'; 20_000]);
             let (from, to) = (program.open("g", "rdonly"), program.open("f", "wronly,creat"));
             program.call_for((1000, 100), &format!("copy {from} {to} 10000 {place} -1"), 10_000);
         }

@@ -81,7 +81,9 @@ impl StatOf {
         }
         let id = stat.head.iter().find(|(key, _)| key == KEY).map(|(_, id)| id.as_bytes());
         let unkept = unkept(&self.file, id);
-        unkept_note(&unkept).iter().for_each(|line| output.note(line));
+        if let Some(line) = &unkept_note(&unkept) {
+            output.note(line);
+        }
         if output.is_json() {
             output.document(&document(&self.file, &stat, &unkept));
         } else {
