@@ -157,6 +157,18 @@ fn a_child_of_vfork_that_shows_itself_first_gets_its_parent() {
 }
 
 #[test]
+fn a_thread_that_ends_before_the_call_that_made_it_returns_is_the_one_that_was_made() {
+    let lines = r#"
+1 1.0 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD|CLONE_SETTLS, child_tid=0x1, exit_signal=0} <unfinished ...>
+2 1.1 openat(AT_FDCWD</w>, "n", O_WRONLY|O_CREAT, 0666) = 3</w/n> <0.1>
+2 1.3 +++ exited with 0 +++
+1 1.4 <... clone3 resumed> => {parent_tid=[2]}, 88) = 2 <0.4>
+"#;
+    let (text, _) = import(lines, &["/w"]);
+    assert!(text.contains("fork 2 = 0\n"), "{text}");
+}
+
+#[test]
 fn lines_of_a_child_are_held_while_two_threads_make_one() {
     let lines = r#"
 1 1.0 clone(child_stack=0x1, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 2 <0.1>

@@ -200,7 +200,7 @@ pub struct Importer<W: Write> {
     flying: Vec<Flying>,
     next_sent: u32,
     pending: Pending,
-    /// The numbers of the main threads of processes, for those who wait for them.
+    /// The numbers of the main threads of processes, for those who wait for them, and of other threads that have ended.
     mains: FxHashMap<u32, u32>,
     mappings: FxHashMap<usize, BTreeMap<u64, Mapping>>,
     next_mapping: u32,

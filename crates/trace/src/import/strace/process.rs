@@ -215,6 +215,10 @@ impl<W: Write> Importer<W> {
             self.never_returns(tid)?;
         }
         let Some(runner) = self.threads.remove(&tid) else { return Ok(()) };
+        if runner.pid != tid {
+            // The call that made it may return after its end.
+            self.mains.insert(tid, runner.number);
+        }
         self.out.exit(runner.number, at_ns, status)?;
         if !self.threads.values().any(|other| other.table == runner.table) {
             self.tables[runner.table] = rustc_hash::FxHashMap::default();
