@@ -211,7 +211,7 @@ fn the_command_of_a_result_runs_in_a_shell() {
         .output()
         .unwrap();
     let command = document(&result)["command"].as_str().expect("a command").to_owned();
-    let printed = std::process::Command::new("sh")
+    let printed = std::process::Command::new("/bin/sh")
         .arg("-c")
         .arg(command.replacen("weir ", "printf '%s\\n' ", 1))
         .output();
