@@ -255,14 +255,14 @@ impl Search<'_, '_, '_> {
         let mut times: Vec<u64> = kept.iter().map(begin_ns).collect();
         times.sort_unstable();
         times.dedup();
-        let most = self.lost_at(point, state, acks).1.len();
+        let most = lost_at(self.operations, point, state, acks).1.len();
         let (mut low, mut high) = (0, times.len());
         while low < high {
             let middle = usize::midpoint(low, high);
             let mut tried = state.clone();
             let late = kept.iter().filter(|number| begin_ns(number) >= times[middle]);
             late.for_each(|number| tried.set.remove(*number));
-            let found = match self.lost_at(point, &tried, acks).1.len() <= most {
+            let found = match lost_at(self.operations, point, &tried, acks).1.len() <= most {
                 true => self.is_alike(&tried, acks, wanted)?,
                 false => None,
             };
@@ -274,13 +274,8 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
-    /// The earliest moment of a state, and what had begun then and is lost.
-    fn lost_at(&self, point: &Point, state: &State, acks: usize) -> (u64, Vec<u32>) {
-        lost_at(self.operations, point, state, acks)
-    }
-
     fn told(&self, point: &Point, promise: Promise, state: State, (acks, message): (usize, String)) -> Cause {
-        let (at_ns, lost) = self.lost_at(point, &state, acks);
+        let (at_ns, lost) = lost_at(self.operations, point, &state, acks);
         let kept = self.kept(&lost, &state, (promise, acks));
         let key = self.key(promise, &lost, kept, state.torn);
         Cause { promise, message, state, at_ns, acks, lost, kept, key }
@@ -341,7 +336,7 @@ impl Sites {
     pub(super) fn explain(&self, search: &Search<'_, '_, '_>, cause: &Cause, violation: &Violation) -> bool {
         let (all, acks) = (&search.operations.all, &search.operations.acks);
         let Violation { point, state, acks: told, .. } = violation;
-        let lost = search.lost_at(&search.points[*point], state, *told).1;
+        let lost = lost_at(search.operations, &search.points[*point], state, *told).1;
         let Some(first) = cause.lost.first() else {
             return lost.is_empty() && cause.promise == violation.promise();
         };

@@ -337,7 +337,8 @@ impl Volume {
     }
 
     /// Maps every hole of a range to a zeroed block. The size changes with the last of them, so that a crash in the middle leaves
-    /// nothing but blocks beyond the end. A range for which there is no space changes nothing, unless others take it meanwhile.
+    /// nothing but blocks beyond the end. A range for whose blocks there is no space changes nothing; where nodes of the tree find
+    /// none, or others have taken it meanwhile, the blocks that were mapped stay.
     fn reserve(
         &self,
         inode: &Inode,
